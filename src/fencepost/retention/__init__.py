@@ -1,1 +1,1 @@
-"""Topics that empty themselves (KIP-762): what every sink has committed, and nobody else reads, is deleted."""
+"""Deletes records that all sinks have committed, of topics that no one else reads (KIP-762)."""

@@ -1,6 +1,6 @@
-"""Up to where a topic may be emptied: pure decisions over what was asked of Kafka (KIP-762, and what safety takes).
+"""Decides up to which offsets records of a topic may be deleted: pure functions over facts from Kafka (KIP-762).
 
-In doubt nothing is deleted, and the verdict says which doubt (E9).
+In doubt nothing is deleted, and the verdict says why (E9).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ _POLICY, _TIERED = "cleanup.policy", "remote.storage.enable"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One partition: where its log begins, where it ends, and before which offset no transaction is open.
+    """The log of one partition: its start offset, its last stable offset (no transaction is open below), and its end.
 
-    `kept_from` is the offset of the first record that is too young to go (`delete.committed.keep.ms`).
+    `kept_from` is the offset of the first record that is too young to be deleted (`delete.committed.keep.ms`).
     """
 
     start: int
@@ -29,7 +29,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A sink that reads the topic, and where it stands; `fault` says why that is not known."""
+    """A sink that reads the topic, with its committed offsets. `fault` says why the offsets are not known."""
 
     connector: str
     group: str
@@ -39,15 +39,15 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Everything that counts for one topic.
+    """All facts that a decision about one topic needs.
 
     Attributes:
         configs: its effective configs.
-        logs: of all its partitions.
-        sinks: all that read it, in whatever state they are.
-        groups: all of the cluster, those of sinks among them.
-        blind: why not everything could be seen: other groups, or where its logs end; empty: it was.
-        known: what is remembered of it; None: it is met for the first time.
+        logs: the logs of all its partitions.
+        sinks: all sinks that read it, in whatever state.
+        groups: all groups of the cluster, including those of sinks.
+        blind: why some groups or end offsets could not be seen; empty if all were.
+        known: what the config topic holds about it; None if nothing yet.
     """
 
     topic: str
@@ -63,13 +63,13 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is decided of one topic.
+    """The decision about one topic.
 
     Attributes:
-        refusal: why nothing of it goes, whatever partitions say; empty: it may.
-        readers: groups outside that read it, and are not waited for, where that is the refusal.
-        deletes: up to where each partition goes, of those that do.
-        known: what is to be remembered of it from now on; None: what is known is too vague for that, and nothing goes.
+        refusal: why nothing of the topic may be deleted; empty if deletion is allowed.
+        readers: groups of other programs that read it and are not in the respected groups, if that is the refusal.
+        deletes: the offset up to which records are deleted, for each partition with any.
+        known: what to store about the topic from now on; None if too little is known, and nothing is deleted.
     """
 
     topic: str
@@ -83,14 +83,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the worker's settings say: groups that are waited for, and how many offsets are kept behind everybody."""
+    """The worker's settings: the groups to wait for, and how many offsets to keep below the lowest committed one."""
 
-    respected: Collection[str] = ()  # names of groups, of those that were seen
+    respected: Collection[str] = ()  # those of the listed groups
     keep_records: int = 0
 
 
 def decide(facts: TopicFacts, rules: Rules) -> Verdict:
-    """Return up to where a topic may be emptied now."""
+    """Return up to which offsets records of a topic may be deleted now."""
     own = {sink.group for sink in facts.sinks}
     others = [group for group in facts.groups if group.group not in own]
     reading = [group for group in others if group.reads(facts.topic)]
@@ -109,14 +109,14 @@ def decide(facts: TopicFacts, rules: Rules) -> Verdict:
     )
     is_known = _is_known(facts, everybody)
     goes = {each.partition: each.until for each in partitions if each.records}
-    deletes = {} if refusal or not is_known else goes  # E9: nothing goes that is not given up first
+    deletes = {} if refusal or not is_known else goes  # E9: nothing is deleted before that is recorded
     known = TopicRetention(facts.topic_id, _given_up(facts, deletes), inherited) if is_known else None
     named = readers if refusal == _read_by(readers) else ()
     return Verdict(facts.topic, facts.topic_id, refusal, partitions, named, deletes, known)
 
 
 def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
-    """Say whether it is certain what offsets readers have, as far as that is to be remembered."""
+    """Return whether the readers' offsets are known well enough to be stored."""
     if not readers or facts.blind or not facts.logs or any(reader.fault for reader in readers):
         return False
     places = [TopicPartition(facts.topic, partition) for partition in facts.logs]
@@ -125,14 +125,14 @@ def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
 
 
 def _is_another(facts: TopicFacts) -> bool:
-    """Say whether what is remembered is of an older topic of the name."""
+    """Return whether the stored facts are about an older topic with the same name."""
     return facts.known is not None and facts.known.topic_id != facts.topic_id
 
 
 def _inherited(facts: TopicFacts, readers: Sequence[Sink]) -> dict[str, dict[int, int]]:
-    """Return the offsets that groups have of an older topic of the name, as they were when this one was first met.
+    """Return the offsets that groups have from an older topic with this name, as found when this topic was first seen.
 
-    They say nothing of this one, until they change. One beyond the end of its log is of an older one, too.
+    They do not count for this topic until they change. An offset beyond the end of its log is from an older topic, too.
     """
     before = facts.known.inherited if facts.known is not None and not _is_another(facts) else {}
     away = before.keys() - {reader.group for reader in readers}
@@ -156,7 +156,7 @@ def _of_older(facts: TopicFacts, reader: Sink, before: Mapping[int, int]) -> dic
 
 
 def _given_up(facts: TopicFacts, deletes: Mapping[int, int]) -> dict[int, int]:
-    """Return up to where records are given up. That never goes back: who was told so before may delete them yet."""
+    """Return the offsets below which deletion is recorded. They never decrease: an earlier leader may still delete."""
     before = dict(facts.known.deleted) if facts.known is not None and not _is_another(facts) else {}
     return before | {partition: max(until, before.get(partition, 0)) for partition, until in deletes.items()}
 
@@ -166,7 +166,7 @@ def _at(sink: Sink, topic: str, partition: int) -> int | None:
 
 
 def _refusal(facts: TopicFacts, others: Iterable[GroupSubscription], readers: Sequence[str]) -> str:
-    """Return why nothing of the topic may go; empty: it may."""
+    """Return why nothing of the topic may be deleted; empty if it may."""
     if facts.is_internal:
         return "it is an internal topic"
     if not facts.sinks:

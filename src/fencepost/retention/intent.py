@@ -1,8 +1,8 @@
-"""What is written before anything is deleted: by whoever leads, in its transaction, or not at all (E9).
+"""The record that the leader writes in its transaction before it deletes anything (E9).
 
-The order of the config topic decides. A connector whose config stands in front of the record was looked at; one that
-comes behind begins behind what is given up. A leader that was deposed meanwhile cannot write it. What was written and
-not carried out is carried out by whoever leads next.
+The order of the config topic decides. The decision has considered every connector whose config precedes the record; a
+connector whose config follows it starts after the deleted records. A leader that was deposed in the meantime cannot
+write the record. If the deletion is not carried out, the next leader carries it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from fencepost.storage.snapshot import ClusterSnapshot
 
 @dataclass(frozen=True)
 class GiveUpRecords:
-    """Remember what is known of topics, and give up records of them, if the same sinks read them still.
+    """Store facts about topics and the offsets below which records will be deleted, if the same sinks still read them.
 
-    None of a topic forgets it.
+    A value of None deletes what is stored about a topic.
 
-    `found` is what sinks read when it was decided, `look` says what they read by a snapshot. `is_current` says whether
-    this worker has led ever since: what was looked at in an earlier term, somebody else may have changed after it.
+    `found` is what sinks read at the time of the decision; `look` returns what they read in a snapshot. `is_current`
+    returns whether this worker has led ever since: another leader may have changed what an earlier term looked at.
     """
 
     topics: Mapping[str, TopicRetention | None]
@@ -35,14 +35,17 @@ class GiveUpRecords:
     connector: str = EVERY_CONNECTOR
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
-        """Raise ConflictError where a sink was created, changed or deleted meanwhile, or another leader was faster."""
+        """Return the records to write.
+
+        Raises ConflictError if a sink was created, changed or deleted in the meantime, or another leader has decided.
+        """
         if not self.is_current():
-            raise ConflictError("Another worker may have led while it was decided what may be deleted: nothing is")
+            raise ConflictError("Another worker may have led since this deletion was decided: nothing is deleted")
         if self.look(snapshot) != self.found:
-            raise ConflictError("Connectors were changed while it was decided what may be deleted: nothing is")
+            raise ConflictError("Connectors have changed since this deletion was decided: nothing is deleted")
         for topic, known in self.before.items():
             if snapshot.retention.get(topic) != known:
-                raise ConflictError(f"Another leader has decided on topic {topic} meanwhile: nothing is deleted")
+                raise ConflictError(f"Another leader has decided on topic {topic} in the meantime: nothing is deleted")
         return [_record(topic, known) for topic, known in sorted(self.topics.items())]
 
 

@@ -1,6 +1,6 @@
-"""The leader's rounds: ask ▸ decide ▸ give up, in the config topic ▸ delete (KIP-762, E9).
+"""The leader's deletion rounds: ask Kafka ▸ decide ▸ record the decision in the config topic ▸ delete (KIP-762, E9).
 
-A thread of its own, twice in each interval of flushes; data never wait for it.
+They run in their own thread, twice per flush interval. Data never wait for them.
 """
 
 import logging
@@ -37,18 +37,18 @@ _ASK_ONE_S = 5.0
 _WRITE_S = 60.0
 _END_S = 3.0
 _MOST_NAMED = 5
-_ROUNDS_A_FLUSH = 2  # what a topic holds is then never more than two flushes of its sinks let come
-_LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
-_OLDEST_LOOK_S = 60.0  # a deletion by an older look would not see who reads since
+_ROUNDS_A_FLUSH = 2  # a topic then never holds more than what arrives during two flushes of its sinks
+_LONGEST_BACK_OFF = 6  # 1, 2, 4 … 64 rounds are skipped
+_OLDEST_LOOK_S = 60.0  # a deletion based on an older look would miss new readers
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
 _BLIND = (
-    "this worker's principal may not Describe the cluster, so that groups may read it that are not seen: grant what "
+    "this worker's principal may not Describe the cluster, so groups that it does not see may read it: grant what "
     "`fencepost acls` lists"
 )
 
 
 class Leading(Protocol):
-    """What is needed of the `Leader`."""
+    """The part of `Leader` that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
@@ -60,7 +60,7 @@ class Leading(Protocol):
 
 
 class Newest(Protocol):
-    """What is needed of the config topic's reader."""
+    """The part of the config topic's reader that is needed here."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
@@ -68,7 +68,7 @@ class Newest(Protocol):
 
 @dataclass
 class _Tally:
-    """What became of a topic since this worker leads."""
+    """What has happened to a topic since this worker leads."""
 
     deleted: int = 0
     deleted_ms: int | None = None
@@ -86,12 +86,12 @@ class _Decided:
     found: Readings
     snapshot: ClusterSnapshot
     term: object
-    looked_s: float  # by the monotonic clock, which goes on while a process is suspended
+    looked_s: float  # on the monotonic clock, which continues while a process is suspended
     forgotten: Collection[str]  # topics that are gone
 
 
 class Retention:
-    """Empties topics while this worker leads. `info` and `preview` by any thread, the rest by its own."""
+    """Deletes committed records while this worker leads. `info` and `preview`: any thread; the rest: its own."""
 
     def __init__(
         self,
@@ -104,7 +104,8 @@ class Retention:
         look: Callable[[ClusterSnapshot], Readings],
         cluster_ids: ClusterIds,
     ) -> None:
-        """`conf` (librdkafka's names) asks and deletes; `own_topics` are never touched; `look` says what sinks read."""
+        """`conf` (librdkafka's names) is used to ask and to delete. `own_topics` are never touched. `look` returns what
+        sinks read in a snapshot."""
         self._config = config
         self._every_s = flush_ms / 1000 / _ROUNDS_A_FLUSH
         self._conf = dict(conf)
@@ -114,7 +115,8 @@ class Retention:
         self._look = look
         self._cluster_ids = cluster_ids
         self.offsets_lock = threading.Lock()
-        """Held by whoever moves offsets of a sink: what was read of them stays true until records are given up."""
+        """Held while a sink's offsets are changed, so that offsets that were read stay valid until the decision is
+        recorded."""
         self._matching = tuple(re.compile(pattern) for pattern in config.delete_committed_topics)
         self._respected = tuple(re.compile(pattern) for pattern in config.delete_committed_respect_groups)
         self._round_lock = threading.Lock()
@@ -123,31 +125,31 @@ class Retention:
         self._tallies: dict[str, _Tally] = {}
         self._gone = GoneTopics()
         self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
-        self._questions = 0  # to `_admin`, so far
-        self._counted = 0  # of all questions, when the round began
+        self._questions = 0  # requests to `_admin`, so far
+        self._counted = 0  # all requests, when the round began
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
-        """Begin, where the worker's file asks for it."""
+        """Start the thread if `delete.committed.enabled` is set."""
         if self._config.delete_committed_enabled:
             self._thread.start()
 
     def stop(self) -> None:
-        """End; a round under way gets through, if it does so soon."""
+        """Stop the thread. A round in progress completes if it does so soon."""
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join(_END_S)
-        if self._round_lock.acquire(timeout=_END_S):  # else it waits for Kafka, and the process ends under it
+        if self._round_lock.acquire(timeout=_END_S):  # else a round waits for Kafka until the process ends
             self._let_go()
             self._round_lock.release()
 
     def info(self) -> RetentionInfo:
-        """Return what was decided last."""
+        """Return the result of the last round."""
         return self._info
 
     def preview(self) -> RetentionInfo:
-        """Return what would be decided now; nothing is written, and nothing deleted."""
+        """Return what would be decided now, without writing or deleting anything."""
         with self._round_lock:
             try:
                 return self._told(self._decided().verdicts)
@@ -156,7 +158,7 @@ class Retention:
                 return RetentionInfo(self._config.delete_committed_enabled, None, str(error), ())
 
     def round(self) -> None:
-        """Have deleted what may go now. What goes wrong is told by `info`, and tried again by the next round."""
+        """Delete what may be deleted now. `info` reports errors, and the next round tries again."""
         with self._round_lock:
             try:
                 self._info = self._told(self._carried_out())
@@ -189,23 +191,23 @@ class Retention:
         return decided.verdicts
 
     def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
-        """Write what is to be remembered and given up, where that is news. OperationError: nothing is deleted."""
+        """Record new facts and decisions in the config topic. Raises OperationError; then nothing is deleted."""
         before = decided.snapshot.retention
         news: dict[str, TopicRetention | None] = dict.fromkeys(decided.forgotten)
         news |= {
             v.topic: v.known
             for v in due
-            if v.known is not None and (v.deletes or v.known != before.get(v.topic))  # what was written may be long ago
+            if v.known is not None and (v.deletes or v.known != before.get(v.topic))  # the last record may be old
         }
         if news:
             known = {topic: before.get(topic) for topic in news}
             command = GiveUpRecords(news, known, decided.found, self._look, lambda: self._leader.term is decided.term)
             self._leader.submit(command).result(_WRITE_S)
         if decided.forgotten:
-            log.info("retention: forgot what was known of topics that are gone: %s", ", ".join(decided.forgotten))
+            log.info("retention: removed stored facts about deleted topics: %s", ", ".join(decided.forgotten))
 
     def _delete(self, due: Sequence[Verdict], looked_s: float) -> None:
-        """Delete what is given up, of topics that are still those that were decided on, unless it is long since."""
+        """Carry out recorded deletions, for topics that still have the same id, unless the look was too long ago."""
         deleting = [verdict for verdict in due if verdict.deletes]
         if not deleting:
             return
@@ -213,7 +215,7 @@ class Retention:
         same = [v for v in deleting if v.topic in there and there[v.topic].id == v.topic_id]
         starts = {(v.topic, p.partition): p.start for v in same for p in v.partitions}
         if time.monotonic() - looked_s > _OLDEST_LOOK_S:
-            raise KafkaUnavailableError("It took too long to decide and to write down what may be deleted")
+            raise KafkaUnavailableError("It took too long to decide and to record what may be deleted")
         answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
         errors: dict[str, Exception] = {}
         gone: Counter[str] = Counter()
@@ -248,7 +250,7 @@ class Retention:
         log.warning("retention: records of topic %s could not be deleted: %s", topic, error)
 
     def _warn(self, verdicts: Iterable[Verdict]) -> None:
-        """Name groups that keep a topic from being emptied, whenever they are others than before."""
+        """Log the groups that prevent deletion from a topic, whenever they change."""
         for verdict in verdicts:
             tally = self._tallies.setdefault(verdict.topic, _Tally())
             if verdict.readers and verdict.readers != tally.readers:
@@ -256,7 +258,7 @@ class Retention:
             tally.readers = verdict.readers
 
     def _decided(self) -> _Decided:
-        """Ask Kafka, and decide. Logs last: their ends are beyond what was committed before."""
+        """Ask Kafka, and decide. Logs are asked last, so that their ends are beyond the committed offsets."""
         self._counted = self._asked_so_far()
         term, looked_s = self._leader.term, time.monotonic()
         snapshot = self._topics.snapshot
@@ -295,7 +297,7 @@ class Retention:
         return _Decided(verdicts, found, snapshot, term, looked_s, sorted(forgotten))
 
     def _are_gone(self, snapshot: ClusterSnapshot, there: Mapping[str, Topic]) -> dict[str, TopicRetention]:
-        """Return what is remembered of topics that are gone: Kafka says so, or has another one of the name."""
+        """Return the stored facts of topics that Kafka reports as missing or as created again."""
 
         def ask(some: Sequence[str], is_one: bool) -> dict[str, Topic]:
             return self._asked().topics(some, timeout_s=_ASK_ONE_S if is_one else None)
@@ -314,7 +316,7 @@ class Retention:
         return survey.look(), ""
 
     def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
-        """Return where sinks stand that read this cluster, or may."""
+        """Return the offsets of sinks that read, or may read, this cluster."""
         stands: dict[SinkReading, Sink] = {}
         askers: dict[tuple[tuple[str, str], ...], list[SinkReading]] = {}
         for reading in found:
@@ -330,7 +332,7 @@ class Retention:
         return stands
 
     def _standing(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
-        """Return where sinks stand whose groups one principal asks for; one that may not be asked takes none along."""
+        """Return the offsets of sinks whose groups the same principal may ask for. A refused group affects no other."""
         client = self._client(together[0].conf)
         try:
             offsets = client.offsets({reading.group for reading in together})
@@ -402,16 +404,16 @@ class Retention:
 
 
 def pause_s(every_s: float, took_s: float) -> float:
-    """Return how long to wait for the next round: they come by the clock, and a slow one leaves time to all others."""
+    """Return the seconds until the next round. Rounds follow the clock; a slow round leaves time for other work."""
     return max(every_s - took_s, every_s / 4)
 
 
 def _together_or_one_by_one(
     topics: Collection[str], ask: Callable[[Sequence[str], bool], dict[str, T]]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Return what is found of topics; and of those that do not answer, why: they keep no other from going.
+    """Return the answers for topics, and the errors of the others. An error of one topic does not affect the rest.
 
-    `ask(topics, is_one)` is asked for all of them, and where that is refused for each by itself.
+    `ask(topics, is_one)` is called for all topics, and if that fails, for each topic alone.
     """
     if not topics:
         return {}, {}

@@ -1,4 +1,4 @@
-"""Which sinks of a cluster read which topics, by nothing but what the config topic says of them."""
+"""Finds which sinks of a cluster read which topics, from the config topic alone."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,16 +15,16 @@ _TOPICS, _REGEX, _RESENT = "topics", "topics.regex", "errors.deadletterqueue.res
 
 @dataclass(frozen=True)
 class SinkReading:
-    """What a sink reads, whether its tasks run or not.
+    """The topics that a sink reads, whether or not its tasks run.
 
-    Two that are equal read the same topics through the same group of the same brokers.
+    Two equal objects read the same topics through the same group of the same brokers.
 
     Attributes:
-        topics: those that its config names.
-        regex: the pattern of others, as Java writes it; empty: there is none.
-        servers: the brokers that it reads from, as its config or the worker's has them.
-        conf: what asks for its group's offsets, as its principal.
-        fault: why that cannot be asked; empty: it can.
+        topics: the topics that its config names.
+        regex: the pattern of its topics, in Java's syntax; empty if it has none.
+        servers: the bootstrap servers that it reads from, from its config or the worker's.
+        conf: the client settings, with the sink's principal, to ask for its group's offsets.
+        fault: why the offsets cannot be asked for; empty if they can.
     """
 
     connector: str
@@ -36,7 +36,7 @@ class SinkReading:
     fault: str = field(default="", compare=False)
 
     def covers(self, topic: str) -> bool:
-        """Say whether a topic is among what it reads. A pattern that cannot be read covers every topic."""
+        """Return whether the sink reads a topic. A pattern that cannot be parsed matches every topic."""
         return topic in self.topics or self._matches(topic)
 
     def _matches(self, topic: str) -> bool:
@@ -52,7 +52,7 @@ Readings = tuple[SinkReading, ...]
 
 
 class SinkSettings(Protocol):
-    """What is needed of the worker's settings."""
+    """The part of the worker's settings that is needed here."""
 
     def sink_group(self, connector: str, connector_config: RawConfig) -> str: ...
 
@@ -62,7 +62,7 @@ class SinkSettings(Protocol):
 def readings(
     snapshot: ClusterSnapshot, settings: SinkSettings, is_source: Callable[[ClusterSnapshot, str], bool]
 ) -> Readings:
-    """Return what every sink reads, by its name. One whose class is not here counts, if its config names topics."""
+    """Return what every sink reads, by connector name. A connector of an unknown class counts if it names topics."""
     return tuple(
         reading(name, config, settings)
         for name, config in sorted(snapshot.connectors.items())
@@ -71,7 +71,7 @@ def readings(
 
 
 def reading(connector: str, config: RawConfig, settings: SinkSettings) -> SinkReading:
-    """Return what a sink with this config reads."""
+    """Return the topics that a sink with this config reads."""
     named = {topic.strip() for topic in (config.get(_TOPICS) or "").split(",")}
     resent = (config.get(_RESENT) or "").strip()
     conf: dict[str, Any] = {}

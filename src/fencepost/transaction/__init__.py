@@ -1,7 +1,7 @@
-"""The only code that writes data records transactionally. Keeps E1, E5, E6 and E8.
+"""The only code that writes data records in transactions. Keeps E1, E5, E6 and E8.
 
-Core types: `TransactionalWriter`, its `WriterState` with one table of legal moves, and the errors that tell the
-caller what to do.
+Core types: `TransactionalWriter`, its `WriterState` with one table of legal moves, and errors grouped by what the
+caller must do.
 """
 
 from fencepost.transaction.errors import (

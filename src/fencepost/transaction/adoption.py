@@ -1,13 +1,13 @@
-"""Taking over a group that another program has processed exactly once, with producers of its own (E20).
+"""Takes over a group that another program has processed exactly once with its own producers (E20).
 
-What that program left may still be carried on: a process that was only paused wakes up within its transaction. So every
-producer that it committed with is fenced, whatever it is doing, before anybody relies on where the group stands:
+That program's transactions may still continue: a process that was only paused wakes up inside its transaction. So every
+producer that it committed with is fenced, whatever its state, before the group's offsets are relied on:
 
-1. The group has no members.
-2. Who has contributed offsets to it is fenced, and who goes by an id that somebody has said to be the program's; open
-   transactions are aborted.
-3. Where the group stands is read, once no transaction is about to change it.
-4. The group has no members still.
+1. Check that the group has no members.
+2. Fence the producers that have contributed offsets to it, and those whose id the user attributes to the program. This
+   aborts open transactions.
+3. Read the group's offsets once no open transaction may change them.
+4. Check that the group still has no members.
 """
 
 import time
@@ -38,7 +38,7 @@ _SHOWN = 3
 
 
 class AdoptionError(ConnectError):
-    """The group cannot be taken over as things are. The text says why, and what to do."""
+    """The group cannot be taken over in its present state. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Input:
     """A partition that the group reads.
 
     Attributes:
-        committed: where it stands; None: nothing was committed, or a transaction is about to change it.
-        is_pending: such a transaction is open.
-        end: where the partition ends.
-        member: the client id of who has it.
-        by: the transactional id that put offsets of it into a transaction last.
+        committed: the committed offset; None if nothing was committed, or if an open transaction may change it.
+        is_pending: whether such a transaction is open.
+        end: the end offset of the partition.
+        member: the client id of the member that owns it.
+        by: the transactional id that last added its offset to a transaction.
     """
 
     place: TopicPartition
@@ -63,12 +63,12 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A producer of the group's program: its transactional id, as the coordinator has it, and its input so far.
+    """A producer of the group's program: its transactional id, as the coordinator reports it, and its input.
 
     Attributes:
-        places: partitions that it has contributed offsets of, or is meant for by its name.
-        is_pending: its open transaction has such offsets.
-        is_guessed: nothing but its name, like that of others that have, says that it is the program's.
+        places: the partitions that it has contributed offsets of, or that its name points to.
+        is_pending: whether its open transaction has such offsets.
+        is_guessed: whether only its name, which is like those of contributors, suggests that it is the program's.
     """
 
     transaction: Transaction
@@ -83,13 +83,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What is to be seen of a group.
+    """The present state of a group, as far as the principal sees it.
 
     Attributes:
-        kind: and `state`: in Kafka's words.
-        holders: who is to be fenced, in the order of their ids.
-        nameless: producers with offsets pending whose transactional ids cannot be seen.
-        blind: why the log of the group's offsets was not read; None: it was.
+        kind: with `state`, in Kafka's words.
+        holders: the producers to fence, sorted by id.
+        nameless: producer ids with pending offsets whose transactional ids cannot be seen.
+        blind: why the log of the group's offsets was not read; None if it was.
     """
 
     group: str
@@ -107,21 +107,21 @@ class GroupView:
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Return the transactional ids of which somebody has to say whether they are the program's."""
+        """Return the transactional ids that the user must attribute to this program or to another."""
         return tuple(each.transaction.transactional_id for each in self.holders if each.is_guessed)
 
 
 class Adoption:
-    """One group of one cluster, as the principal of `conf`. A context manager; one thread.
+    """Takes over one group of one cluster, as the principal of `conf`. A context manager, for one thread.
 
-    Everything here raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError or AdoptionError.
+    Every method raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError or AdoptionError.
     """
 
     def __init__(
         self, conf: Mapping[str, Any], group: str, prefixes: Collection[str] = (), foreign: Collection[str] = ()
     ) -> None:
-        """`conf` is that of a producer, in librdkafka's names. `prefixes`: how transactional ids of the program begin,
-        besides those that the log names; `foreign`: how those of others begin that are named like them."""
+        """`conf` is a producer's, with librdkafka's names. `prefixes`: prefixes of the program's transactional ids, in
+        addition to the ids that the log names. `foreign`: prefixes of similar ids that belong to other programs."""
         self._conf, self._group, self._prefixes, self._foreign = conf, group, tuple(prefixes), tuple(foreign)
         self._stack = ExitStack()
 
@@ -140,7 +140,7 @@ class Adoption:
         self._stack.close()
 
     def look(self) -> GroupView:
-        """Return what there is, and change nothing. AdoptionError where there is no such group."""
+        """Return the state of the group without changing anything. Raises AdoptionError if the group does not exist."""
         described = self._admin.group(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
@@ -148,8 +148,8 @@ class Adoption:
         listed = self._listed(standing)
         if listed is None and not standing:
             raise AdoptionError(
-                f"There is no group {self._group} that this principal may see: name it as the program's group.id "
-                "(of Kafka Streams: application.id)"
+                f"There is no group {self._group} that this principal may see: use the program's group.id "
+                "(for Kafka Streams: application.id)"
             )
         transactions = self._transactions(contributors)
         kind, state = (CLASSIC, described.state) if listed is None else (listed.kind, listed.state)
@@ -167,10 +167,10 @@ class Adoption:
     def take_over(
         self, view: GroupView, timeout_s: float, *, removes_members: bool = False
     ) -> dict[TopicPartition, Committed]:
-        """Fence what the view shows, and what has come since; return where the group stands then, with no members.
+        """Fence the producers of the view and any new ones. Returns the group's offsets, now without members.
 
-        `removes_members`: those that it has are taken out first, which only a process that is gone or paused lets
-        happen to it. Raises ReadTimeoutError where a transaction of a nameless producer stays open.
+        With `removes_members`, its members are removed first. That only works for processes that are gone or paused;
+        others join again. Raises ReadTimeoutError if a transaction of a nameless producer stays open.
         """
         deadline_s = time.monotonic() + timeout_s
         self.ensure_free(view, removes_members=removes_members)
@@ -187,17 +187,17 @@ class Adoption:
             self.ensure_told(view)
             fenced |= {_incarnation(holder.transaction) for holder in view.holders if not holder.is_open}
         else:
-            raise AdoptionError(f"Producers of group {self._group} come back over and over: end the program first")
+            raise AdoptionError(f"Producers of group {self._group} keep coming back: end the program first")
         places = [each.place for each in view.inputs]
         standing = read_stable(self._conf, self._group, max(deadline_s - time.monotonic(), 1.0), places)
         self._ensure_still_empty(standing)
         return standing
 
     def _listed(self, standing: Mapping[TopicPartition, Committed | None]) -> ListedGroup | None:
-        """Return the group as brokers list it; None: there is none.
+        """Return the group as brokers list it; None if it does not exist.
 
-        One with committed offsets is listed, except while its coordinator moves: only the list says that a group is of
-        another kind than the classic one, whose members would not be seen.
+        A group with committed offsets is listed, except while its coordinator moves. Only the list shows that a group
+        is not classic; `describe` would report such a group as without members.
         """
         has_offsets = any(standing.values())
 
@@ -210,42 +210,42 @@ class Adoption:
         return patiently(ask, _ASK_S, _AGAIN_S)
 
     def ensure_free(self, view: GroupView, *, removes_members: bool) -> None:
-        """Raise AdoptionError where the group has members that would stay."""
+        """Raise AdoptionError if the group has members that would stay."""
         if not view.is_in_use:
             return
         if view.kind != CLASSIC:
             raise AdoptionError(
-                f"Group {self._group} has members, of the kind {view.kind}: end the program; its members are gone at "
-                "the latest when the group's session time-out is over"
+                f"Group {self._group} is a {view.kind} group with members: end the program; its members are gone at "
+                "the latest after the group's session time-out"
             )
         if not removes_members:
             raise AdoptionError(
-                f"Group {self._group} has {_counted(view.members)}. End the program; or, where its processes are gone "
-                "or hang, take the members out: --remove-members"
+                f"Group {self._group} has {_counted(view.members)}. End the program; or, if its processes are gone or "
+                "hang, remove the members with --remove-members"
             )
 
     def ensure_told(self, view: GroupView) -> None:
-        """Raise AdoptionError where nobody has said of a transactional id whether it is the program's."""
+        """Raise AdoptionError if a transactional id is attributed neither to this program nor to another."""
         if view.guessed:
             raise AdoptionError(
-                f"{_some(view.guessed)}: named like the producers of group {self._group}, and nothing else tells whose "
-                "they are. Say it by how they begin: --prefix, they are the program's and are fenced; --foreign, they "
-                "are another program's and are left alone"
+                f"{_some(view.guessed)}: named like the producers of group {self._group}, but it is not known whose "
+                "they are. Give a prefix of their ids: --prefix if they are the program's, to fence them; --foreign if "
+                "they are another program's, to leave them alone"
             )
 
     def _ensure_still_empty(self, standing: Mapping[TopicPartition, Committed | None]) -> None:
         listed, described = self._listed(standing), self._admin.group(self._group)
         if described.members or (listed is not None and listed.state not in _QUIET):
             raise AdoptionError(
-                f"Group {self._group} has {_counted(described.members)} again. The program lives: end it, and do this "
-                "anew; what was fenced has lost nothing that was committed"
+                f"Group {self._group} has {_counted(described.members)} again. The program is running: end it, and "
+                "repeat this; fenced producers have lost nothing that was committed"
             )
 
     def _contributions(self) -> tuple[dict[TopicPartition, Contributor], list[Contributor], str | None]:
-        """Return who was the last to contribute to each partition, and all who are to be fenced.
+        """Return the last contributor of each partition, all contributors to fence, and why the log was not read.
 
-        And why that cannot be told, where ids are known by their prefix. Tasks of our own are left out but for what is
-        open: they fence each other, and by their names.
+        The log may stay unread only if ids are given by prefix. Fencepost's own tasks are left out unless they have a
+        transaction open: they fence each other by their ids.
         """
         asked = self._fence.contributors
         try:
@@ -254,12 +254,12 @@ class Adoption:
                 *asked.holders(self._group, last),
                 *asked.pending(self._group),
                 *last.values(),
-            ]  # the last tell most
+            ]  # the last entry for a producer wins
         except KafkaAuthorizationError as error:
             if not self._prefixes:
                 raise AdoptionError(
-                    f"{error}. Without it nobody knows which producers group {self._group} had: grant it, or name "
-                    "their transactional ids (--prefix)"
+                    f"{error}. Without it the producers of group {self._group} are unknown: grant it, or name their "
+                    "transactional ids with --prefix"
                 ) from error
             return {}, [], str(error)
         by_producer = {each.producer_id: each for each in found if each.is_pending or not each.is_ours}
@@ -296,7 +296,7 @@ class Adoption:
         return Holder(transaction, places, any(each.is_pending for each in mine), is_guessed)
 
     def _transactions(self, contributors: Iterable[Contributor]) -> dict[str, Transaction]:
-        """Return what coordinators know of those, and of the ids that begin as the user says."""
+        """Describe the transactional ids of the contributors and those with the user's prefixes."""
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
             listed = (each.transactional_id for each in self._admin.transactions())
@@ -304,7 +304,7 @@ class Adoption:
         return self._admin.describe_transactions(sorted(ids)) if ids else {}
 
     def _is_meant(self, transactional_id: str) -> bool:
-        """Say whether the user says that an id is the program's: the longest beginning counts of all that are said."""
+        """Return whether the user attributes an id to the program. The longest matching prefix decides."""
         own = max((len(each) for each in self._prefixes if transactional_id.startswith(each)), default=0)
         return own > 0 and own >= foreign_length(transactional_id, self._foreign)
 

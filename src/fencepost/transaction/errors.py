@@ -1,13 +1,13 @@
-"""What can go wrong in a transaction, by what the caller must do."""
+"""Errors of a transaction, grouped by what the caller must do."""
 
 from fencepost.api import ConnectError, FatalError, FencedError
 
 
 class WriterFencedError(FencedError):
-    """A newer producer holds the transactional id. Close; ask for admission; still current: start again.
+    """A newer producer holds the transactional id. Close the writer and ask for admission; if current, start again.
 
-    `has_expired` says that the transaction was open for as long as one may be, for no trouble with the brokers: whoever
-    fenced the writer was in all likelihood the broker itself.
+    `has_expired`: the transaction was open for the whole time-out although the brokers were healthy, so in all
+    likelihood the broker itself has fenced the writer.
     """
 
     def __init__(self, message: str, *, has_expired: bool = False) -> None:
@@ -22,8 +22,8 @@ class StaleMemberError(FencedError):
 class WriterOpenError(FatalError):
     """The transactional producer could not be initialised.
 
-    `is_passing` tells a broker that cannot be reached (try again) from a refusal (an administrator has to act);
-    `is_denied` says that the refusal is one of authorisation.
+    `is_passing`: a broker could not be reached, so retry; if False, it was a refusal and an administrator must act.
+    `is_denied`: the refusal is one of authorisation.
     """
 
     def __init__(self, message: str, *, is_passing: bool, is_denied: bool = False) -> None:
@@ -33,11 +33,11 @@ class WriterOpenError(FatalError):
 
 
 class ProduceError(FatalError):
-    """Records could not be written; the transaction is certain not to be committed. Abort, or close the writer.
+    """Records could not be written, and the transaction is certainly not committed. Abort it, or close the writer.
 
-    `is_refused` says that the same record would be refused again (its size, its topic, authorisation), `is_denied`
-    that the refusal is one of authorisation, `is_batch_too_large` that smaller batches may be taken. `has_expired`: as
-    of WriterFencedError; time was up before the broker said so.
+    `is_refused`: the same record would be refused again (its size, its topic, authorisation). `is_denied`: the refusal
+    is one of authorisation. `is_batch_too_large`: smaller batches may be accepted. `has_expired`: as in
+    WriterFencedError, but the time was up before the broker reported it.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class ProduceError(FatalError):
 
 
 class CommitUnknownError(ConnectError):
-    """The commit ended in an error, so nobody knows whether it happened (E6).
+    """The commit ended in an error, so it is unknown whether it happened (E6).
 
-    Close the writer; open a new one, be admitted, and read the committed position to learn what happened.
-    `has_expired`: as of WriterFencedError.
+    Close the writer. Then open a new one, be admitted, and read the committed position to find out.
+    `has_expired`: as in WriterFencedError.
     """
 
     def __init__(self, message: str, *, has_expired: bool = False) -> None:
@@ -69,9 +69,9 @@ class CommitUnknownError(ConnectError):
 
 
 def is_refusal(error: Exception) -> bool:
-    """Say whether a new producer would only meet the same refusal.
+    """Return whether a new producer would get the same refusal.
 
-    A broker that was away, or a machine that slept, for longer than a transaction may take is no such refusal.
+    False if a broker was down, or the machine was suspended, for longer than the transaction time-out.
     """
     if isinstance(error, WriterOpenError):
         return not error.is_passing

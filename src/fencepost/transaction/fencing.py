@@ -1,4 +1,4 @@
-"""Locking out the holders of many transactional ids at once."""
+"""Fences the holders of many transactional ids at once."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +13,9 @@ _PARALLEL = 16
 
 
 def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -> None:
-    """Lock out the holders of the ids and end their transactions, in parallel; returns once all are fenced (E2).
+    """Fence the holders of the ids in parallel and end their transactions. Returns once all are fenced (E2).
 
-    `conf_of(id)` gives the producer settings. Raises WriterOpenError where an id cannot be fenced.
+    `conf_of(id)` returns the producer settings. Raises WriterOpenError if an id cannot be fenced.
     """
     ids = list(transactional_ids)
     if not ids:

@@ -1,8 +1,8 @@
-"""The conflict of KIP-447: nobody else has a transaction open over the input that a task is about to begin with (E20).
+"""Fences producers with an open transaction over the input that a task is about to start from (KIP-447, E20).
 
-Such a transaction may still commit the offsets that the task would begin at. Its producer is fenced at once, as its
-own successor would fence it; waiting would end with the time-out of its transaction. Only the owner of a partition in
-the current generation of the group asks, so that two never fence each other in turns: of two that meet, one is stale.
+Such a transaction may still commit, and so change the offsets that the task would start from. Its producer is fenced at
+once, as its own successor would fence it; otherwise the task would wait for the transaction time-out. Only the owner of
+a partition in the current group generation fences, so that two tasks never fence each other: one of them is stale.
 """
 
 import logging
@@ -26,7 +26,7 @@ _ONGOING = "Ongoing"
 
 
 class Fenced(NamedTuple):
-    """A producer that was fenced, and for which partitions."""
+    """A producer that was fenced, and the partitions for which it was."""
 
     transactional_id: str
     producer_id: int
@@ -42,17 +42,17 @@ class Fenced(NamedTuple):
 
 
 class InputFence:
-    """Fences producers by the input they contribute offsets of. Connects at the first use; one thread.
+    """Fences producers by the input whose offsets they contribute. Connects at the first use; for one thread.
 
-    It takes Write on the transactional ids that are fenced, besides what `Contributors` takes.
+    It needs Write on the transactional ids that it fences, and the permissions that `Contributors` needs.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
-        """`conf` is that of a producer, in librdkafka's names; `foreign` is as in `Contributors`."""
+        """`conf` is a producer's, with librdkafka's names. `foreign` is as in `Contributors`."""
         self._conf = dict(conf)
         self._timeout_s = timeout_s
         self.contributors = Contributors(conf, timeout_s=timeout_s, foreign=foreign)
-        self._locked_out: dict[str | None, tuple[int, int]] = {}  # what we have left of an id
+        self._locked_out: dict[str | None, tuple[int, int]] = {}  # the epoch that our fencing left, by id
 
     def close(self) -> None:
         """Let go of the connections. Idempotent."""
@@ -61,26 +61,26 @@ class InputFence:
     def clear(
         self, group: str, places: Places, own_ids: Collection[str] = (), *, is_current: IsCurrent = lambda: True
     ) -> list[Fenced]:
-        """Fence who has offsets of these partitions in an open transaction, and return them: they are gone then.
+        """Fence the producers with offsets of these partitions in an open transaction, and return them when fenced.
 
-        Not who has committed already, and given the partitions up: its offsets count in a moment, and it may be a
-        healthy member that goes on with others.
+        A producer whose commit is already decided is not fenced: its offsets become visible in a moment, and it may be
+        a healthy member that has released these partitions and continues with others.
 
-        `own_ids` are the asker's, who has fenced older incarnations by taking them. `is_current` is asked right before
-        anybody is fenced.
+        `own_ids` are the caller's transactional ids; taking them has fenced its older incarnations. `is_current` is
+        called right before anything is fenced.
 
-        Raises StaleMemberError where it says no: the asker has a successor, and nobody is fenced; WriterOpenError where
-        an id cannot be taken; and what `Contributors` does.
+        Raises StaleMemberError, and fences nothing, if `is_current` returns False: the caller has a successor. Raises
+        WriterOpenError if an id cannot be taken, and what `Contributors` raises.
         """
         return self._fence_others(group, places, self.contributors.undecided(group, places), own_ids, is_current)
 
     def clear_holders(
         self, group: str, places: Places, own_ids: Collection[str] = (), *, is_current: IsCurrent = lambda: True
     ) -> list[Fenced]:
-        """Fence the producers that are each for one of these partitions alone, whether they have a transaction or not.
+        """Fence the producers that each serve one of these partitions alone, with or without an open transaction.
 
-        Nothing but their id keeps them from going on, as no member of the group. One that was locked out here before,
-        and that nobody has taken since, is not fenced again. Raises what `clear` does.
+        They are not members of the group, so only taking their id stops them. An id that this object has fenced before,
+        and that has not been taken since, is not fenced again. Raises what `clear` raises.
         """
         found = self.contributors.holders(group, places)
         loose = [each for each in found if self._locked_out.get(each.transactional_id) != _incarnation(each)]
@@ -94,9 +94,9 @@ class InputFence:
         *,
         is_current: IsCurrent = lambda: True,
     ) -> list[Fenced]:
-        """Do what `clear` does, as far as the notes of offsets tell who it is: for who may not read the log itself.
+        """Do what `clear` does for producers that the metadata of offsets names, if the log itself may not be read.
 
-        `noted` names who contributed last to partitions whose offsets are pending now. Raises what `clear` does.
+        `noted` holds the last contributors of partitions whose offsets are pending now. Raises what `clear` raises.
         """
         places: dict[str, set[TopicPartition]] = {}
         for place, contribution in noted.items():
@@ -113,9 +113,9 @@ class InputFence:
         return self._fence_others(group, noted.keys(), due, (), is_current)
 
     def fence(self, contributors: Collection[Contributor]) -> list[Fenced]:
-        """Fence these, whatever they do, and end their transactions; who has no id that is known is left out.
+        """Fence these producers, whatever their state, and end their transactions. Skips those without a known id.
 
-        Returns once all of their offsets are gone. Raises what `clear` does.
+        Returns once none of their offsets is pending. Raises what `clear` raises.
         """
         if not contributors:
             return []
@@ -138,7 +138,7 @@ class InputFence:
         due = [each for each in found if each.transactional_id not in own_ids and _is_named(each)]
         if due and not is_current():
             names = ", ".join(str(each.transactional_id) for each in due)
-            raise StaleMemberError(f"this member of group {group} is none any more, and fences nobody (here {names})")
+            raise StaleMemberError(f"no longer a member of group {group}: nothing is fenced (of {names})")
         return [each._replace(places=each.places & frozenset(places)) for each in self.fence(due)]
 
 

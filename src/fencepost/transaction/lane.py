@@ -1,4 +1,4 @@
-"""The transactional ids of one source task: Kafka Connect's own, and that of a second producer (decision 0011)."""
+"""The transactional ids of one source task: Kafka Connect's, and that of a second producer (decision 0011)."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -12,30 +12,30 @@ _SECOND = "#1"
 
 
 def lane_ids(transactional_id: str) -> tuple[str, str]:
-    """Return the ids under which the holder of `transactional_id` may write; both are fenced, always (E2).
+    """Return both ids that the holder of `transactional_id` may write under. They are always fenced together (E2).
 
-    The second can belong to no other task: the ids of tasks end in a number.
+    The second cannot be another task's id, because tasks' ids end in a number.
     """
     return transactional_id, f"{transactional_id}{_SECOND}"
 
 
 def ids_beside(transactional_id: str) -> tuple[str, str]:
-    """Return both ids of the task that has one of them."""
+    """Return both ids of the task that owns this one."""
     return lane_ids(transactional_id.removesuffix(_SECOND))
 
 
 def range_ids(transactional_id: str) -> str:
-    """Return what the ids begin with that Spark's tasks write a task's ranges under; none can be another task's."""
+    """Return the prefix of the ids under which Spark tasks write a task's ranges. No other task's id starts with it."""
     return f"{transactional_id}#"
 
 
 def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps_second: bool) -> bool:
-    """Take both ids at once (E2: whoever held the first may have held the second, too).
+    """Take both ids (E2: a holder of the first may also hold the second).
 
-    `second` is closed again unless it is to be kept. Returns False, and has closed it, where it is not authorised.
+    `second` is closed again unless `keeps_second`. Returns False, with `second` closed, if it is not authorised.
 
     Raises:
-        WriterFencedError: somebody newer took an id that is to be kept.
+        WriterFencedError: a newer producer took an id that is to be kept.
         WriterOpenError: an id cannot be taken.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="second-lane") as pool:
@@ -47,19 +47,19 @@ def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps
 def lock_out(writer: TransactionalWriter, timeout_s: float | None = None) -> bool:
     """Take an id only to fence its holder (E2), and close the writer, which was not opened yet.
 
-    Returns False for a second lane that is not authorised: no task of ours can have written under it. Raises
-    WriterOpenError where the id cannot be taken.
+    Returns False for a second lane that is not authorised: then no task can have written under it. Raises
+    WriterOpenError if the id cannot be taken.
     """
     try:
         if not writer.lock_out(timeout_s):
             writer.open(timeout_s)
         return True
     except WriterFencedError:
-        return True  # whoever took it at the same moment has fenced the others
+        return True  # another producer that took it at the same moment has fenced the holder
     except WriterOpenError as error:
         if not (error.is_denied and writer.transactional_id.endswith(_SECOND)):
             raise
-        log.debug("no second lane: %s", error)  # only whoever wanted it has something to warn of
+        log.debug("no second lane: %s", error)  # only a caller that wanted it has a reason to warn
         return False
     finally:
         writer.close()

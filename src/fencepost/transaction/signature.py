@@ -1,4 +1,4 @@
-"""Offsets that name their producer: in the transaction of the offsets themselves, or not at all (E20)."""
+"""Signs offsets: their metadata names their producer, and is committed in the same transaction (E20)."""
 
 import threading
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from fencepost.transaction.writer import TransactionalWriter
 
 
 class Signature:
-    """Signs offsets in the name of the writer that is about to commit them. Any thread.
+    """Adds the writer's producer to the metadata of offsets that it is about to commit. For any thread.
 
-    The client does not tell which producer it is; the coordinator of its id does. A writer stays the same one from its
-    `open` to its `close`, so it is asked for once.
+    The client does not expose its producer id and epoch, but the coordinator of its id reports them. They do not change
+    between `open` and `close` of a writer, so they are requested once.
     """
 
     def __init__(self, contributors: Contributors) -> None:
@@ -24,9 +24,9 @@ class Signature:
         self._known: WeakKeyDictionary[TransactionalWriter, Contribution] = WeakKeyDictionary()
 
     def sign(self, writer: TransactionalWriter, offsets: Sequence[GroupOffset]) -> list[GroupOffset]:
-        """Return the offsets with notes that name the writer, beside what was noted.
+        """Return the offsets with metadata that names the writer, in addition to their own metadata.
 
-        Raises WriterFencedError where its id is not known any more, and what `Contributors` does.
+        Raises WriterFencedError if the coordinator no longer knows the id, and what `Contributors` raises.
         """
         by = self._contribution(writer)
         return [offset._replace(note=by.note(offset.note)) for offset in offsets]
@@ -44,5 +44,5 @@ class Signature:
         finally:
             self._contributors.close()
         if found is None:
-            raise WriterFencedError(f"nobody knows of transactional id {transactional_id} any more")
+            raise WriterFencedError(f"the coordinator no longer knows transactional id {transactional_id}")
         return Contribution(transactional_id, found.producer_id, found.producer_epoch)

@@ -1,7 +1,7 @@
-"""Where a stream task begins: positions that nobody is about to change (KIP-447's PendingTransaction, E20).
+"""The start positions of a stream task: offsets that no open transaction may change (KIP-447, E20).
 
-The order is: fence ▸ read stable ▸ while that is pending: fence ▸ read again. A partition whose offset is pending is
-never taken for one that has none.
+The order is: fence ▸ read stable offsets ▸ while one is pending: fence ▸ read again. A pending offset is never treated
+as a missing one.
 """
 
 import logging
@@ -29,7 +29,7 @@ _LONGEST_WAIT_S = 75.0
 
 
 class StablePositions:
-    """Reads where a group stands, once nobody is about to change it. For the thread of one task."""
+    """Reads the committed offsets of a group once no open transaction may change them. For the thread of one task."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class StablePositions:
         timeout_s: float = _LONGEST_WAIT_S,
         foreign: Collection[str] = (),
     ) -> None:
-        """Both in librdkafka's names; the consumer's has the group, `own_ids` are what the task writes under.
+        """Both confs use librdkafka's names; the consumer's has the group. `own_ids` are the task's transactional ids.
 
-        `on_fenced` is told who was fenced, `on_waiting` why it waits: empty, it waits no more. Once
-        `is_over`, nobody needs the positions. A transaction that nobody can fence is waited for `timeout_s` long.
-        `foreign`: how transactional ids begin that are fenced for no name.
+        `on_fenced` receives the producers that were fenced. `on_waiting` receives the reason for waiting, or "" when
+        the wait is over. `is_over` returns whether the positions are no longer needed. For a transaction that cannot
+        be fenced this waits up to `timeout_s`. `foreign`: prefixes of ids that are never fenced for their name.
         """
         self._group = str(consumer_conf["group.id"])
         self._own_ids = frozenset(own_ids)
@@ -56,13 +56,13 @@ class StablePositions:
         self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
         self._timeout_s = timeout_s
         self._waiting = ""
-        self._told: set[str] = set()  # of rights that are missing
+        self._told: set[str] = set()  # missing permissions that were logged
 
     def read(self, places: Places, membership: Membership | None = None) -> dict[TopicPartition, Committed]:
-        """Return where the group stands; what has no offset is left out, and nothing that is pending ever is.
+        """Return the group's committed offsets. Partitions without one are left out, pending ones never are.
 
-        Raises ReadTimeoutError where offsets stay pending, StaleMemberError where the generation of `membership` is
-        over and somebody would have to be fenced, and what `GroupSurvey` and `InputFence` raise.
+        Raises ReadTimeoutError if offsets stay pending, StaleMemberError if a producer would have to be fenced but the
+        generation of `membership` is over, and what `GroupSurvey` and `InputFence` raise.
         """
         try:
             self._clear(places, membership)
@@ -75,7 +75,7 @@ class StablePositions:
         return {place: at for place, at in standing.items() if at is not None and place in places}
 
     def close(self) -> None:
-        """Let go of the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         self._survey.close()
         self._fence.close()
 
@@ -83,7 +83,7 @@ class StablePositions:
         return patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
 
     def _awaited(self, places: Places, pending: Places, membership: Membership | None) -> Standing:
-        """Return where the group stands once nothing of `places` is pending, whoever ends that."""
+        """Return the group's offsets once none of `places` is pending, however the transactions end."""
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
             while True:
@@ -106,11 +106,11 @@ class StablePositions:
         if why != self._waiting:
             self._waiting = why
             if why:
-                log.info("group %s: waits: %s", self._group, why)
+                log.info("group %s: waiting: %s", self._group, why)
             self._on_waiting(why)
 
     def _clear(self, places: Places, membership: Membership | None) -> None:
-        """Fence who has offsets of these partitions pending; who cannot be fenced is waited for."""
+        """Fence the producers with pending offsets of these partitions. `_awaited` waits for those it cannot fence."""
         try:
             self._tell(self._fenced(places, membership))
         except WriterOpenError as error:
@@ -119,7 +119,9 @@ class StablePositions:
             if str(error) not in self._told:
                 self._told.add(str(error))
                 names = _names(places)
-                log.warning("group %s: who has offsets of %s pending cannot be fenced: %s", self._group, names, error)
+                log.warning(
+                    "group %s: cannot fence producers with pending offsets of %s: %s", self._group, names, error
+                )
 
     def _fenced(self, places: Places, membership: Membership | None) -> list[Fenced]:
         is_current = self._is_current(membership)
@@ -133,7 +135,7 @@ class StablePositions:
         return self._fence.clear_noted(self._group, noted, self._own_ids, is_current=is_current)
 
     def _clear_holders(self, places: Places, membership: Membership | None) -> None:
-        """Fence the producers of another program that are each for one of these partitions alone."""
+        """Fence the producers of another program that each serve one of these partitions alone."""
         is_current = self._is_current(membership)
         try:
             self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
@@ -144,10 +146,10 @@ class StablePositions:
         return lambda: membership is None or self._survey.is_current(self._group, *membership)
 
     def _note_blindness(self, error: Exception) -> None:
-        """Take note that the principal may not read whose the offsets are; it is tried again the next time."""
+        """Log, once per reason, that the principal may not read the log of offsets. It is tried again the next time."""
         if str(error) not in self._told:
             self._told.add(str(error))
-            log.warning("group %s: who has offsets pending is known from notes only: %s", self._group, error)
+            log.warning("group %s: producers of pending offsets are known only from metadata: %s", self._group, error)
 
     def _tell(self, fenced: list[Fenced]) -> None:
         for each in fenced:

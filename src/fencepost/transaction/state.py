@@ -1,10 +1,10 @@
-"""The states of a `TransactionalWriter`, and the moves between them."""
+"""The states of a `TransactionalWriter`, and the legal moves between them."""
 
 from enum import Enum
 
 
 class WriterState(Enum):
-    """Where a writer stands."""
+    """The state of a writer."""
 
     NEW = "new"
     OPEN = "open"
@@ -29,7 +29,7 @@ LEGAL_MOVES: dict[WriterState, frozenset[WriterState]] = {
 
 
 class IllegalMoveError(RuntimeError):
-    """The caller asked for something that the writer's state does not allow: a bug."""
+    """The writer's state does not allow the call, which is a bug in the caller."""
 
 
 def move(current: WriterState, target: WriterState) -> WriterState:

@@ -39,7 +39,7 @@ class WriterTimeouts:
 
 
 def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceError:
-    """Return what a client's refusal of records means to whoever wrote them; `is_overdue`: in their transaction."""
+    """Convert a client's refusal of records to a ProduceError. `is_overdue`: their transaction took too long."""
     is_denied, is_batch_too_large = error.failure is Failure.DENIED, error.failure is Failure.REFUSED_BATCH
     is_refused = is_denied or is_batch_too_large or error.failure is Failure.REFUSED_RECORD
     return ProduceError(
@@ -52,15 +52,16 @@ def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceE
 
 
 class TransactionalWriter:
-    """Writes all records of a transaction or none; offsets are records among them (`task/lanes.py`, E1).
+    """Writes all records of a transaction or none. Source offsets are among these records (`task/lanes.py`, E1).
 
-    Used by one thread. A writer is good for many transactions until it is struck (E5), fenced or in the unknown
-    (E6); then `close` it and open another with the same id, which must be *admitted* before it sends anything (step 6
-    of docs/architecture.md). Nothing survives a crash but what was committed; the next `open` of the id ends the rest.
+    For one thread. A writer serves many transactions until it is struck (E5), fenced, or its commit has an unknown
+    outcome (E6). Then `close` it and open another with the same id, which must be *admitted* before it sends anything
+    (step 6 of docs/architecture.md). After a crash only committed transactions remain; the next `open` of the id ends
+    an open one.
     """
 
     def __init__(self, conf: Mapping[str, Any], transactional_id: str, timeouts: WriterTimeouts | None = None) -> None:
-        """`conf` holds librdkafka's names. Nothing is sent before `open`."""
+        """`conf` uses librdkafka's names. Nothing is sent before `open`."""
         self.transactional_id = transactional_id
         self.state = WriterState.NEW
         self._timeouts = timeouts or WriterTimeouts()
@@ -68,18 +69,18 @@ class TransactionalWriter:
         self._made: TransactionalClient | None = None
         self._is_flushed = True
         self._begun_s = 0.0
-        self._waited_s = 0.0  # for the client, in the transaction
+        self._waited_s = 0.0  # waited for the client in this transaction
 
     @property
     def _client(self) -> TransactionalClient:
-        """Made by whoever needs it first: none is where the id is locked out by a request."""
+        """Create the client at the first use. If a single request fences the id, no client is created."""
         if self._made is None:
             self._made = transactional_client(self._conf)
         return self._made
 
     @property
     def is_struck(self) -> bool:
-        """Say whether the writer must be replaced before the next transaction (E5); ask at every boundary."""
+        """Return whether the writer must be replaced before the next transaction (E5). Check at every boundary."""
         if self.state is WriterState.OPEN and self._client.strikes > 0:
             self._move(WriterState.STRUCK)
         return self.state is WriterState.STRUCK
@@ -90,19 +91,19 @@ class TransactionalWriter:
 
     @property
     def age_s(self) -> float:
-        """Return how long ago the newest transaction began."""
+        """Return how many seconds ago the newest transaction began."""
         return time.monotonic() - self._begun_s
 
     @property
     def last_strike(self) -> str | None:
-        """Return the log line that told of the last strike."""
+        """Return the log line that reported the last strike."""
         return None if self._made is None else self._made.last_strike
 
     def open(self, timeout_s: float | None = None) -> None:
-        """Take the transactional id: fences its holder, ends its transaction.
+        """Take the transactional id. This fences its holder and ends the holder's transaction.
 
         Raises:
-            WriterFencedError: somebody newer took the id at the same moment.
+            WriterFencedError: a newer producer took the id at the same moment.
             WriterOpenError: the broker cannot be reached in time, or refuses.
         """
         self._ensure_state("be opened", WriterState.NEW)
@@ -111,8 +112,8 @@ class TransactionalWriter:
             if self._client.strikes == 0:
                 self._move(WriterState.OPEN)
                 return
-            # A strike up to here cannot tear a transaction (nothing was begun), but librdkafka suppresses repeated
-            # log lines, so that a handle which has told of one is not trusted to tell of the next (E5).
+            # A strike up to here cannot harm a transaction, because none has begun. But librdkafka suppresses repeated
+            # log lines, so a client that has reported one strike may not report the next (E5).
             last_strike = self._client.last_strike
             self._client.drop()
             self._made = None
@@ -123,7 +124,7 @@ class TransactionalWriter:
         )
 
     def lock_out(self, timeout_s: float | None = None) -> bool:
-        """Fence the holder of the id and end its transaction without opening. False: only `open` may be able to."""
+        """Fence the holder of the id and end its transaction without opening. False: only `open` can."""
         self._ensure_state("lock out", WriterState.NEW)
         return lock_out_by_request(
             self._conf, self.transactional_id, timeout_s if timeout_s is not None else self._timeouts.open_s
@@ -164,7 +165,7 @@ class TransactionalWriter:
             raise self._produce_error(error) from None
 
     def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
-        """Write records of a topic, a value and a key each, in order. Raises ProduceError."""
+        """Write records with a value and a key, in order. Raises ProduceError."""
         self._ensure_sending()
         try:
             with self._waiting():
@@ -205,7 +206,7 @@ class TransactionalWriter:
             self._is_flushed = True
 
     def _left_s(self) -> float:
-        """Return how much time the open transaction has left: what was made longer by the user is made use of."""
+        """Return how many seconds the open transaction has left. A longer time-out set by the user is used fully."""
         is_open = self.state is WriterState.IN_TRANSACTION
         return transaction_timeout_ms(self._conf) / 1000 - self.age_s if is_open else 0.0
 
@@ -223,9 +224,9 @@ class TransactionalWriter:
             raise self._produce_error(error) from None
 
     def begin_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
-        """Begin to add offsets of a consumer group to the transaction, while records of it are being flushed.
+        """Start adding offsets of a consumer group to the transaction while its records are being flushed.
 
-        `await_group_offsets` tells of what has come of it; a commit awaits that, too. Raises ProduceError.
+        `await_group_offsets` waits for the outcome, and so does a commit. Raises ProduceError.
         """
         self._ensure_begun()
         try:
@@ -234,7 +235,7 @@ class TransactionalWriter:
             raise self._produce_error(error) from None
 
     def await_group_offsets(self) -> None:
-        """Wait for offsets that were begun. Raises ProduceError, WriterFencedError, StaleMemberError."""
+        """Wait for the offsets of `begin_group_offsets`. Raises ProduceError, WriterFencedError, StaleMemberError."""
         self._ensure_state("await offsets", WriterState.OPEN, WriterState.IN_TRANSACTION)
         try:
             with self._waiting():
@@ -245,12 +246,12 @@ class TransactionalWriter:
     def commit(self, *, group_offsets: Sequence[GroupOffset] = (), group_metadata: Any = None) -> None:
         """Commit the records sent, source offsets among them, all together.
 
-        `group_offsets` with `group_metadata` make the coordinator refuse a stale member (E4). Afterwards the writer
-        is open, or struck: its transaction is committed, but it must be replaced.
+        With `group_offsets` and `group_metadata` the coordinator refuses a stale member (E4). Afterwards the writer is
+        open, or it is struck: the transaction is committed, but the writer must be replaced.
 
         Raises:
             ProduceError, WriterFencedError, StaleMemberError: certainly not committed.
-            CommitUnknownError: see there (E6).
+            CommitUnknownError: the outcome is unknown (E6).
         """
         if group_metadata is not None:
             self.send_group_offsets(group_offsets, group_metadata)
@@ -270,10 +271,11 @@ class TransactionalWriter:
         self._end()
 
     def abort(self) -> None:
-        """Abort the open transaction, if there is one. Leaves the writer open, or struck when in doubt.
+        """Abort the open transaction, if there is one. Leaves the writer open, or struck if the outcome is in doubt.
 
-        In doubt it is, too, when the broker does not know the transaction yet: while it writes the markers of the last
-        one it takes no partition into the next, and librdkafka (2.16) may then ask for the end before it asks again.
+        It is also in doubt if the broker does not know the transaction yet. While a broker writes the markers of the
+        last transaction, it adds no partition to the next, and librdkafka (2.16) may then request the end before it
+        retries.
         """
         if self.state is not WriterState.IN_TRANSACTION:
             return
@@ -287,7 +289,7 @@ class TransactionalWriter:
         self._end()
 
     def close(self) -> None:
-        """Let go of the producer at once; an open transaction is left for the next holder of the id to end."""
+        """Drop the producer at once. The next holder of the id ends an open transaction."""
         if self.state is WriterState.CLOSED:
             return
         self._move(WriterState.CLOSED)
@@ -311,7 +313,7 @@ class TransactionalWriter:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count the time within as the client's; what it raises passes."""
+        """Count the time spent in the block as the client's. Exceptions propagate."""
         began_s = time.monotonic()
         try:
             yield
@@ -319,17 +321,17 @@ class TransactionalWriter:
             self._waited_s += time.monotonic() - began_s
 
     def _is_overdue(self) -> bool:
-        """Say whether the transaction took longer than one may, and no trouble with the brokers is to blame for it.
+        """Return whether the transaction exceeded its time-out although the brokers were healthy.
 
-        A lost connection is no such trouble where the caller alone took that long: a connection over which nothing is
-        sent is closed after a while, by brokers (`connections.max.idle.ms`) and by what lies between.
+        If the caller alone took that long, a lost connection does not count as a broker problem: brokers
+        (`connections.max.idle.ms`) and network devices close idle connections.
         """
         age_s, most_s = self.age_s, transaction_timeout_ms(self._conf) / 1000
         is_undisturbed = self._client.strikes == 0 or self._client.is_slow
         return age_s >= most_s and (is_undisturbed or age_s - self._waited_s >= most_s)
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
-        if self.state is WriterState.FENCED:  # no bug: an abort, for one, only finds this out
+        if self.state is WriterState.FENCED:  # not a bug: an abort, for example, only discovers this
             raise WriterFencedError(f"transactional id {self.transactional_id} was fenced: the writer cannot {what}")
         if self.state not in allowed:
             raise IllegalMoveError(f"a transactional writer that is '{self.state.value}' cannot {what}")

@@ -119,7 +119,7 @@ def test_members_of_a_newer_kind_are_no_less_members(scene: CopyScene) -> None:
     consumer.subscribe([scene.topics[0]])
     try:
         eventually(lambda: consumer.poll(0.1))
-        with pytest.raises(AdoptionError, match="has members, of the kind consumer: end the program"):
+        with pytest.raises(AdoptionError, match="is a consumer group with members: end the program"):
             adopt(scene, "--yes", "--remove-members")
     finally:
         consumer.close()

@@ -89,7 +89,7 @@ def test_a_change_that_is_no_matter_of_what_is_read_is_none(topic: Topic) -> Non
 def test_nothing_is_given_up_where_another_leader_was_faster(topic: Topic) -> None:
     command, other = decided(topic), decided(topic, until=3)
     topic.write(*other.decide(topic.snapshot))
-    with pytest.raises(ConflictError, match="topic t meanwhile"):
+    with pytest.raises(ConflictError, match="topic t in the meantime"):
         command.decide(topic.snapshot)
 
 
