@@ -22,12 +22,12 @@ Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class RefusedError(Exception):
-    """The worker's no: this slot, task or run is not, or no longer, known."""
+    """The worker refuses a request: it does not know this slot, task or run, or does so no longer."""
 
 
 @dataclass(frozen=True)
 class ChannelTls:
-    """Files of the channel's certificate and key (PEM), and how long a caller may take to shake hands."""
+    """Files of the channel's certificate and key (PEM), and the time that a caller has for its handshake."""
 
     certificate: str
     key: str
@@ -49,7 +49,7 @@ class _Server(ThreadingHTTPServer):
         self._context = tls.context() if tls is not None else None
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Shake hands in the connection's own thread: a silent one would else keep all others from being accepted."""
+        """Do the handshake in the connection's own thread: a silent peer would else block all other connections."""
         if self._context is None:
             super().finish_request(request, client_address)
             return
@@ -58,14 +58,14 @@ class _Server(ThreadingHTTPServer):
             super().finish_request(secured, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of an executor that was killed in the middle of a request in a line, not with a stack."""
+        """Log one debug message instead of printing a stack, as executors are killed in the middle of requests."""
         log.debug("channel: the connection from %s broke", client_address, exc_info=True)
 
 
 class ChannelServer:
-    """Has an address once it is made, and answers from `start` on: who answers there needs to know the address.
+    """Has an address once it is created, and serves from `start` on: handlers need to know the address.
 
-    A request with a wrong signature is answered 403 and nothing else happens.
+    A request with a wrong signature is answered with 403, and nothing else happens.
     """
 
     def __init__(self, secret: bytes, *, host: str = "127.0.0.1", tls: ChannelTls | None = None) -> None:
@@ -93,12 +93,12 @@ class ChannelServer:
 
     def stop(self) -> None:
         if self._thread.ident is not None:
-            self._server.shutdown()  # waits for the thread that serves
+            self._server.shutdown()  # waits for the serving thread
         self._server.server_close()
 
 
 class _Refusals:
-    """Says in the log, once for each caller and reason, that requests are refused: a slot could not say why."""
+    """Logs refused requests, once for each caller and reason: a slot without the right secret cannot report them."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
@@ -135,7 +135,7 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(409, {"message": str(error)})
         except ConnectionError as error:
             log.debug("channel: %s", error)
-        except BaseException as error:  # an author's code, such as is_unchanged(), may raise what is no Exception
+        except BaseException as error:  # an author's code, such as is_unchanged(), may raise more than Exception
             log.exception("channel: %s failed", self.path)
             self._answer(500, {"message": repr(error)})
 

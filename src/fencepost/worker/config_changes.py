@@ -24,7 +24,7 @@ from fencepost.worker.supervision.supervision import Supervision
 
 
 class Leading(Protocol):
-    """What is needed of the `Leader`."""
+    """The part of `Leader` that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
@@ -33,7 +33,7 @@ class Leading(Protocol):
 
 
 class Restarts:
-    """Carries out what users ask of every worker: a restart of the part of a connector that runs there (KIP-745)."""
+    """Carries out restart requests, which every worker receives, for the parts that run here (KIP-745)."""
 
     def __init__(self, incarnation: str, statuses: StatusTable, supervision: Supervision) -> None:
         self._incarnation = incarnation
@@ -55,7 +55,7 @@ class Restarts:
 
 
 class ConfigChanges:
-    """Called on the thread that reads the config topic: takes note, and never waits."""
+    """Called on the thread that reads the config topic: only queues work, and never waits."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ConfigChanges:
             return
         self._note_departures(old, new, changes)
         if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
-            self._status_cleaner.forget(new)  # before a connector of the same name says something
+            self._status_cleaner.forget(new)  # before a connector of the same name writes a status
         self._see_to_waiting(old, new)
         self.take_work(new)
         for change in changes:
@@ -89,7 +89,7 @@ class ConfigChanges:
                 loggers.set_level(change.namespace, change.level, now_ms())
 
     def take_work(self, snapshot: ClusterSnapshot) -> None:
-        """Have what should run here by the snapshot run."""
+        """Run what the snapshot assigns to this worker."""
         self._supervision.changed(snapshot)
         self._leader.wake()
 
@@ -100,7 +100,7 @@ class ConfigChanges:
                 self._departures.ended(change.incarnation, change.tasks)
 
     def _see_to_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """Say, where this worker leads, of what a lost worker had that it waits for that worker to be back."""
+        """If this worker leads, write statuses for the parts of lost workers that wait for the worker to return."""
         if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
             before = old.assignment.waiting if old.assignment is not None else ()
             lost = [each for each in new.assignment.waiting if each not in before]

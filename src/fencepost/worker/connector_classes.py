@@ -1,4 +1,4 @@
-"""What the connectors of a snapshot are, as far as their classes are here."""
+"""The types of a snapshot's connectors, if their classes are installed here."""
 
 import contextlib
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from fencepost.storage.snapshot import ClusterSnapshot
 
 
 def type_of(snapshot: ClusterSnapshot, name: str) -> ConnectorType:
-    """Return what a connector is; unknown where its class is not here."""
+    """Return the type of a connector; unknown if its class is not installed here."""
     return type_of_config(snapshot.connectors.get(name, {}))
 
 
 def type_of_config(config: RawConfig) -> ConnectorType:
-    """Return what a connector with this config is."""
+    """Return the type of a connector with this config."""
     try:
         found = registry().find(PluginKind.CONNECTOR, config.get("connector.class") or "")
     except ConfigError:
@@ -29,7 +29,7 @@ def type_of_config(config: RawConfig) -> ConnectorType:
 
 
 def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
-    """Say whether a connector, as far as its class is here, writes what it reads in transactions of its own."""
+    """Say whether a connector, if its class is installed, writes what it reads in its own transactions."""
     return is_stream_config(snapshot.connectors.get(name, {}))
 
 
@@ -43,7 +43,7 @@ def is_stream_config(config: RawConfig) -> bool:
 
 
 def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
-    """Return why a connector's class must not change so; None where it may, or does not, or a class is not here."""
+    """Return why a connector's class may not change like this; None if it may, or a class is not installed here."""
     try:
         former, new = (
             registry().find(PluginKind.CONNECTOR, each.get("connector.class") or "") for each in (before, after)
@@ -54,13 +54,13 @@ def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
 
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:
-    """Say whether a connector reads or writes DataFrames. Raises ConfigError where its class is not here."""
+    """Say whether a connector reads or writes DataFrames. Raises ConfigError if its class is not installed here."""
     name_of_class = snapshot.connectors.get(name, {}).get("connector.class") or ""
     return ConnectorClasses().is_dataframe(name_of_class)
 
 
 def has_dataframes(snapshot: ClusterSnapshot) -> bool:
-    """Say whether a connector, as far as its class is here, reads or writes DataFrames."""
+    """Say whether any connector whose class is installed here reads or writes DataFrames."""
     for name in snapshot.connectors:
         with contextlib.suppress(ConfigError):
             if is_dataframe(snapshot, name):
@@ -72,22 +72,22 @@ class ConnectorClasses:
     """Finds the classes of connectors by the names in their configs."""
 
     def find(self, name: str) -> type[Any]:
-        """Return the class. Raises ConfigError for one that is not there."""
+        """Return the class. Raises ConfigError if it is not found."""
         return registry().find(PluginKind.CONNECTOR, name)
 
     def is_dataframe(self, name: str) -> bool:
-        """Say whether a class reads or writes DataFrames. Raises ConfigError for one that is not there."""
+        """Say whether a class reads or writes DataFrames. Raises ConfigError if it is not found."""
         return bool(getattr(self.find(name), "is_dataframe", False))
 
     def converters(self, name: str) -> Mapping[str, str]:
-        """Return the converters that a class has in place of the worker's; none where it is not there."""
+        """Return a class's own converters, which replace the worker's; none if the class is not found."""
         try:
             return dict(getattr(self.find(name), "converters", {}))
         except ConfigError:
             return {}
 
     def offsets_in_group(self, name: str, config: RawConfig) -> OffsetsInGroup | None:
-        """Return how a connector's offsets are kept in a group; None where they are not, or its class is not here."""
+        """Return how a group keeps a connector's offsets; None if none does, or the class is not installed here."""
         try:
             found = self.find(config.get("connector.class") or "")
         except ConfigError:
@@ -97,5 +97,5 @@ class ConnectorClasses:
         return found({k: v for k, v in config.items() if v is not None}).offsets_in_group(name)
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
-        """Say whether a connector is a source, as far as its class is here."""
+        """Say whether a connector is a source whose class is installed here."""
         return type_of(snapshot, connector) is ConnectorType.SOURCE

@@ -1,4 +1,4 @@
-"""Connectors that a worker brings with it: those of a file, as `fencepost mirror` runs them."""
+"""Connectors that a worker creates from a file, as `fencepost mirror` does."""
 
 import logging
 import threading
@@ -19,22 +19,22 @@ _EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Declared:
-    """What is to be there: configs by name. `rivals` do the same work, and must not run: what to do, by name."""
+    """The connectors to create: configs by name. `rivals` do the same work and must not run: advice, by name."""
 
     connectors: Mapping[str, RawConfig] = field(repr=False)
     rivals: Mapping[str, str] = field(default_factory=dict)
 
 
 class Storing(Protocol):
-    """What is needed of the worker's operations."""
+    """The part of the worker's operations that is needed here."""
 
     def put_connector_config(self, name: str, config: RawConfig) -> object: ...
 
 
 class Declaration:
-    """Stores configs that are not there or differ, each time when this worker begins to lead, in a thread of its own.
+    """Stores configs that are missing or differ, whenever this worker starts to lead, in a thread of its own.
 
-    What somebody changes afterwards stays until a worker begins to lead again.
+    Later changes of users stay until a worker starts to lead again.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Declaration:
         fail: Callable[[Exception], None],
         stopping: threading.Event,
     ) -> None:
-        """`snapshot` tells what is there; `fail` ends the worker, for what does not become right by itself."""
+        """`snapshot` returns the cluster's state; `fail` ends the worker after a permanent error."""
         self._declared = declared
         self._operations = operations
         self._snapshot = snapshot
@@ -54,11 +54,11 @@ class Declaration:
         self._fail = fail
         self._stopping = stopping
         self.is_done = False
-        """Whether this worker leads, and has seen to it."""
+        """Whether this worker leads and has stored the configs."""
         self._thread = threading.Thread(target=self._run, name="declaration", daemon=True)
 
     def start(self) -> None:
-        """Begin to look whether this worker leads."""
+        """Start to watch whether this worker leads."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -66,18 +66,18 @@ class Declaration:
             self.is_done = self._is_leading() and (self.is_done or self.declare())
 
     def declare(self) -> bool:
-        """Return whether everything is there now; what is passing is logged, and to be tried again."""
+        """Return whether everything is stored; passing errors are logged, and the caller retries."""
         try:
             self._refuse_rivals()
             for name, config in self._declared.connectors.items():
                 if self._snapshot().connectors.get(name) != config:
                     self._operations.put_connector_config(name, config)
-                    log.info("connector %s is as the file says now", name)
+                    log.info("stored the file's config of connector %s", name)
         except (ConfigError, BadRequestError) as error:
             self._fail(error if isinstance(error, ConfigError) else ConfigError(str(error)))
             return True
         except OperationError as error:
-            log.warning("connectors of the file: %s; trying again", error)
+            log.warning("the file's connectors are not stored yet, retrying: %s", error)
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Spark's driver, launched before the rest of a worker is even imported: nothing else takes as long to come up."""
+"""Spark's driver, launched before most of a worker is imported, as nothing else takes as long to start."""
 
 import logging
 import re
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("fencepost.worker")
 
 _OF_PYTHON = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR|CRITICAL) ")
-"""How a slot logs (`task.slot.run_slot`)."""
+"""The format of a slot's log lines (`task.slot.run_slot`)."""
 
 
 @dataclass
 class Driver:
-    """What the worker's Spark is started with, again after each loss; `jvm` is one that nobody has taken yet.
+    """What the worker's Spark is started with, also after each loss; `jvm` is one that is launched and not used yet.
 
-    `secret` signs the channel, and reaches executors with the authority of its certificate in their environment (E11).
+    `secret` signs the channel. Executors get it, with the authority of the certificate, in their environment (E11).
     """
 
     config: WorkerConfig
@@ -43,18 +43,18 @@ class Driver:
         self.jvm = DriverJvm(self.config.spark, self.secrets, print_line)
 
     def take(self) -> DriverJvm | None:
-        """Return the JVM that was launched, to the first who asks."""
+        """Return the launched JVM to the first caller, and None to others."""
         jvm, self.jvm = self.jvm, None
         return jvm
 
     def runtime(self) -> "Runtime":
-        """Return a Spark to start; the first takes the JVM that was launched."""
+        """Return a Spark to start; the first one uses the launched JVM."""
         from fencepost.spark.session.session import SparkRuntime  # imports what the JVM need not wait for
 
         return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=self.take())
 
     def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
-        """Return what launches slots on a Spark that was started."""
+        """Return the launcher of slots for a Spark that was started."""
         from fencepost.spark.slot.job import SlotJobs
         from fencepost.task.slot import run_slot
 
@@ -62,6 +62,6 @@ class Driver:
 
 
 def print_line(line: str) -> None:
-    """Pass on what Spark prints, and its Python processes: what is an error or a warning to these, is one here."""
+    """Log a line of Spark or its Python processes; a warning or error of the latter keeps its level."""
     found = _OF_PYTHON.match(line)
     log.log(logging.getLevelNamesMapping()[found[1]] if found else logging.INFO, "spark: %s", line)

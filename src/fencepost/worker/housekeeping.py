@@ -1,4 +1,4 @@
-"""What has to be looked at every second."""
+"""What has to be checked every second."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ _EVERY_S = 1.0
 
 
 class Housekeeping:
-    """Carries out `chores` every second, in their order, in a thread of its own; what one raises is logged."""
+    """Carries out `chores` in order every second, in a thread of its own; logs what they raise."""
 
     def __init__(self, chores: Sequence[Callable[[], None]]) -> None:
         self._chores = tuple(chores)
@@ -18,7 +18,7 @@ class Housekeeping:
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:

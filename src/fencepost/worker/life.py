@@ -1,4 +1,4 @@
-"""How far a worker has come, whether it is to end, and why."""
+"""The stage of a worker, whether it has to end, and why."""
 
 import logging
 import threading
@@ -22,22 +22,24 @@ class WorkerLife:
 
     @property
     def error(self) -> Exception | None:
-        """Why this worker has to end: wrong settings, wrong topics, or another process in its place."""
+        """Return why this worker has to end: wrong settings, wrong topics, or another process in its place."""
         return self._error
 
     def fail(self, error: Exception) -> None:
-        """Have the worker end: it cannot start, or not go on."""
+        """Make the worker end: it cannot start, or cannot continue."""
         if not self.stopping.is_set():
             log.error("the worker %s: %s", "has to end" if self.progress.is_started else "cannot start", error)
             self._error = self._error or error
 
     def patiently(self, stage: str, act: Callable[[], object]) -> None:
-        """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
+        """Call `act` until it succeeds or the worker stops, while Kafka cannot be reached; the log and /health show
+        that.
+        """
         with self.progress.doing(stage):
             while not self.stopping.is_set():
                 try:
                     act()
                     return
                 except KafkaUnavailableError as error:
-                    log.warning("%s: %s; trying again", stage, error)
+                    log.warning("%s: %s; retrying", stage, error)
                     self.stopping.wait(_RETRY_S)

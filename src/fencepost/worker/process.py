@@ -1,4 +1,4 @@
-"""Everything of a worker in one process: what it is made of, how it begins and how it ends."""
+"""A whole worker in one process: its parts, its start and its end."""
 
 import uuid
 from collections.abc import Sequence
@@ -36,14 +36,19 @@ from fencepost.worker.validation.chain import require_converters
 
 
 class WorkerProcess:
-    """A worker. `start` returns at once where REST can be served; the rest comes up behind it (`start_up.py`)."""
+    """A worker. `start` returns at once, and REST can be served; the rest starts in the background (`start_up.py`)."""
 
     def __init__(self, config: WorkerConfig, url: str, driver: Driver, declared: Declared | None = None) -> None:
-        """`url` is the advertised address of REST; `driver` may have launched Spark's JVM already.
+        """Create the parts.
 
-        Raises ConfigError for converters that cannot be had.
+        Args:
+            config: The worker's.
+            url: The advertised address of REST.
+            driver: May have launched Spark's JVM already.
+            declared: Connectors that the worker creates whenever it starts to lead.
 
-        `declared` are connectors that the worker has be there whenever it leads.
+        Raises:
+            ConfigError: A converter is not available.
         """
         require_converters(config, use_plugin_path(config.plugin_path or ()).find)
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
@@ -65,7 +70,7 @@ class WorkerProcess:
         self._changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
         self._housekeeping = Housekeeping(
             [
-                lifeline.judge,  # first: whose tasks are they, if this process was paused and its slots with it
+                lifeline.judge,  # first: after a pause of this process and its slots, the tasks may be others'
                 hosts.slots.check_leases,
                 hosts.spark.count_cores,
                 membership.keep_announced,
@@ -96,7 +101,7 @@ class WorkerProcess:
         )
 
     def start(self) -> None:
-        """Begin to come up, in threads."""
+        """Start the threads that bring the worker up."""
         self._hosts.start()
         self._start_up.start()
         self._retention.start()
@@ -104,13 +109,13 @@ class WorkerProcess:
 
     @property
     def error(self) -> Exception | None:
-        """Why this worker has to end: wrong settings, wrong topics, or another process in its place."""
+        """Return why this worker has to end: wrong settings, wrong topics, or another process in its place."""
         return self._life.error
 
     def leave(self) -> None:
-        """End all work and leave the group: tasks end by their boundary's rule, and statuses say so.
+        """End all work and leave the group: tasks end as their boundaries decide, and statuses are written.
 
-        REST has to listen until this returns: whoever refuses connections while the group has it is taken for killed.
+        REST must listen until this returns: a member of the group that refuses connections is taken for killed.
         """
         self._life.stopping.set()
         self._retention.stop()
@@ -128,7 +133,7 @@ class WorkerProcess:
         self._membership.log_farewell()
 
     def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
-        """Pass on what the config topic says: its reader is made before what follows from it."""
+        """Pass on changes of the config topic; its reader is created before `ConfigChanges`."""
         self._changes.changed(old, new, changes)
 
 

@@ -1,4 +1,4 @@
-"""What the worker is doing, in words, for answers that say why something takes long."""
+"""What the worker is currently doing, in words, for answers that explain a delay."""
 
 import contextlib
 import threading
@@ -21,7 +21,7 @@ class Progress:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Have the stage `what` last as long as the block."""
+        """Make `what` the current stage for the duration of the block."""
         key, began = threading.get_ident(), _now()
         with self._lock:
             self._current[key] = (what, began)
@@ -33,7 +33,7 @@ class Progress:
                 self._last = (what, began, _now())
 
     def described(self) -> str:
-        """Return the sentence that time-outs carry."""
+        """Return the sentence for timeout messages."""
         with self._lock:
             if self._current:
                 what, began = next(iter(self._current.values()))

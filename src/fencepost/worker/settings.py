@@ -1,4 +1,4 @@
-"""The client settings that everything on a worker is made with, derived once from its file."""
+"""The client settings of everything on a worker, derived once from its file."""
 
 import logging
 import re
@@ -51,7 +51,7 @@ _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What the worker's file says, as the parts need it. `url` is the advertised address of REST."""
+    """The settings of the worker's file, as its parts need them. `url` is the advertised address of REST."""
 
     config: WorkerConfig
     url: str
@@ -69,7 +69,7 @@ class WorkerSettings:
 
     @property
     def worker_id(self) -> str:
-        """`host:port`, as statuses name this worker."""
+        """Return `host:port`, this worker's name in statuses."""
         return worker_id(self.url)
 
     def reader_conf(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class WorkerSettings:
         return {
             **conf,
             "session.timeout.ms": self.config.session_timeout_ms,
-            # A member learns of a rebalance by its next heartbeat: nobody leads, after a leader was lost, until then.
+            # A member learns of a rebalance at its next heartbeat, and until then a lost leader has no successor.
             "heartbeat.interval.ms": min(self.config.heartbeat_interval_ms, _HEARTBEAT_MS),
             "group.instance.id": self.worker_id,
             "client.id": self.url,
@@ -97,12 +97,12 @@ class WorkerSettings:
         }
 
     def task_producer_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
+        """Return the settings of a connector's producers: the worker's `producer.`, then its own overrides."""
         properties = self.producer_properties(connector_config)
         return _without_id(properties) if self.is_exactly_once else _logged(producer_conf(properties))
 
     def fencing_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what takes a transactional id of the connector's tasks, also on a worker without exactly-once."""
+        """Return the settings for fencing the tasks' transactional ids, even on a worker without exactly-once."""
         properties = self.producer_properties(connector_config)
         return _without_id({key: value for key, value in properties.items() if key != _CLIENT})
 
@@ -111,11 +111,11 @@ class WorkerSettings:
         return producer_properties(self.config, connector_config)
 
     def _target(self, connector_config: RawConfig) -> dict[str, str]:
-        """Return the setting that leads to the cluster that a connector's producers write to."""
+        """Return the bootstrap setting of the cluster that a connector's producers write to."""
         return {_BOOTSTRAP: str(self.producer_properties(connector_config)[_BOOTSTRAP])}
 
     def task_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what creates a connector's topics, as its own principal: where its producers write."""
+        """Return the settings for creating a connector's topics, as its own principal, where its producers write."""
         return self._admin_conf(connector_config, self._target(connector_config))
 
     def _admin_conf(self, connector_config: RawConfig, target: Mapping[str, str]) -> dict[str, Any]:
@@ -124,32 +124,32 @@ class WorkerSettings:
         return _logged(admin_conf({**properties, **target, **own}))
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
-        """Return the connector's config with its class's or the worker's converters where it names none of its own."""
+        """Return the connector's config, completed with its class's or the worker's converters."""
         return with_converters(connector_config, self.config)
 
     def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what reads a connector's own offsets topic, as its own principal: where its producers write."""
+        """Return the settings for reading a connector's own offsets topic, as its own principal."""
         properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
         own = _overrides(connector_config, "consumer.override.")
         return _logged(reader_conf({**properties, **self._target(connector_config), **own}))
 
     def offsets_in_group(self, connector: str, connector_config: RawConfig) -> OffsetsInGroup | None:
-        """Return how a source's offsets are kept in a group of the cluster that it writes to; None: in a topic."""
+        """Return how a group of the target cluster keeps a source's offsets; None if a topic keeps them."""
         return ConnectorClasses().offsets_in_group(connector, connector_config)
 
     def may_have_own_offsets(self, connector_config: RawConfig) -> bool:
-        """Say, without asking anybody, whether the config names another topic, or other brokers, for the offsets."""
+        """Say, without a request, whether the config names another offsets topic, or other brokers."""
         target = self._target(connector_config)[_BOOTSTRAP].split(",")
         is_elsewhere = {server.strip() for server in target} != set(self.config.bootstrap_servers)
         return is_elsewhere or not self._names_workers_topic(connector_config)
 
     def has_own_offsets(self, connector_config: RawConfig) -> bool:
-        """Say whether the connector's offsets are not in the worker's topic: another topic, or another cluster.
+        """Say whether the connector's offsets are outside the worker's topic: in another topic, or another cluster.
 
-        Where the brokers are spelled otherwise, both clusters are asked for their ids: copies in the very topic that
-        the transactions write to would be taken for what was committed last.
+        If the brokers are spelled differently, both clusters are asked for their ids. Without that, copies could go to
+        the topic of the transactions themselves, and be taken for the last committed offsets.
 
-        Raises KafkaUnavailableError or KafkaAuthorizationError where the connector's cluster does not answer.
+        Raises KafkaUnavailableError or KafkaAuthorizationError if the connector's cluster does not answer.
         """
         if not self._names_workers_topic(connector_config):
             return True
@@ -163,10 +163,10 @@ class WorkerSettings:
         return self.offsets_topic(connector_config) == self.config.offset_storage_topic
 
     def own_offsets(self, connector_config: RawConfig) -> OffsetTopic | None:
-        """Return the connector's own offsets topic, with what reads it as the connector's principal; None: it has none.
+        """Return the connector's own offsets topic, with the settings to read it as its principal; None if it has none.
 
-        It is named, or implied by another target cluster, whether or not exactly-once is on (KIP-618). Raises what
-        `has_own_offsets` raises.
+        The config names it, or another target cluster implies it, whether or not exactly-once is on (KIP-618). Raises
+        what `has_own_offsets` raises.
         """
         if not self.has_own_offsets(connector_config):
             return None
@@ -188,18 +188,18 @@ class WorkerSettings:
         return _overrides(connector_config, _CONSUMER_OVERRIDE).get("group.id", "").strip() or own_group(connector)
 
     def task_consumer_conf(self, connector: str, connector_config: RawConfig, task: int) -> dict[str, Any]:
-        """Return what a sink's task reads with, as a member of its group."""
+        """Return the consumer settings of a sink's task, as a member of its group."""
         properties, group = self._consumer_properties(connector_config), self.sink_group(connector, connector_config)
         return _logged(sink_conf(properties, group, sink_client_id(connector, task)))
 
     def dead_letters_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what a sink's dead letters are written with."""
+        """Return the producer settings for a sink's dead letters."""
         return _logged(producer_conf(self.producer_properties(connector_config)))
 
     def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what asks for the offsets of a sink's group, as the connector's own principal: where it reads.
+        """Return the settings for requests about a sink's group, as the connector's own principal, where it reads.
 
-        `admin.override.bootstrap.servers` may name where its dead letters go; its group is not there.
+        `admin.override.bootstrap.servers` is not used: it may name the cluster of the dead letters.
         """
         servers = str(self._consumer_properties(connector_config)[_BOOTSTRAP])
         return {**self._admin_conf(connector_config, {}), **admin_conf({_BOOTSTRAP: servers}).conf}
@@ -207,23 +207,23 @@ class WorkerSettings:
     def epoch_spec(
         self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
     ) -> TaskSpec:
-        """Return what runs the task of a DataFrame sink; `identity` holds task, generation, incarnation."""
+        """Return the spec of a DataFrame sink's task; `identity` holds task, generation, incarnation."""
         return self._in_epochs(snapshot, self.sink_spec(snapshot, connector, task_config, **identity))
 
     def epoch_stream_spec(
         self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
     ) -> TaskSpec:
-        """Return what runs the task of a DataFrame stream, which writes in transactions."""
+        """Return the spec of a DataFrame stream's task, which writes in transactions."""
         return self._in_epochs(snapshot, self.stream_spec(snapshot, connector, task_config, **identity))
 
     def _in_epochs(self, snapshot: ClusterSnapshot, spec: TaskSpec) -> TaskSpec:
-        """Return the same with what plans epochs, and reads them on executors."""
+        """Add to a spec what planning epochs and reading them on executors needs."""
         raw = snapshot.connectors[spec.connector]
         reader = range_conf(self._consumer_properties(raw), self.sink_group(spec.connector, raw))
         return replace(spec, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
 
     def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
-        """Return what a slot needs to run a task of a sink; `identity` holds task, generation, incarnation."""
+        """Return the spec of a sink's task for a slot; `identity` holds task, generation, incarnation."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
         sink = SinkConnectorConfig(given)
@@ -245,7 +245,7 @@ class WorkerSettings:
     def stream_spec(
         self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
     ) -> TaskSpec:
-        """Return what a slot needs to run a task of a stream, which writes in transactions on any worker."""
+        """Return the spec of a stream's task for a slot; it writes in transactions on any worker."""
         raw = snapshot.connectors[connector]
         producer, spec = self.fencing_conf(raw), self.sink_spec(snapshot, connector, task_config, **identity)
         return replace(
@@ -258,7 +258,7 @@ class WorkerSettings:
         )
 
     def _common(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig) -> dict[str, Any]:
-        """Return what the specs of a source's tasks and of a sink's have alike."""
+        """Return what the specs of sources' and sinks' tasks have in common."""
         return {
             "connector": connector,
             "connector_config": self.effective_config(snapshot.connectors[connector]),
@@ -271,7 +271,7 @@ class WorkerSettings:
         }
 
     def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
-        """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
+        """Return the spec of a source's task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
         producer = self.task_producer_conf(raw)
@@ -291,7 +291,7 @@ class WorkerSettings:
         )
 
     def _transactions(self, connector_config: RawConfig, producer: Mapping[str, Any]) -> dict[str, Any]:
-        """Return how a task's transactions are, and who makes the topics that it writes to."""
+        """Return the settings of a task's transactions, and whether it creates the topics that it writes to."""
         given = {k: v for k, v in connector_config.items() if v is not None}
         source = SourceConnectorConfig(given)
         return {
@@ -308,7 +308,7 @@ class WorkerSettings:
 
 
 def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> dict[str, object]:
-    """Return Java's properties of a connector's producers: the worker's, then its own; which client they are, too."""
+    """Return Java's properties of a connector's producers: the worker's, then its own, and its choice of client."""
     own = connector_config.get(RuntimeChoice.key_of("producer_client"))
     return {
         **config.internal_client_properties,
@@ -319,7 +319,7 @@ def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> di
 
 
 def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
-    """Return the settings of a transactional producer but for its id."""
+    """Return the settings of a transactional producer without its id."""
     conf = _logged(transactional_conf(properties, ""))
     del conf["transactional.id"]
     return conf
@@ -339,12 +339,12 @@ def own_group(connector: str) -> str:
 
 
 def sink_client_id(connector: str, task: int) -> str:
-    """Return how a task's member of its group is called, as in Kafka Connect, unless the user says otherwise."""
+    """Return the client id of a task's group member, as in Kafka Connect; the user may override it."""
     return f"connector-consumer-{connector}-{task}"
 
 
 def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[str, str | None]:
-    """Return a connector's config with converters where it names none: its class's, else the worker's."""
+    """Return a connector's config, completed with its class's converters, or else the worker's."""
     effective = dict(connector_config)
     of_class = ConnectorClasses().converters(connector_config.get("connector.class") or "")
     for key in ("key.converter", "value.converter", "header.converter"):
@@ -359,7 +359,7 @@ def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[s
 
 
 def worker_id(url: str) -> str:
-    """Return `host:port` of an advertised address: how statuses name its worker, and the group its member."""
+    """Return `host:port` of an advertised address: the worker's name in statuses, and its member's in the group."""
     return url.split("//", 1)[-1].rstrip("/")
 
 
@@ -373,7 +373,7 @@ _OF_A_CLIENT = re.compile(r"^Ignoring the \w+ setting ")
 
 def _logged(translated: Translated) -> dict[str, Any]:
     for warning in translated.warnings:
-        named = _OF_A_CLIENT.sub("", warning)  # the worker's own settings go to clients of every kind
+        named = _OF_A_CLIENT.sub("", warning)  # the worker's settings go to clients of every kind: log each once
         if named not in _named:
             _named.add(named)
             log.warning("%s", warning)

@@ -1,8 +1,9 @@
-"""The order in which a worker comes up.
+"""The order in which a worker starts.
 
-1. REST answers (health says "starting"). 2. Kafka is reached; internal topics are there and right. 3. Config and status
-topics are read to their ends. 4. The group is joined, beside 3; somebody leads. 5. Ids that this worker's predecessor
-held are fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; tasks wait for it, REST does not.
+1. REST answers (health says "starting"). 2. Kafka is reached; internal topics exist and are right. 3. Config and status
+topics are read to their ends. 4. In parallel with 3 the group is joined and has a leader. 5. Ids that this worker's
+predecessor held are fenced together. 6. Connectors and tasks run. Spark starts in parallel with all steps; tasks wait
+for it, REST does not.
 """
 
 import logging
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StartUp:
-    """Brings the parts of a worker up, in a thread of its own."""
+    """Starts the parts of a worker, in a thread of its own."""
 
     worker_id: str
     life: WorkerLife
@@ -34,7 +35,7 @@ class StartUp:
     housekeeping: Housekeeping
 
     def start(self) -> None:
-        """Begin with step 2."""
+        """Start with step 2."""
         threading.Thread(target=self._run, name="start-up", daemon=True).start()
 
     def _run(self) -> None:
@@ -49,7 +50,7 @@ class StartUp:
         self.topics.watch()
         self.supervision.offsets.start()
         with life.progress.doing("joining the group"):
-            self.membership.join()  # 4, beside 3: whoever leads decides only after that
+            self.membership.join()  # 4, in parallel with 3: a leader decides only after that
         self.topics.read(after_config=self.membership.leader.start)  # 3
         life.patiently("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
         life.patiently("announcing this worker", self.membership.announce)

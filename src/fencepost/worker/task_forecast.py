@@ -1,4 +1,4 @@
-"""What Spark's keeper has to know of a worker's tasks before it makes room for them."""
+"""What Spark's keeper needs to know about a worker's upcoming tasks."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,12 @@ class TaskForecast:
 
     @property
     def awaits_frames(self) -> bool:
-        """Say whether there is a connector that reads or writes DataFrames: its tasks may come here."""
+        """Say whether there is a connector that reads or writes DataFrames, whose tasks may come here."""
         return has_dataframes(self.topics.snapshot)
 
     @property
     def began_last_s(self) -> float:
-        """Return when a task began last, by the monotonic clock."""
+        """Return the monotonic time of the newest start of a task."""
         return self.supervision.supervisor.began_last_s
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
@@ -38,5 +38,5 @@ class TaskForecast:
         return self.supervision.offsets.wait_until_read(timeout_s)
 
     def be_ready(self) -> None:
-        """Say, soon, that there is somewhere to run tasks."""
+        """Announce soon that this worker can run tasks."""
         self.attendance.be_ready()

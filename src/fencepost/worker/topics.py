@@ -28,7 +28,7 @@ _READING = "reading to the end of internal topics"
 
 
 class WorkerTopics:
-    """Readers, writers and what they have read. `read_config` is one read to the end for all who ask for it at once."""
+    """Readers and writers, and what was read. `read_config` combines simultaneous calls into one read to the end."""
 
     def __init__(self, settings: WorkerSettings, life: WorkerLife, on_change: OnChange) -> None:
         config = settings.config
@@ -45,7 +45,7 @@ class WorkerTopics:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """Return what the config topic said last."""
+        """Return the state of the config topic as it was last read."""
         return self.config.snapshot
 
     @property
@@ -54,7 +54,7 @@ class WorkerTopics:
         return self.snapshot.incarnations.get(self._settings.url)
 
     def connect(self) -> None:
-        """Reach Kafka, and find or make the internal topics. Raises KafkaUnavailableError, or why it is in vain."""
+        """Reach Kafka, and find or create the internal topics. Raises KafkaUnavailableError, or a permanent error."""
         self.cluster_id = self._admin.cluster_id()
         try:
             ensure_internal_topics(self._admin, self._settings.config)
@@ -63,11 +63,11 @@ class WorkerTopics:
             if time.monotonic() > self._brokers_by:
                 raise
             raise KafkaUnavailableError(
-                f"{error} Brokers may be coming up: waiting {_BROKERS_S:g} s for them"
+                f"{error} Brokers may still be starting: waiting {_BROKERS_S:g} s for them"
             ) from error
 
     def watch(self) -> None:
-        """Have the worker end when the config topic gets a second partition: other writers may use it."""
+        """End the worker if the config topic gets a second partition, because other programs might write to that."""
         threading.Thread(target=self._watch, name="watch-topics", daemon=True).start()
 
     def _watch(self) -> None:
@@ -77,11 +77,11 @@ class WorkerTopics:
             except ConfigError as error:
                 self._life.fail(error)
                 return
-            except Exception as error:  # it is asked again
+            except Exception as error:  # the check is repeated
                 log.debug("config topic: %s", error)
 
     def read(self, after_config: Callable[[], None]) -> None:
-        """Read the config and status topics, both at once; `after_config` need not wait for the statuses."""
+        """Read the config and status topics in parallel; calls `after_config` without waiting for the statuses."""
         with ThreadPoolExecutor(1) as beside:
             statuses = beside.submit(self._life.patiently, _READING, partial(self.status.start, _READ_S))
             self._life.patiently(_READING, partial(self.config.start, _READ_S))
@@ -89,7 +89,7 @@ class WorkerTopics:
             statuses.result()
 
     def close(self) -> None:
-        """End all readers and writers."""
+        """Close all readers and writers."""
         self.status.stop()
         self.config.stop()
         self.writer.close()

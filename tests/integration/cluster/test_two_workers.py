@@ -203,13 +203,13 @@ def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes
             ok(leader.create(topic_name, rows(topic_name, 600, 4, per_second=40)), 201)
             cluster.await_owners(topic_name, 4, cluster.workers, leader)
             proxy.pause()  # else it may be back before it is missed
-        eventually(lambda: "nobody listens" in leader.log_text(), within_s=120)
+        eventually(lambda: "refuses connections: its worker" in leader.log_text(), within_s=120)
         eventually(lambda: "leader: tasks of a lost worker are fenced" in leader.log_text(), within_s=120)
         proxy.resume()
         cluster.await_owners(topic_name, 4, cluster.workers, leader)
         hurry(leader, topic_name)
         verdict = judged(cluster.bootstrap, topic_name, 600, 4)
         assert verdict.is_clean, verdict
-        assert leader.log_text().count("nobody listens") == 1
+        assert leader.log_text().count("refuses connections: its worker") == 1
         assert behind.process is not None
         assert behind.process.poll() is None

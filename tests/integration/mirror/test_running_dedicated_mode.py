@@ -60,11 +60,11 @@ def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: Scene
     with scene.process() as process:
         scene.await_values(first, [b"a"])
         assert process.end() == 0
-        assert f"connector {CONNECTOR} is as the file says now" in process.said()
+        assert f"stored the file's config of connector {CONNECTOR}" in process.said()
         process.start()
         eventually(lambda: process.status(CONNECTOR).get("tasks"), within_s=60)
         assert process.end(signal.SIGTERM) == 0
-        assert "as the file says now" not in process.said()
+        assert "stored the file's config" not in process.said()
         scene.write({">topics": f"{first},{second}"})
         process.start()
         scene.await_values(second, [b"b"])

@@ -115,7 +115,7 @@ def test_an_internal_topic_that_is_not_compacted(light: Worker, kafka: EmbeddedK
 def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: Worker, kafka: EmbeddedKafka) -> None:
     light.properties |= {f"{which}.storage.replication.factor": "3" for which in ("config", "offset", "status")}
     light.launch()
-    eventually(lambda: "Brokers may be coming up: waiting 30 s for them; trying again" in light.log_text())
+    eventually(lambda: "Brokers may still be starting: waiting 30 s for them; retrying" in light.log_text())
     assert light.rest.get("/health").json()["status"] == "starting"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for which in ("config", "offset", "status"):
@@ -132,7 +132,7 @@ def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(lig
     light.launch()
     eventually(lambda: _answers(light), within_s=60)
     assert light.rest.get("/health").json()["status"] == "starting"
-    eventually(lambda: "trying again" in light.log_text(), within_s=60)
+    eventually(lambda: "retrying" in light.log_text(), within_s=60)
     assert "did you mean 'offset.flush.interval.ms'" in light.log_text()
     with quick_kafka(port=port):
         eventually(lambda: light.rest.get("/health").status_code == 200, within_s=60)

@@ -1,1 +1,1 @@
-"""This worker among the others: who they are, whether it is still one of them, and how it talks to the leader."""
+"""This worker in its group: the other members, whether it is still a member, and its requests to the leader."""

@@ -1,4 +1,4 @@
-"""What a worker says of itself in the config topic: that it is there, has ended tasks, and goes."""
+"""A worker's records about itself in the config topic: it is present, has ended tasks, or leaves."""
 
 import logging
 import threading
@@ -30,12 +30,13 @@ class Attendance:
         self._predecessor: str | None = None
         self._is_announced = False
         self._is_ready = False
-        self._again: Future[None] = Future()  # the newest announcement that was repeated
+        self._again: Future[None] = Future()  # of the newest repeated announcement
         self._again.set_result(None)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
 
     def announce(self, newest: str | None) -> None:
-        """Announce this incarnation: it may have work from here on. `newest` was until now the newest at this address.
+        """Announce this incarnation, which may then be assigned work. `newest` is the newest one so far at this
+        address.
 
         Raises KafkaUnavailableError; announcing again is safe.
         """
@@ -46,31 +47,31 @@ class Attendance:
         self._writer.write([self._announcement(is_ready)], _WRITE_S)
 
     def is_followed_by(self, newest: str | None) -> bool:
-        """Say whether the process that is the newest at this address has announced itself since this one did.
+        """Say whether the newest process at this address has announced itself after this one.
 
-        One that has not announced itself yet is not followed: it finds the process before it there.
+        A process that has not announced itself yet has no successor: it sees its predecessor there.
         """
         with self._lock:
             return self._is_announced and newest not in (None, self._incarnation, self._predecessor)
 
     def keep_announced(self, newest: str | None) -> None:
-        """Announce this incarnation again where `newest` at this address is none, or the one before it.
+        """Announce this incarnation again if `newest` at this address is None, or its predecessor.
 
-        What that one said last, its announcement or (an older version's) its leave, was delivered late: work would go
-        to a process that is gone, or nowhere.
+        The predecessor's last record, its announcement or (of an older version) its leave, was then delivered late, and
+        work would be assigned to a process that is gone, or to none.
         """
         with self._lock:
             is_hidden = self._is_announced and newest != self._incarnation and newest in (None, self._predecessor)
             if not is_hidden or not self._again.done():
                 return
             log.warning(
-                "a predecessor's last word was late and stands in this worker's place: it announces itself again"
+                "a record of this worker's predecessor was delivered late and took its place: announcing it again"
             )
             is_ready = self._is_ready
             self._again = self._soon(lambda: self._announcement(is_ready))
 
     def be_ready(self) -> None:
-        """Say, soon, that there is somewhere to run tasks."""
+        """Announce soon that this worker can run tasks."""
         with self._lock:
             is_new, self._is_ready = not self._is_ready, True
             is_due = is_new and self._is_announced
@@ -78,17 +79,19 @@ class Attendance:
             self._soon(lambda: self._announcement(True))
 
     def announce_ended(self, starts: Sequence[Start]) -> None:
-        """Say, soon, that these starts of tasks have ended here."""
+        """Announce soon that these starts of tasks have ended here."""
         self._soon(lambda: records.tasks_stopped(self._url, self._incarnation, starts))
 
     def leave(self) -> None:
-        """Say that this worker has ended its tasks and goes. Waits for what is still to be said; never raises."""
+        """Announce that this worker has ended its tasks and leaves. Waits for records in progress; never raises."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._is_announced:
             try:
                 self._writer.write([records.worker_left(self._url, self._incarnation)], _LEAVE_S)
             except Exception as error:
-                log.warning("the cluster learns only by the session time-out that this worker has left: %s", error)
+                log.warning(
+                    "the cluster will notice only after the session timeout that this worker has left: %s", error
+                )
 
     def _announcement(self, is_ready: bool) -> Encoded:
         return records.worker_incarnation(self._url, self._incarnation, is_ready=is_ready)
@@ -100,7 +103,7 @@ class Attendance:
                     self._writer.write([record()], _WRITE_S)
                     return
                 except KafkaUnavailableError as error:
-                    log.warning("%s; trying again", error)
+                    log.warning("%s; retrying", error)
                     self._stopping.wait(_RETRY_S)
 
         return self._pool.submit(write)

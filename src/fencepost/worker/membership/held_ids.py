@@ -1,4 +1,4 @@
-"""Which transactional ids lost workers' tasks may hold, by this worker's settings."""
+"""Which transactional ids the tasks of lost workers may hold, according to this worker's settings."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,10 +24,10 @@ class HeldIds:
         return self._settings.group_id
 
     def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
-        """Say whether tasks may have ids: also while exactly-once is prepared, for other workers may have it on.
+        """Say whether tasks may have ids. They may while exactly-once is prepared, as other workers may have it on.
 
-        Those of a sink have none, those of a stream always. Of a class that is not here it is not known, so that they
-        are fenced.
+        Tasks of a sink have none, those of a stream always have. If the class is not installed here, it is unknown, and
+        they are fenced.
         """
         if is_stream(snapshot, connector):
             return True
@@ -35,7 +35,7 @@ class HeldIds:
         return is_used and type_of(snapshot, connector) is not ConnectorType.SINK
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
-        """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
+        """Return the settings to fence a connector's ids. Raises ConfigError if the config is not valid here."""
         return self._settings.fencing_conf(config)
 
     def snapshot(self) -> ClusterSnapshot:

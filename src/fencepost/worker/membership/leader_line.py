@@ -1,8 +1,8 @@
-"""What a worker asks of the leader, wherever that is: to store task configs, and to fence.
+"""A worker's requests to the leader, wherever it runs: to store task configs, and to fence.
 
-On the leader itself this is a call; from any other worker a signed request (KIP-507, KIP-618). Who leads is looked up
-for each attempt, and what is passing is tried again: no leader yet, one that has just gone, a key that was renewed. A
-leader that does not answer is waited for only while it leads: one that stands still never says so.
+On the leader itself this is a call; from other workers it is a signed request (KIP-507, KIP-618). The leader is looked
+up for each attempt, and passing errors are retried: there is no leader yet, it has just gone, or a key was renewed. The
+wait for an answer ends when the leader changes: one that hangs would never answer.
 """
 
 import logging
@@ -49,7 +49,7 @@ _ERRORS = {400: BadRequestError, 403: ForbiddenError, 404: NotFoundError, 409: C
 
 
 class Deciding(Protocol):
-    """What is needed of the `Leader` in this process."""
+    """The part of the `Leader` in this process that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
@@ -58,7 +58,7 @@ class Deciding(Protocol):
 
 
 class Fencing(Protocol):
-    """What is needed of the `FencingRounds` in this process."""
+    """The part of the `FencingRounds` in this process that is needed here."""
 
     def fence(self, connector: str) -> "Future[None]": ...
 
@@ -76,7 +76,7 @@ class LocalLeader:
         return self.leader.is_leading
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
-        """Store task configs, if they differ from those that run."""
+        """Store task configs, if they differ from the current ones."""
         return self.leader.submit(PutTaskConfigs(connector, configs, self.is_exactly_once))
 
     def fence(self, connector: str) -> "Future[None]":
@@ -102,10 +102,10 @@ class LeaderLine:
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
         self._asking = ThreadsByKey(1, "leader-line")
-        self._rounds: dict[str, Future[Any]] = {}  # what was asked for last
+        self._rounds: dict[str, Future[Any]] = {}  # the last request for each connector
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
-        """Have the leader store task configs, if they differ from those that run."""
+        """Let the leader store task configs, if they differ from the current ones."""
         if self._local.is_leading:
             return self._local.put_task_configs(connector, configs)
         body = orjson.dumps([dict(config) for config in configs])
@@ -120,8 +120,12 @@ class LeaderLine:
         )
 
     def fence(self, connector: str) -> "Future[Any]":
-        """Ask for a round of fencing, or join the request under way: it would be the same round, and another thread of
-        the leader's that waits for it. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
+        """Ask for a round of fencing, or join the request in progress.
+
+        A second request would join the same round, and block another thread of the leader. A refusal of Kafka is raised
+        as
+        a FencingRefusedError with the leader's trace.
+        """
         if self._local.is_leading:
             return self._local.fence(connector)
         path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
@@ -138,17 +142,17 @@ class LeaderLine:
         self._asking.stop()
 
     def _ask(self, method: str, path: str, body: bytes, here: Callable[[], "Future[Any]"]) -> None:
-        deadline, forbidden, last = time.monotonic() + REQUEST_S, 0, "nobody leads"
+        deadline, forbidden, last = time.monotonic() + REQUEST_S, 0, "there is no leader"
         while time.monotonic() < deadline and not self._stopping.is_set():
             if self._is_done_here(here):
                 return
             try:
                 answer = self._send(method, path, body)
-            except Exception as error:  # whatever the way there has: the leader may be another one next time
+            except Exception as error:  # any error on the way: the next attempt may reach another leader
                 last = str(error) or repr(error)
             else:
                 if answer is None:
-                    last = "nobody leads"
+                    last = "there is no leader"
                 elif answer.status_code < 300:
                     return
                 else:
@@ -158,12 +162,12 @@ class LeaderLine:
                         self._read_to_end(_READ_S)  # the key was renewed
                     elif not _is_passing(answer.status_code, last):
                         raise _error(answer.status_code, last, path)
-            log.debug("%s %s is asked of the leader again: %s", method, path, last)
+            log.debug("%s %s to the leader will be retried: %s", method, path, last)
             self._stopping.wait(_RETRY_S)
         raise RequestTimeoutError(f"The leader did not answer {method} {path} within {REQUEST_S:g} s: {last}")
 
     def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
-        """Carry it out where this worker leads: it may have been elected since it was asked."""
+        """Carry it out here if this worker leads: it may have been elected in the meantime."""
         if not self._local.is_leading:
             return False
         try:
@@ -173,9 +177,9 @@ class LeaderLine:
         return True
 
     def _send(self, method: str, path: str, body: bytes) -> "httpx.Response | None":
-        """Return the answer of whoever leads now; None if nobody does, or no more before it has answered."""
+        """Return the current leader's answer; None if there is no leader, or it loses the lead before it answers."""
         url = self._peers.leader_url()
-        if url is None or url == self._peers.url:  # the latter: elected, and not told so yet
+        if url is None or url == self._peers.url:  # the latter: elected, but not informed yet
             return None
         audience, key = self._peers.incarnation(url), self._peers.session_key()
         if audience is None or key is None:
@@ -196,7 +200,7 @@ class LeaderLine:
         sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))
         while not wait([sending], _LOOK_S).done:
             if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
-                return None  # what it was asked for it can carry out no more
+                return None  # the former leader cannot carry it out any more
         return sending.result()
 
     def _http(self) -> "httpx.Client":
@@ -214,7 +218,7 @@ class LeaderLine:
 
 
 def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
-    """Do it in a thread that nobody has to wait for, not even the end of the process."""
+    """Call `act` in a daemon thread, for which even the end of the process does not wait."""
     done: Future[httpx.Response] = Future()
 
     def run() -> None:

@@ -12,18 +12,18 @@ _NO_ANSWER = "no answer came in that time"
 
 
 class Tasks(Protocol):
-    """What is needed of the `TaskSupervisor`."""
+    """The part of `TaskSupervisor` that is needed here."""
 
     def cut_off(self, is_cut_off: bool) -> None:
-        """Others may have this worker's tasks: they all end here until it is back."""
+        """Others may have this worker's tasks: end them all here until the worker is back in its group."""
 
 
 class Lifeline:
-    """Looks, in a thread of its own, whether the group has this worker, and says when it was lost and when it is back.
+    """Checks in a thread of its own whether the group has this worker, and reports when it is lost and when it is back.
 
-    Lost is what could not be seen for `session_timeout_s`, counted from the beginning of the last look that went well:
-    by then the coordinator has given this worker up, and others may have its tasks. A process that was paused finds the
-    time over when it wakes up.
+    The worker is lost if it was not seen for `session_timeout_s`, counted from the beginning of the last successful
+    check: by then the coordinator has removed it, and others may have its tasks. A process that was paused finds this
+    time exceeded when it wakes up.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class Lifeline:
         tasks: Tasks,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`is_member` may raise whatever keeps it from answering, and must answer in much less than the time-out."""
+        """`is_member` may raise any error that prevents an answer, and must return in much less than the timeout."""
         self._is_member = is_member
         self._session_timeout_s = session_timeout_s
         self._tasks = tasks
         self._now = now
         self._seen_at = now()
-        self._answer = _NO_ANSWER  # of the last look, unless all was well
+        self._answer = _NO_ANSWER  # of the last check, unless it succeeded
         self.is_lost = False
-        self._judging = threading.Lock()  # housekeeping judges, too
+        self._judging = threading.Lock()  # housekeeping calls `judge`, too
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(act,), name=f"lifeline-{n}", daemon=True)
@@ -58,7 +58,7 @@ class Lifeline:
 
     @property
     def is_overdue(self) -> bool:
-        """Say whether this worker is lost, or will be told so at once: for what cannot wait for the next look."""
+        """Say whether this worker is lost, or the next check will find it so, for callers that cannot wait for it."""
         return self.is_lost or self._is_unseen()
 
     def look(self) -> None:
@@ -68,12 +68,12 @@ class Lifeline:
             if self._is_member():
                 self._seen_at, self._answer = began, _NO_ANSWER
             else:
-                self._answer = "the group does not have it"
+                self._answer = "the group does not contain it"
         except Exception as error:
             self._answer = f"the group cannot be asked: {error}"
 
     def judge(self) -> None:
-        """Say what has changed. Apart from `look`, which may hang for as long as its requests do."""
+        """Report a change. Separate from `look`, which may block for as long as its requests."""
         with self._judging:
             is_lost = self._is_unseen()
             if is_lost == self.is_lost:

@@ -1,4 +1,4 @@
-"""This worker's place in the group: who leads and who is there, what it asks of the leader, how it comes and goes."""
+"""This worker's place in the group: its leader and members, requests to the leader, joining and leaving."""
 
 import logging
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _LOOK_S = 2.0
 
 
 class Membership:
-    """The parts of the room, and the order in which they join and leave."""
+    """Connects the parts of this package, in the order in which they join and leave."""
 
     def __init__(
         self,
@@ -93,45 +93,45 @@ class Membership:
         return [member.client_id for member in self._look().members]
 
     def is_member(self) -> bool:
-        """Say whether the group has this worker. Raises what keeps it from answering."""
+        """Say whether the group has this worker. Raises any error that prevents an answer."""
         return self._settings.url in self.roster()
 
     def join(self) -> None:
-        """Join the group: from here on this worker may lead it."""
+        """Join the group; from here on this worker may lead it."""
         self._group.start()
 
     def end_predecessors(self) -> None:
-        """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it.
+        """End what a killed incarnation at this address left open, for which readers of the offsets topic would wait.
 
-        Before this one announces itself: nobody is given those tasks until then.
+        This happens before the announcement of this incarnation: until then those tasks are assigned to no worker.
         """
         snapshot = self._topics.snapshot
         held = held_by_predecessors(snapshot, self._settings.url, self._settings.incarnation)
         self._left_open.end(snapshot, held).wait()
 
     def watch_others(self) -> None:
-        """Look after the others from here on: one that was killed is missed at once, where it can be told."""
+        """Start to watch the other workers, to notice a killed one at once, if this client can remove members."""
         if can_ask(self._settings.admin_conf()):
             self._watch.start()
         else:
-            log.info("a worker that is killed is missed after session.timeout.ms: nobody can be taken out of the group")
+            log.info("a killed worker is noticed only after session.timeout.ms: this client cannot remove members")
 
     def announce(self) -> None:
-        """Have work assigned to this incarnation from here on."""
+        """Let work be assigned to this incarnation from here on."""
         self.attendance.announce(self._topics.newest_here)
 
     def keep_announced(self) -> None:
-        """Have it stay so, whatever comes late of a process that was here before."""
+        """Keep it announced if a record of a predecessor is delivered late."""
         self.attendance.keep_announced(self._topics.newest_here)
 
     def ended_here(self, starts: Sequence[Start]) -> None:
-        """Say, soon, that these starts of tasks have ended here. Nobody waits for it where this is the only worker."""
+        """Announce soon that these starts of tasks have ended here, unless this is the only worker."""
         assignment = self._topics.snapshot.assignment
         if assignment is not None and len(assignment.workers) > 1:
             self.attendance.announce_ended(starts)
 
     def leave(self) -> None:
-        """Give away at once what would otherwise wait for the session time-out."""
+        """Hand over at once what would otherwise wait for the session timeout."""
         can_quit = self._life.error is None and self._hand_over()
         self.line.stop()
         self.leader.stop()
@@ -141,7 +141,7 @@ class Membership:
         self._looking.close()
 
     def log_farewell(self) -> None:
-        """Say last of all what whoever takes over may have to wait for."""
+        """Log, as the last message, what a successor may have to wait for."""
         group, name = self._settings.group_id, self._settings.worker_id
         if self._has_left:
             log.info("worker %s has left group %s: others, Kafka Connect's too, can start at once", name, group)
@@ -155,21 +155,22 @@ class Membership:
             )
 
     def _hand_over(self) -> bool:
-        """Say that this worker goes, and where it leads, see to its tasks. Returns whether Kafka answered."""
+        """Announce that this worker leaves and, if it leads, reassign its tasks. Returns whether Kafka answered."""
         self.attendance.leave()
         try:
             if any(url != self._settings.url for url in self.roster()):
                 self.leader.reassign(_LEAVE_S)
             return True
         except Exception as error:
-            log.warning("the group learns only by the session time-out that this worker has left: %s", error)
+            log.warning("the group will notice only after the session timeout that this worker has left: %s", error)
             return False
 
     def _quit_group(self) -> bool:
-        """Quit once the member is closed: a static one stays in the group for its session time-out, and may lead it.
+        """Quit once the member is closed: a static one stays in the group, possibly as leader, for its session timeout.
 
-        This is done where there are no others, too: the next may be a worker of Kafka Connect, which cannot join
-        beside it. Returns whether Kafka answered.
+        This also matters if there are no others: the next may be a worker of Kafka Connect, which cannot join while
+        this
+        member remains. Returns whether Kafka answered.
         """
         settings = self._settings
         try:

@@ -1,4 +1,4 @@
-"""The other workers of the cluster: who leads, and who runs what."""
+"""The other workers of the cluster: which one leads, and which one runs what."""
 
 import logging
 from collections.abc import Callable
@@ -14,21 +14,21 @@ log = logging.getLogger(__name__)
 
 
 class Topic(Protocol):
-    """What is needed of the `ConfigTopic`."""
+    """The part of `ConfigTopic` that is needed here."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
 
 
 class Leading(Protocol):
-    """What is needed of the `Leader` in this process."""
+    """The part of the `Leader` in this process that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
 
 
 class Peers:
-    """Answers from what the group and the config topic say now. Any thread."""
+    """Answers from the current state of the group and the config topic. Any thread."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class Peers:
         topic: Topic,
         leader: Leading,
     ) -> None:
-        """`group` asks Kafka who is in the group, and raises what keeps it from answering."""
+        """`group` asks Kafka for the group, and raises any error that prevents an answer."""
         self.url = url
         self._group = group
         self._topic = topic
         self._leader = leader
 
     def group(self) -> Group:
-        """Return the group as its coordinator knows it. Raises what keeps it from answering."""
+        """Return the group as its coordinator knows it. Raises any error that prevents an answer."""
         return self._group()
 
     def roster(self) -> list[str]:
@@ -52,26 +52,26 @@ class Peers:
         return [member.client_id for member in self._group().members]
 
     def leader_url(self) -> str | None:
-        """Return where the leader listens; None while a rebalance is under way, or Kafka does not answer."""
+        """Return the leader's address; None during a rebalance, or if Kafka does not answer."""
         if self._leader.is_leading:
             return self.url
         try:
             members = self._group().members
         except Exception as error:
-            log.warning("who leads is not known: %s", error)
+            log.warning("the leader cannot be determined: %s", error)
             return None
         return next((m.client_id for m in members if m.topic_partitions), None)
 
     def incarnation(self, url: str) -> str | None:
-        """Return the process that listens at `url`."""
+        """Return the incarnation of the process at `url`."""
         return self._topic.snapshot.incarnations.get(url)
 
     def session_key(self) -> SessionKey | None:
-        """Return the key that signs requests between workers, as far as it was read."""
+        """Return the key that signs requests between workers, as last read."""
         return self._topic.snapshot.session_key
 
     def locate(self, place: Place) -> str | None:
-        """Return where the worker listens that is responsible for `place`; None while nobody is."""
+        """Return the address of the worker that is responsible for `place`; None if there is none."""
         if place == LEADER:
             return self.leader_url()
         assignment = self._topic.snapshot.assignment

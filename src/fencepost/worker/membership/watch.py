@@ -1,9 +1,9 @@
-"""Workers that are killed are missed at once, not by the session time-out: nobody listens at their address any more.
+"""Notices killed workers at once instead of after the session timeout: their address refuses connections.
 
-A refused connection says that no process listens there, in nearly every case since there is none. A worker that is cut
-off, or stands still, refuses nothing. Where the look is wrong (something in front answers for the address, or REST
-ended alone) no record is lost or doubled: the worker is only put out of its group, as its coordinator does after the
-session time-out; its tasks are fenced before they move (E2), and it joins again (docs/decisions/0027).
+A refused connection says that no process listens there, in nearly all cases because the process is gone. A worker that
+is cut off, or hangs, refuses nothing. If the conclusion is wrong (a proxy answers for the address, or only REST has
+ended), no record is lost or duplicated: the worker is removed from its group, as its coordinator does after the session
+timeout. Its tasks are fenced before they move (E2), and it joins again (docs/decisions/0027).
 """
 
 import logging
@@ -33,7 +33,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Look(Enum):
-    """What a connection to a worker's address comes to."""
+    """The outcome of a connection to a worker's address."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
@@ -49,15 +49,16 @@ class _Seen:
 
 @dataclass
 class Refusals:
-    """Judges looks at workers: whom they show to be gone. Keyed by incarnation, which is never used twice."""
+    """Decides which workers are gone, by incarnation, which is never used twice."""
 
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def judge(self, incarnation: str, look: Look) -> bool:
-        """Take note of a look at a worker that the group still has; return whether its process is gone.
+        """Record the outcome for a worker that the group still has; return whether its process is gone.
 
-        It is where its address has answered before and has now refused three times in a row: an address that never led
-        to it from here says nothing.
+        It is gone if its address has answered before and has now refused three times in a row. An address that has
+        never
+        worked from here proves nothing.
         """
         seen = self._seen.setdefault(incarnation, _Seen())
         seen.has_answered |= look is Look.ANSWERED
@@ -65,11 +66,11 @@ class Refusals:
         return seen.has_answered and not seen.was_evicted and seen.refusals >= _IN_A_ROW
 
     def evicted(self, incarnation: str) -> None:
-        """Take note that it was put out of the group. If it comes back, its address is not believed again."""
+        """Record that it was removed from the group. If it comes back, its address is no longer trusted."""
         self._seen[incarnation].was_evicted = True
 
     def keep_only(self, incarnations: Iterable[str]) -> None:
-        """Forget the others, but for those that may come back."""
+        """Forget the others, except evicted ones, which may come back."""
         kept = set(incarnations)
         self._seen = {name: seen for name, seen in self._seen.items() if name in kept or seen.was_evicted}
 
@@ -80,7 +81,7 @@ def look_at(url: str, timeout_s: float = _CONNECT_S) -> Look:
     try:
         port = address.port or _PORTS[address.scheme]
         with socket.create_connection((address.hostname or "", port), timeout_s, all_errors=True) as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # leaves nothing behind, here or there
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # leaves no TIME_WAIT on either side
     except ExceptionGroup as errors:  # one for each address that the name has
         is_refused = all(isinstance(error, ConnectionRefusedError) for error in errors.exceptions)
         return Look.REFUSED if is_refused else Look.UNKNOWN
@@ -90,7 +91,7 @@ def look_at(url: str, timeout_s: float = _CONNECT_S) -> Look:
 
 
 class Watched(Protocol):
-    """What is needed of `Peers`."""
+    """The part of `Peers` that is needed here."""
 
     url: str
 
@@ -100,9 +101,9 @@ class Watched(Protocol):
 
 
 class PeerWatch:
-    """Looks at other workers, several times a second, in threads of its own.
+    """Checks other workers several times a second, in threads of its own.
 
-    Whoever leads looks at all others, and all others at whoever leads.
+    The leader checks all other workers, and these check the leader.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class PeerWatch:
         stopping: threading.Event,
         look: Callable[[str], Look] = look_at,
     ) -> None:
-        """`evict(member)` puts a member out of the group whose process is gone; after an error it is called again.
+        """`evict(member)` removes a member whose process is gone from the group; after an error it is called again.
 
-        Nobody is evicted once this worker is `stopping`.
+        It is not called once this worker is `stopping`.
         """
         self._peers = peers
         self._is_leading = is_leading
@@ -132,9 +133,9 @@ class PeerWatch:
         self._thread.start()
 
     def look(self) -> bool:
-        """Look once at everybody who is to be looked at. Returns whether somebody refused.
+        """Check all workers that this one has to check, once. Returns whether any refused the connection.
 
-        Raises what kept somebody from being evicted, once all others are.
+        Raises the first error of an eviction, after all others are evicted.
         """
         members = self._to_look_at()
         named = {m.client_id: self._peers.incarnation(m.client_id) for m in self._members}
@@ -144,12 +145,14 @@ class PeerWatch:
         for member, look in zip(members, looks, strict=True):
             incarnation = named[member.client_id]
             if incarnation is not None and self._refusals.judge(incarnation, look) and not self._stopping.is_set():
-                log.warning("nobody listens at %s any more: that worker is taken out of the group", member.client_id)
+                log.warning(
+                    "%s refuses connections: its worker is gone, and is removed from the group", member.client_id
+                )
                 self._asked_s = float("-inf")
                 try:
                     self._evict(member)
                     self._refusals.evicted(incarnation)
-                except Exception as error:  # nothing to those after it
+                except Exception as error:  # continue with the others
                     failed.append(error)
         if failed:
             raise failed[0]
@@ -169,4 +172,4 @@ class PeerWatch:
             try:
                 pause_s = _AGAIN_S if self.look() else _EVERY_S
             except Exception as error:
-                log.debug("the other workers are not looked at: %s", error)
+                log.debug("the other workers cannot be checked: %s", error)

@@ -83,7 +83,7 @@ def test_why_it_was_not_seen_is_said(line: Line, caplog: pytest.LogCaptureFixtur
     line.after(0)
     line.answer = False
     line.after(11)
-    assert "(the group does not have it)" in caplog.text
+    assert "(the group does not contain it)" in caplog.text
     line.answer = True
     line.after(0)
     line.after(11, looks=False)
