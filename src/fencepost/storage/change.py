@@ -1,4 +1,4 @@
-"""Values that the config topic carries, and what a reader is told when one of them changes."""
+"""The values in the config topic, and the changes that a reader is notified of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """What one incarnation of a worker runs."""
+    """The connectors and tasks that one incarnation of a worker runs."""
 
     incarnation: str
     url: str
@@ -27,7 +27,7 @@ class WorkerAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a lost worker had, and nobody else gets before `until_ms` (Unix time)."""
+    """The work of a lost worker, which is not assigned to another before `until_ms` (Unix time)."""
 
     worker: WorkerAssignment
     until_ms: int
@@ -35,7 +35,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who runs what, as the leader of `generation` (a group generation) decided; `waiting` runs nowhere."""
+    """The assignment of work to workers, by the leader of `generation` (a group generation). `waiting` runs nowhere."""
 
     generation: int
     workers: tuple[WorkerAssignment, ...] = ()
@@ -47,12 +47,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class TopicRetention:
-    """What is remembered of a topic that sinks' commits empty (KIP-762).
+    """The stored facts about a topic whose committed records are deleted (KIP-762).
 
     Attributes:
-        topic_id: which topic of the name it is of.
-        deleted: up to which offset, of each partition, records are given up, whether or not they are gone yet.
-        inherited: what groups had committed of an older topic of the name, where they have not committed since.
+        topic_id: distinguishes the topic from others with its name.
+        deleted: for each partition, the offset below which records may be deleted at any time, or are already.
+        inherited: offsets that groups committed in an older topic with this name, and have not committed since.
     """
 
     topic_id: str
@@ -72,7 +72,7 @@ class ConnectorConfigRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateChanged:
-    """Not reported when the record goes: the removal of the connector says that."""
+    """A target state changed. Its removal is not reported, because the connector's removal is."""
 
     connector: str
     state: TargetState
@@ -80,7 +80,7 @@ class TargetStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsUpdated:
-    """A commit record was read; the connector may still be inconsistent."""
+    """A commit record was read. The connector may still be inconsistent."""
 
     connector: str
 
@@ -98,7 +98,7 @@ class SessionKeyUpdated:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """KIP-745. An order, not a state: what was asked before a worker started does not concern it."""
+    """A restart request (KIP-745). It is a command, not a state: a worker ignores those from before its start."""
 
     connector: str
     include_tasks: bool
@@ -107,7 +107,7 @@ class RestartRequested:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevelSet:
-    """KIP-976. An order like `RestartRequested`."""
+    """A change of a log level (KIP-976). It is a command, like `RestartRequested`."""
 
     namespace: str
     level: str
@@ -120,7 +120,7 @@ class AssignmentChanged:
 
 @dataclass(frozen=True, slots=True)
 class TasksStopped:
-    """`tasks` of the given task generations have ended on the worker of this incarnation."""
+    """The `tasks`, each with its task generation, have ended on this incarnation of a worker."""
 
     incarnation: str
     tasks: tuple[tuple[TaskId, int], ...]

@@ -1,4 +1,4 @@
-"""The config topic: followed by every worker, written by the leader and, for a few records, by anyone."""
+"""The config topic: every worker follows it, the leader writes it, and any worker may write a few kinds of records."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 LOG = logging.getLogger(__name__)
 
-CONFIG_PARTITION = 0  # the only one; said to producers, for the hash of a key would know a second one
+CONFIG_PARTITION = 0  # the only one; given to producers, because a key's hash could choose a second one if it existed
 
 _IDLE_WAIT_MS = 500
-_END_WAIT_MS = 5  # every request that changes something waits it out
+_END_WAIT_MS = 5  # every request that changes something waits this long
 
 OnChange = Callable[[ClusterSnapshot, ClusterSnapshot, Sequence[Change]], None]
 
@@ -25,14 +25,14 @@ OnChange = Callable[[ClusterSnapshot, ClusterSnapshot, Sequence[Change]], None]
 class ConfigTopic:
     """Follows the config topic read_committed, in every mode (E4), and keeps the newest snapshot of it.
 
-    `on_change(old, new, changes)` is told of every change, in order. First of all, during `start`, it gets what the
-    topic held, without restart requests and logger levels: those are orders to workers that lived when they were
-    given. Afterwards it is called on the topic's own thread and may only take note: nothing is read meanwhile. An
-    error that it raises is logged.
+    `on_change(old, new, changes)` is called for every change, in order. The first call, during `start`, has the
+    existing content of the topic, without restart requests and logger levels, which are commands to workers that were
+    running when they were written. Later calls run in the topic's own thread and must return quickly, because nothing
+    is read in the meantime. An error that it raises is logged.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str, on_change: OnChange | None = None) -> None:
-        """`conf`: a consumer's, in librdkafka's names."""
+        """`conf`: a consumer's settings, with librdkafka's names."""
         self.topic = topic
         self._on_change = on_change
         self._builder = SnapshotBuilder()
@@ -46,32 +46,32 @@ class ConfigTopic:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """Return the newest snapshot; it is empty before `start`."""
+        """Return the newest snapshot. It is empty before `start`."""
         return self._snapshot
 
     def start(self, timeout_s: float) -> ClusterSnapshot:
-        """Read the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        """Read the topic to its end, and keep following it. May be called again after a KafkaUnavailableError."""
         self._follower.start(timeout_s)
         return self._snapshot
 
     def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
-        """Return a snapshot with everything that was written before this call; `on_change` knows all of it.
+        """Return a snapshot with everything that was written before this call, for which `on_change` has been called.
 
-        It waits for transactions that are open at the call, and raises ReadTimeoutError after `timeout_s`.
+        This waits for transactions that are open at the call, and raises ReadTimeoutError after `timeout_s`.
         """
         self._follower.read_to_end(timeout_s)
         return self._snapshot
 
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
-        """Return a snapshot with everything up to a committed record, which is read as soon as it comes.
+        """Return a snapshot with everything up to a committed record, as soon as that record is read.
 
-        It raises ReadTimeoutError after `timeout_s`.
+        Raises ReadTimeoutError after `timeout_s`.
         """
         self._follower.read_past(0, offset, timeout_s)
         return self._snapshot
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Stop following the topic. Idempotent."""
         self._follower.stop()
 
     def _take(self, record: LogRecord) -> None:
@@ -91,14 +91,14 @@ class ConfigTopic:
 
 
 class TopicWriter:
-    """Writes what any worker may write, outside of transactions: target states, logger levels."""
+    """Writes the records that any worker may write, outside transactions: target states, logger levels."""
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
-        """`conf`: a producer's, in librdkafka's names."""
+        """`conf`: a producer's settings, with librdkafka's names."""
         self._writer = RecordWriter(conf, topic, partition=CONFIG_PARTITION)
 
     def write(self, records: Iterable[Encoded], timeout_s: float) -> None:
-        """Return when all are acknowledged. KafkaUnavailableError: they may have been written or not."""
+        """Write records, and return when all are acknowledged. After KafkaUnavailableError it is unknown which were."""
         self._writer.write(records, timeout_s)
 
     def close(self) -> None:

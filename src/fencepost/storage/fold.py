@@ -1,4 +1,4 @@
-"""The pure fold of the config topic: one record after the other into a `SnapshotBuilder`."""
+"""The pure fold of the config topic: applies one record after another to a `SnapshotBuilder`."""
 
 import base64
 import binascii
@@ -31,13 +31,13 @@ LOG = logging.getLogger(__name__)
 
 
 class MalformedRecordError(ValueError):
-    """A record that is not what its key promises: foreign or half written."""
+    """A record whose value does not fit its key: it is foreign or incomplete."""
 
 
 def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes | None) -> list[Change]:
-    """Fold the record at `offset` into `builder`; what that changed.
+    """Fold the record at `offset` into `builder`. Returns the changes.
 
-    A record that makes no sense is logged and skipped, as Kafka Connect does. It still moves `builder.offset`.
+    A malformed record is logged and skipped, as in Kafka Connect. It still advances `builder.offset`.
     """
     builder.offset = offset + 1
     try:
@@ -46,14 +46,14 @@ def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes
             if text == prefix or (not is_whole_key and text.startswith(prefix)):
                 change = fold(builder, text[len(prefix) :], _parse(value), offset)
                 return [] if change is None else [change]
-        LOG.warning("Skipped the record at offset %d of the config topic: nothing known has the key %r", offset, text)
+        LOG.warning("Skipped the record at offset %d of the config topic: unknown key %r", offset, text)
     except (MalformedRecordError, UnicodeDecodeError) as error:
         LOG.error("Skipped the record at offset %d of the config topic, key %r: %s", offset, key, error)
     return []
 
 
 def after(snapshot: ClusterSnapshot, encoded: Iterable[records.Encoded]) -> ClusterSnapshot:
-    """Return the snapshot with these records written too, but for their offsets, which are known only then."""
+    """Return the snapshot as it would be after these records, except for their offsets, which are not known yet."""
     builder = SnapshotBuilder.of(snapshot)
     for key, value in encoded:
         apply(builder, builder.offset, key, value)
@@ -92,7 +92,7 @@ def _connector(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Chang
 def _task(builder: SnapshotBuilder, rest: str, value: Any, _: int) -> Change | None:
     task = records.parse_task(rest)
     if task is None:
-        raise MalformedRecordError("its key names no task")
+        raise MalformedRecordError("its key does not name a task")
     builder.defer_task(task, _properties(value))
     return None
 
@@ -233,7 +233,7 @@ def _properties(value: Any) -> dict[str, str | None]:
 
 _Fold = Callable[[SnapshotBuilder, str, Any, int], Change | None]
 
-# In the order in which Kafka Connect tests them; the flag says that the key is the whole text, not a prefix.
+# In the order in which Kafka Connect tests them. The flag means that the text is the whole key, not a prefix.
 _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.TARGET_STATE, False, _target_state),
     (records.CONNECTOR, False, _connector),

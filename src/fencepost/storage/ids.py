@@ -1,4 +1,4 @@
-"""Names of things that a cluster runs."""
+"""Identifiers of what a cluster runs."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class TaskId(NamedTuple):
 
 
 class TargetState(Enum):
-    """What a connector is told to be."""
+    """The state that a connector should be in."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"

@@ -1,4 +1,4 @@
-"""The three internal topics, and others that must be compacted: created as they must be, refused where they are not."""
+"""Creates the three internal topics and others that must be compacted, and refuses unsuitable existing ones."""
 
 import logging
 from dataclasses import dataclass, field
@@ -13,12 +13,15 @@ _CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
 
 
 class ReplicationError(ConfigError):
-    """There are fewer brokers than a topic is to have replicas. They may be coming up: ask again for a while."""
+    """A topic needs more replicas than there are brokers. Brokers may still be starting: retry for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """`key` and `replication_key` are the worker settings that a user would change; `purpose` names its content."""
+    """A topic and its settings.
+
+    `key` and `replication_key` are the worker settings that a user would change; `purpose` names its content.
+    """
 
     name: str
     key: str
@@ -33,7 +36,7 @@ class InternalTopic:
 
 
 def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, InternalTopic, InternalTopic]:
-    """Return the config, offsets and status topics as `config` describes them."""
+    """Return the config, offsets and status topics that `config` describes."""
     key = type(config).key_of
     return (
         InternalTopic(
@@ -68,10 +71,10 @@ def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, Interna
 
 
 def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
-    """Create what is missing and checks what is there.
+    """Create missing topics and check existing ones.
 
-    ConfigError, naming the worker setting, for a topic that would lose data; KafkaUnavailableError to be tried again,
-    ReplicationError for a while.
+    Raises ConfigError, naming the worker setting, for a topic that would lose data. Retry after KafkaUnavailableError
+    and, for a while, after ReplicationError.
     """
     for topic in internal_topics(config):
         if _create(admin, topic):
@@ -82,14 +85,14 @@ def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
 
 
 def check_config_topic(admin: Admin, config: InternalTopicConfig) -> None:
-    """Raise ConfigError if the config topic has more than one partition by now, or what keeps it from being asked."""
+    """Raise ConfigError if the config topic now has more than one partition, or the error if it cannot be checked."""
     _check_partitions(admin, internal_topics(config)[0])
 
 
 def ensure_own_offsets_topic(admin: Admin, name: str, config: InternalTopicConfig) -> None:
-    """Create a connector's own offsets topic, with the numbers of the worker's (KIP-605, KIP-618), or check it.
+    """Create a connector's own offsets topic, with the partitions and replication of the worker's, or check it.
 
-    Errors as of `ensure_internal_topics`; they name the connector's setting.
+    See KIP-605 and KIP-618. Raises the errors of `ensure_internal_topics`; they name the connector's setting.
     """
     topic = InternalTopic(
         name,
@@ -105,7 +108,7 @@ def ensure_own_offsets_topic(admin: Admin, name: str, config: InternalTopicConfi
 
 
 def ensure_compacted(admin: Admin, topic: InternalTopic) -> None:
-    """Create a topic with its numbers, or check that it is compacted. Errors as of `ensure_internal_topics`."""
+    """Create a topic, or check that it is compacted. Raises the errors of `ensure_internal_topics`."""
     if _create(admin, topic):
         LOG.info("Created topic %s for %s", topic.name, topic.purpose)
     else:
@@ -123,7 +126,7 @@ def _create(admin: Admin, topic: InternalTopic) -> bool:
         raise kind(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property could not be created with "
             f"{topic.partitions} partitions and '{topic.replication_key}={topic.replication}': {error}. Change these "
-            "settings, or create the topic by hand with 'cleanup.policy=compact'."
+            "settings, or create the topic yourself with 'cleanup.policy=compact'."
         ) from error
 
 
@@ -154,7 +157,7 @@ def _check_policy(admin: Admin, topic: InternalTopic) -> None:
 
 
 def _extra(config: InternalTopicConfig, which: str) -> dict[str, str]:
-    """Return the topic's configs: what else stands under its prefix than the worker's own settings."""
+    """Return the topic's configs: all settings with its prefix except the worker's own."""
     own = {"topic", "partitions", "replication.factor", _CLEANUP_POLICY}
     found = config.with_prefix(f"{which}.storage.")
     return {name: str(value) for name, value in found.items() if name not in own}

@@ -1,7 +1,8 @@
-"""What connectors with an offsets topic of their own leave in the worker's topic (KIP-618).
+"""Copies offsets of connectors with their own offsets topic to the worker's offsets topic (KIP-618).
 
-It is what they go on from when they lose that topic, and what shows through where it says nothing. So a tombstone must
-be here, acknowledged, before it is committed there (E7); anything else follows afterwards, and may fail.
+A connector continues from the copies if it loses its own topic, and for partitions that its own topic does not have. So
+a tombstone must be acknowledged here before it is committed there (E7). Other records are copied afterwards, and their
+copy may fail.
 """
 
 import threading
@@ -12,7 +13,7 @@ from fencepost.kafka.produce.writer import RecordWriter
 
 
 class OffsetCopy(NamedTuple):
-    """A record of the worker's topic; `timestamp_ms` is when its original was written, which merging goes by."""
+    """A record of the worker's topic. `timestamp_ms` is the time at which its original was written; `merge` uses it."""
 
     key: bytes
     value: bytes | None
@@ -23,7 +24,7 @@ class OffsetCopy(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Sequence[str | int | None]) -> "OffsetCopy":
-        """Return what `to_json` made."""
+        """Return the copy that `to_json` encoded."""
         key, value, timestamp_ms = data
         return cls(str(key).encode(), None if value is None else str(value).encode(), int(timestamp_ms or 0))
 
@@ -36,7 +37,7 @@ class _Batch:
 
 
 class OffsetCopies:
-    """Writes copies with the worker's principal, in the order of the calls; those that wait share a write.
+    """Writes copies with the worker's principal, in the order of the calls. Waiting calls share one write.
 
     Thread-safe. Connects with the first write.
     """
@@ -48,7 +49,7 @@ class OffsetCopies:
         self._next = _Batch()
 
     def write(self, copies: Sequence[OffsetCopy], timeout_s: float) -> None:
-        """Return when all are acknowledged by all replicas in sync. Errors as of `RecordWriter.write`."""
+        """Write copies; return when all in-sync replicas have acknowledged them. Errors: see `RecordWriter.write`."""
         if not copies:
             return
         with self._lock:

@@ -1,8 +1,8 @@
-"""The offsets topic: where each source partition of each connector stands.
+"""The offsets topic: the source offset of each source partition of each connector.
 
-A key is the JSON array `["C", {source partition}]`, a value the JSON object of the source offset, or null. Key
-bytes have to be stable, or compaction keeps two records for one partition: ours have sorted member names, and
-where the topic already knows the partition by other bytes (a Java worker keeps its map's order), by those.
+A key is the JSON array `["C", {source partition}]`, a value the JSON object of the source offset, or null. Key bytes
+must be stable, or compaction would keep two records for one partition. Our keys have sorted member names. If the topic
+already has other key bytes for the partition (a Java worker keeps the order of its map), we write those.
 """
 
 import logging
@@ -33,7 +33,7 @@ class StoredOffset(NamedTuple):
 
 
 class KnownOffset(NamedTuple):
-    """What one topic says of a source partition: `offset` None is a tombstone, `key` the bytes it stands under."""
+    """A record of one topic about a source partition. An `offset` of None is a tombstone; `key` holds its key bytes."""
 
     partition: SourcePartition | None
     offset: SourceOffset | None
@@ -45,10 +45,10 @@ class KnownOffset(NamedTuple):
 def encode(
     connector: str, partition: SourcePartition | None, offset: SourceOffset | None
 ) -> tuple[bytes, bytes | None]:
-    """Return the record that says: `partition` of `connector` stands at `offset`; None forgets it.
+    """Return the record that sets the offset of `partition` of `connector`. An `offset` of None deletes it.
 
-    It raises OffsetFormatError unless names are strings and values are strings, whole numbers of 64 bits, finite
-    floats, booleans or None.
+    Raises OffsetFormatError unless names are strings and values are strings, 64-bit whole numbers, finite floats,
+    booleans or None.
     """
     return encode_key(connector, partition), encode_offset(offset)
 
@@ -74,11 +74,11 @@ def encode_offset(offset: SourceOffset | None) -> bytes | None:
 
 
 def merge(own: Iterable[KnownOffset], fallback: Iterable[KnownOffset]) -> list[KnownOffset]:
-    """Return what a connector with a topic of its own sees: its own offsets, and the worker's where it has none. Pure.
+    """Return the offsets of a connector with its own topic: its own, and the worker's for other partitions. Pure.
 
-    A partition that is forgotten in its own topic falls back too, but only to what is newer: whoever forgets it has
-    had the tombstone acknowledged in the worker's topic before (E7), so an older value there is the late copy of a
-    zombie, a newer one that of a time in which the connector had no topic of its own.
+    A partition with a tombstone in its own topic also falls back to the worker's topic, but only to a newer value. The
+    tombstone was acknowledged in the worker's topic first (E7). So an older value there is a zombie's late copy, and a
+    newer value is from a time in which the connector had no topic of its own.
     """
     found = {encode_key("", known.partition): known for known in fallback}
     for known in own:
@@ -90,12 +90,12 @@ def merge(own: Iterable[KnownOffset], fallback: Iterable[KnownOffset]) -> list[K
 
 
 def stored(known: Iterable[KnownOffset]) -> list[StoredOffset]:
-    """Return those that are not forgotten."""
+    """Return the offsets that are not tombstones."""
     return [StoredOffset(one.partition, one.offset) for one in known if one.offset is not None]
 
 
 class OffsetTable:
-    """The newest offset of every partition of every connector, folded from records of the topic."""
+    """The newest offset of each partition of each connector, folded from records of the topic."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[bytes, KnownOffset]] = {}
@@ -108,26 +108,26 @@ class OffsetTable:
         entries = self._entries.setdefault(connector, {})
         canonical = encode_key(connector, partition)
         before = entries.get(canonical)
-        # Two spellings of one key may stand in two topic partitions, which only time can order.
+        # Two spellings of one key may be in two topic partitions; only timestamps order them.
         if before and before.topic_partition != record.partition and before.timestamp_ms > record.timestamp_ms:
             return
         entries[canonical] = KnownOffset(partition, offset, record.key or b"", record.timestamp_ms, record.partition)
 
     def known(self, connector: str) -> list[KnownOffset]:
-        """Return every partition that the topic still holds a record of, tombstones included."""
+        """Return every partition that has a record in the topic, including tombstones."""
         return list(self._entries.get(connector, {}).values())
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """Return the key bytes to write: those by which the topic knows the partition, or ours."""
+        """Return the key bytes to write: those that the topic has for the partition, or else ours."""
         canonical = encode_key(connector, partition)
         entry = self._entries.get(connector, {}).get(canonical)
         return entry.key if entry is not None else canonical
 
 
 class OffsetReader:
-    """Reads one offsets topic, with a consumer kept from read to read; it rests in between. Thread-safe.
+    """Reads one offsets topic with one consumer, which is idle between reads. Thread-safe.
 
-    Those who ask while a read is under way share the next one: many tasks start at once.
+    Callers that arrive during a read share the next one, because many tasks start at once.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
@@ -140,22 +140,21 @@ class OffsetReader:
         self._catch_up = SharedRead(self._read_to_end)
 
     def read_known(self, connector: str, timeout_s: float) -> list[KnownOffset]:
-        """Return where `connector` stands, by everything written before this call; open transactions are waited for.
+        """Return the offsets of `connector` from everything written before this call. Waits for open transactions.
 
-        It is called only after the predecessor was fenced (E3), and raises ReadTimeoutError if the end is not reached
-        in time.
+        Call this only after the predecessor was fenced (E3). Raises ReadTimeoutError if the end is not reached in time.
         """
         self._catch_up(timeout_s)
         with self._table_lock:
             return self._table.known(connector)
 
     def catch_up(self, timeout_s: float) -> None:
-        """Read what is committed by now, so that the next read has less to do. Waits for no transaction."""
+        """Read what is committed now, so that the next read has less to do. Does not wait for open transactions."""
         self._read_to_end(timeout_s, waits=False)
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """Return the key bytes by which the topic, as it was last read, knows the partition, or ours."""
-        # Not after a read: it may be waiting for the very transaction that this record goes into.
+        """Return the key bytes that the topic, as last read, has for the partition, or else ours."""
+        # This does not read first: the read could wait for the very transaction that this record is part of.
         with self._table_lock:
             return self._table.key(connector, partition)
 
@@ -165,17 +164,17 @@ class OffsetReader:
 
     def _read_to_end(self, timeout_s: float, *, waits: bool = True) -> None:
         with self._reading:
-            self._maybe_begin_anew(timeout_s)
+            self._maybe_start_over(timeout_s)
             try:
-                self._reader.read_to_end(timeout_s, self._take, waits=waits, looks=False)  # it has just looked
+                self._reader.read_to_end(timeout_s, self._take, waits=waits, looks=False)  # checked just now
             finally:
                 self._reader.rest()
 
-    def _maybe_begin_anew(self, timeout_s: float) -> None:
-        """Begin anew if the topic was deleted and created again: what it said before is gone (KIP-618, re-upgrade)."""
+    def _maybe_start_over(self, timeout_s: float) -> None:
+        """Start over if the topic was deleted and created again: its old content is gone (KIP-618, re-upgrade)."""
         topic_id = self._reader.look(timeout_s)
         if self._topic_id not in (None, topic_id):
-            LOG.info("Topic %s is another one than before: it is read anew", self._reader.topic)
+            LOG.info("Topic %s was deleted and created again: reading it from the start", self._reader.topic)
             self._reader.close()
             self._reader = LogReader(self._conf, self._reader.topic)
             with self._table_lock:

@@ -1,7 +1,7 @@
-"""Where a connector stands by all the topics that its offsets are in, and the records that change that.
+"""The source offsets of a connector from all topics that hold them, and the records that change them.
 
-A connector writes to one offsets topic: the worker's, or its own (KIP-618: named, or implied by another cluster). What
-its own does not say, the worker's does.
+A connector writes to one offsets topic: the worker's, or its own (KIP-618: named, or implied by another cluster). For
+partitions that its own topic does not have, the worker's topic counts.
 """
 
 import logging
@@ -29,7 +29,7 @@ OffsetRecord = tuple[bytes, bytes | None]
 
 
 class OffsetTopic(NamedTuple):
-    """A topic, and the settings of a client that may read it."""
+    """A topic, and the settings of a client that can read it."""
 
     name: str
     conf: Mapping[str, Any]
@@ -37,7 +37,7 @@ class OffsetTopic(NamedTuple):
 
 @dataclass(frozen=True)
 class OffsetView:
-    """What the topics said of one connector when they were read. `own` None: it has no topic of its own."""
+    """The records about one connector in the topics, as read. `own` is None if it has no topic of its own."""
 
     connector: str
     shared: Sequence[KnownOffset]
@@ -45,22 +45,22 @@ class OffsetView:
 
     @property
     def offsets(self) -> list[StoredOffset]:
-        """Return each partition that is not forgotten, with its offset; the connector's own topic counts first."""
+        """Return the offset of each partition, without tombstones. The connector's own topic has precedence."""
         return stored(self.known)
 
     @property
     def known(self) -> Sequence[KnownOffset]:
-        """Return each partition, also those that are forgotten; the connector's own topic counts first."""
+        """Return each partition, including tombstones. The connector's own topic has precedence."""
         return self.shared if self.own is None else merge(self.own, self.shared)
 
     @property
     def spellings(self) -> list[tuple[SourcePartition | None, bytes]]:
-        """Partitions that the topic written to knows by other key bytes than ours, with these."""
+        """Return the partitions for which the written topic has other key bytes than ours, with these bytes."""
         written = self.shared if self.own is None else self.own
         return [(k.partition, k.key) for k in written if k.key != encode_key(self.connector, k.partition)]
 
     def change(self, partition: SourcePartition | None, offset: SourceOffset | None) -> "Change":
-        """Return what to write so that `partition` stands at `offset` (None: nowhere), under the known key bytes."""
+        """Return the records that set `partition` to `offset` (None deletes it), under the known key bytes."""
         value = encode_offset(offset)
         shared = (self._key(self.shared, partition), value)
         return Change(shared, None) if self.own is None else Change((self._key(self.own, partition), value), shared)
@@ -71,7 +71,7 @@ class OffsetView:
 
 
 class Change(NamedTuple):
-    """A record of the topic that the connector writes to, and of the worker's where that is another."""
+    """A record for the topic that the connector writes to, and one for the worker's topic if that is another."""
 
     main: OffsetRecord
     copy: OffsetRecord | None
@@ -82,7 +82,7 @@ class Change(NamedTuple):
 
 
 class OffsetTopics:
-    """Reads offsets topics; a reader of each is kept for the next time. Thread-safe."""
+    """Reads offsets topics, and keeps a reader of each for the next time. Thread-safe."""
 
     def __init__(self, shared: OffsetTopic) -> None:
         self._shared = shared
@@ -92,10 +92,10 @@ class OffsetTopics:
     def read(
         self, connector: str, own: OffsetTopic | None, timeout_s: float, *, may_be_missing: bool = False
     ) -> OffsetView:
-        """Read to the ends that there are now; open transactions are waited for (E3).
+        """Read the topics to their present ends, and wait for open transactions (E3).
 
-        ReadTimeoutError where that takes too long. MissingTopicError for an own topic that does not exist, unless
-        that `may_be_missing`: nothing is in it then.
+        Raises ReadTimeoutError if that takes too long. Raises MissingTopicError if the connector's own topic does not
+        exist; with `may_be_missing`, it counts as empty instead.
         """
         shared = self._reader(self._shared).read_known(connector, timeout_s)
         if own is None:
@@ -108,9 +108,9 @@ class OffsetTopics:
             return OffsetView(connector, shared, ())
 
     def catch_up(self, timeout_s: float) -> None:
-        """Read on in the worker's topic, and in each that was read before, as far as it is committed.
+        """Read the committed records of the worker's topic and of each topic that was read before.
 
-        A topic that cannot be read now is left for the read that needs it, which says why.
+        If a topic cannot be read now, it is skipped; the read that needs it reports why.
         """
         self._reader(self._shared)
         with self._lock:
@@ -122,7 +122,7 @@ class OffsetTopics:
                 LOG.debug("%s", error)
 
     def shared_key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """Return the key bytes by which the worker's topic, as it was last read, knows a partition, or ours."""
+        """Return the key bytes that the worker's topic, as last read, has for a partition, or else ours."""
         return self._reader(self._shared).key(connector, partition)
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ TASK_COUNT_OF_KIP = "tasks-count-"  # KIP-618's first name; read, never written.
 SESSION_KEY = "session-key"
 RESTART = "restart-connector-"
 LOGGER = "logger-cluster-"
-# Ours: Kafka Connect logs and skips keys that it does not know.
+# Fencepost's own keys. Kafka Connect logs and skips keys that it does not know.
 ASSIGNMENT = "fencepost-assignment"
 WORKER = "fencepost-worker-"
 LEFT = "fencepost-left-"
@@ -53,7 +53,7 @@ def connector_removed(connector: str) -> Encoded:
 
 
 def target_state(connector: str, state: TargetState) -> Encoded:
-    """`state` is what workers older than STOPPED understand; `state.v2` is what the others read."""
+    """Return the record of a target state. Workers older than STOPPED read `state`, the others read `state.v2`."""
     old = TargetState.PAUSED if state is TargetState.STOPPED else state
     return _record(TARGET_STATE + connector, {"state": old.value, "state.v2": state.value})
 
@@ -63,7 +63,7 @@ def target_state_removed(connector: str) -> Encoded:
 
 
 def task_config(task: TaskId, properties: RawConfig) -> Encoded:
-    """Return the record of a task's config, which is without effect until a `tasks_commit` follows."""
+    """Return the record of a task's config. It has no effect until a `tasks_commit` follows."""
     return _record(f"{TASK}{task}", {"properties": dict(properties)})
 
 
@@ -72,7 +72,7 @@ def tasks_commit(connector: str, tasks: int) -> Encoded:
 
 
 def task_count(connector: str, count: int) -> Encoded:
-    """Return the record that says: no more than `count` producers of earlier task generations need fencing."""
+    """Return the record which says that at most `count` producers of earlier task generations need fencing."""
     return _record(TASK_COUNT + connector, {"task-count": count})
 
 
@@ -102,46 +102,46 @@ def _worker(w: WorkerAssignment) -> dict[str, Any]:
 
 
 def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> Encoded:
-    """Return the record that makes `incarnation` the process at `url`; its predecessor is assigned nothing any more.
+    """Return the record that makes `incarnation` the process at `url`. Its predecessor no longer gets assignments.
 
-    `is_ready` says that it has somewhere to run tasks.
+    `is_ready`: it has a place to run tasks.
     """
     return _record(WORKER + url, {"incarnation": incarnation, "ready": is_ready})
 
 
 def worker_left(url: str, incarnation: str) -> Encoded:
-    """Return the record that says: that process has ended its tasks and goes; what it had can go to others at once.
+    """Return the record which says that a process has ended its tasks and leaves, so its work can be moved at once.
 
-    It has a key of its own, and names who goes: delivered late it takes nothing from a successor at `url`, and
-    compaction keeps the successor's announcement beside it. An older form is a tombstone of the announcement.
+    It has its own key and names the process. If it is delivered late, it does not affect a successor at `url`, and
+    compaction keeps the successor's announcement. An older form is a tombstone of the announcement.
     """
     return _record(LEFT + url, {"incarnation": incarnation})
 
 
 def tasks_stopped(url: str, incarnation: str, tasks: Iterable[tuple[TaskId, int]]) -> Encoded:
-    """Return an order, no state: these tasks of older assignments or task generations run no more on that worker."""
+    """Return a command, not a state: these tasks of older assignments or task generations have ended on that worker."""
     return _record(STOPPED + url, {"incarnation": incarnation, "tasks": [[*task, number] for task, number in tasks]})
 
 
 def producer_targets(connector: str, targets: Iterable[Mapping[str, str | None]]) -> Encoded:
-    """Tasks of the connector may hold transactional ids on the clusters that these properties lead to."""
+    """Return the record which says that the connector's tasks may hold transactional ids on these clusters."""
     return _record(TARGETS + connector, {"targets": [dict(target) for target in targets]})
 
 
 def producer_targets_removed(connector: str) -> Encoded:
-    """They may hold them where the worker's own settings lead, and nowhere else."""
+    """Return the record which says that they may hold ids only on the cluster of the worker's own settings."""
     return _record(TARGETS + connector, None)
 
 
 def topic_retention(topic: str, retention: TopicRetention) -> Encoded:
-    """Return the record that gives up records of a topic, ahead of their deletion: what is below may go at any time."""
+    """Return the record that announces a deletion: the topic's records below these offsets may vanish at any time."""
     inherited = {group: [[*each] for each in offsets.items()] for group, offsets in retention.inherited.items()}
     value = {"id": retention.topic_id, "deleted": [[*each] for each in retention.deleted.items()]}
     return _record(RETENTION + topic, {**value, **({"inherited": inherited} if inherited else {})})
 
 
 def topic_retention_removed(topic: str) -> Encoded:
-    """Return the record that forgets what is given up: the topic is gone."""
+    """Return the record that removes the stored facts about a topic that is gone."""
     return _record(RETENTION + topic, None)
 
 
@@ -163,7 +163,7 @@ def topic_status(connector: str, topic: str, task: int, discovered_ms: int) -> E
 
 
 def parse_task(text: str) -> TaskId | None:
-    """`C-T`, where C may hold `-` itself; None if it is not that."""
+    """Parse `C-T`, where C may contain `-`; None if the text has another form."""
     connector, dash, number = text.rpartition("-")
     if not dash or not connector or not (number.isascii() and number.isdigit()):
         return None

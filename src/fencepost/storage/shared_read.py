@@ -1,4 +1,4 @@
-"""One read for all who ask for one at about the same time."""
+"""Shares one read between all callers that ask at about the same time."""
 
 import threading
 from collections.abc import Callable
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class SharedRead(Generic[T]):
-    """Calls `read`, once for everybody who comes while the read before is under way.
+    """Calls `read` once for all callers that arrive during the previous read.
 
-    A read that a call shares was begun after the call: what it returns covers all that was written before (E3).
-    Errors of `read` reach everybody who shares it.
+    The shared read starts after each of these calls, so its result covers everything written before them (E3). All
+    callers that share a read get its errors.
     """
 
     def __init__(self, read: Callable[[float], T]) -> None:
@@ -22,7 +22,7 @@ class SharedRead(Generic[T]):
         self._next: Future[T] | None = None
 
     def __call__(self, timeout_s: float) -> T:
-        """Return what `read(timeout_s)` returns; whoever comes first sets the time-out for all."""
+        """Return what `read(timeout_s)` returns. The first caller's time-out applies to all."""
         with self._lock:
             is_first = self._next is None
             if self._next is None:
@@ -35,7 +35,7 @@ class SharedRead(Generic[T]):
     def _carry_out(self, shared: "Future[T]", timeout_s: float) -> None:
         with self._turn:
             with self._lock:
-                self._next = None  # whoever comes from here on may have written something that this read misses
+                self._next = None  # later callers may have written something that this read misses
             try:
                 shared.set_result(self._read(timeout_s))
             except BaseException as error:

@@ -1,7 +1,7 @@
-"""`ClusterSnapshot`: what the config topic says, as frozen values, and the builder that folds its records.
+"""`ClusterSnapshot`: the content of the config topic as frozen values, and the builder that folds its records.
 
-The rules are those of Kafka Connect's reader, the traps of compaction included: a compacted topic may have lost
-task configs, the connector they belonged to, or both, but never the last record of a key.
+The rules are those of Kafka Connect's reader, including those for compaction: a compacted topic may have lost task
+configs, the connector they belonged to, or both, but never the last record of a key.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,19 @@ class ClusterSnapshot:
     Attributes:
         task_configs: the configs of the applied task generation of each connector, by task.
         task_counts: how many tasks that generation has; configs of higher numbers may linger.
-        generations: counts the task generations that this reader saw; compaction makes readers' counts differ.
-        commit_offsets: where the newest commit record of each connector stands: names its task generation
-            with the same number on every worker, whatever compaction removed.
-        applied_configs: the connector's config as it stood when its task generation was committed.
+        generations: the number of task generations that this reader has seen; readers' counts differ after compaction.
+        commit_offsets: the offset of each connector's newest commit record. It identifies the task generation by the
+            same number on every worker, whatever compaction removed.
+        applied_configs: the connector's config at the time when its task generation was committed.
         task_count_records: how many producers of earlier generations may need fencing.
-        producer_targets: what leads to each cluster on which tasks of a connector may hold ids, where a record says so.
+        producer_targets: the client properties for each cluster on which tasks of a connector may hold transactional
+            ids, if a record says so.
         pending_fencing: connectors whose commit record is newer than their task-count record.
-        incarnations: the newest process at each worker's URL; none for a worker that has left.
-        left: the process at each worker's URL that said last that it leaves; it never comes back.
-        ready_workers: the URLs of those that have somewhere to run tasks.
+        incarnations: the newest process at each worker's URL, except for workers that have left.
+        left: the last process at each worker's URL that announced its leaving; it never comes back.
+        ready_workers: the URLs of workers that have a place to run tasks.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
-        retention: what is remembered of each topic that sinks' commits empty.
+        retention: the stored facts about each topic whose committed records are deleted.
     """
 
     offset: int = 0
@@ -71,20 +72,20 @@ class ClusterSnapshot:
     assignment: Assignment | None = None
 
     def assigned_to(self, incarnation: str) -> WorkerAssignment | None:
-        """Return what one process of a worker is to run; None for one that the assignment does not know."""
+        """Return the assignment of one process of a worker; None if the assignment does not include it."""
         return None if self.assignment is None else self.assignment.of(incarnation)
 
     def target_state(self, connector: str) -> TargetState:
         return self.target_states.get(connector, TargetState.STARTED)
 
     def tasks(self, connector: str) -> tuple[TaskId, ...]:
-        """Return the tasks that the connector has; none while it is inconsistent."""
+        """Return the tasks of the connector; empty while it is inconsistent."""
         if connector in self.inconsistent:
             return ()
         return tuple(TaskId(connector, n) for n in range(self.task_counts.get(connector, 0)))
 
     def has_task(self, task: TaskId) -> bool:
-        """Say whether a task is among `tasks` of its connector, without making them all."""
+        """Return whether a task is among the `tasks` of its connector, without building that tuple."""
         return task.connector not in self.inconsistent and 0 <= task.task < self.task_counts.get(task.connector, 0)
 
     def task_config(self, task: TaskId) -> RawConfig | None:
@@ -95,12 +96,12 @@ class ClusterSnapshot:
         return self.generations.get(connector)
 
     def is_ready(self, connector: str) -> bool:
-        """Say whether a task-count record stands after the newest task configs: the tasks may start then."""
+        """Return whether a task-count record follows the newest task configs, so that the tasks may start."""
         return connector in self.task_count_records and connector not in self.pending_fencing
 
 
 class SnapshotBuilder:
-    """The changeable half of a snapshot: one method for each kind of record, called in the topic's order.
+    """The mutable counterpart of a snapshot. It has one method per kind of record; call them in the topic's order.
 
     `freeze` copies only what has changed since the last one. Not thread-safe.
     """
@@ -131,7 +132,7 @@ class SnapshotBuilder:
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> "SnapshotBuilder":
-        """Return a builder that goes on from a snapshot that no half-written set of task configs follows."""
+        """Return a builder that continues from a snapshot, at a point without half-written task configs."""
         builder = cls()
         builder.offset = snapshot.offset
         builder.session_key, builder.assignment = snapshot.session_key, snapshot.assignment
@@ -162,7 +163,7 @@ class SnapshotBuilder:
         return ConnectorConfigUpdated(connector)
 
     def remove_connector(self, connector: str) -> Change:
-        """Remove a connector. Its task-count record and generation stay: a successor's tasks are fenced by them."""
+        """Remove a connector. Its task-count record and generation stay, to fence tasks before a successor starts."""
         self._connectors.pop(connector, None)
         self._task_counts.pop(connector, None)
         self._deferred.pop(connector, None)
@@ -173,7 +174,7 @@ class SnapshotBuilder:
         return ConnectorConfigRemoved(connector)
 
     def put_target_state(self, connector: str, state: TargetState) -> bool:
-        """Put a connector's target state; return whether that is another than before."""
+        """Set a connector's target state. Returns whether it has changed."""
         self._touch("target_states")
         before = self._target_states.get(connector)
         self._target_states[connector] = state
@@ -186,15 +187,15 @@ class SnapshotBuilder:
             self._target_states[connector] = TargetState.STARTED
 
     def defer_task(self, task: TaskId, properties: RawConfig) -> None:
-        """Held back until the commit record."""
+        """Keep a task config until the commit record."""
         self._deferred.setdefault(task.connector, {})[task.task] = MappingProxyType(dict(properties))
 
     def commit_tasks(self, connector: str, tasks: int, offset: int) -> Change | None:
-        """Apply the deferred task configs if they are all there; None for a connector that is not known.
+        """Apply the deferred task configs if all are present. Returns None for an unknown connector.
 
         1. An unknown connector: older task configs that survived the compaction of its deletion.
-        2. Incomplete: compaction took some. What was applied before stays, and is not used.
-        3. Complete. Numbers above `tasks` may linger for the same reason, so more than enough is enough.
+        2. Incomplete: compaction has removed some. The previously applied configs stay, but are not used.
+        3. Complete. Numbers above `tasks` may remain for the same reason, so additional configs are ignored.
         """
         if connector not in self._connectors:  # 1.
             self.remove_connector(connector)
@@ -221,7 +222,7 @@ class SnapshotBuilder:
         self._touch("task_count_records", "pending_fencing")
 
     def put_producer_targets(self, connector: str, targets: tuple[RawConfig, ...] | None) -> None:
-        """They stay when the connector goes, like its task count: a successor's round fences by them."""
+        """Set the producer targets. Like the task count, they outlive the connector: a successor fences with them."""
         if targets is None:
             self._producer_targets.pop(connector, None)
         else:
@@ -234,7 +235,7 @@ class SnapshotBuilder:
 
     def set_incarnation(self, url: str, incarnation: str, *, is_ready: bool = True) -> None:
         if self._left.get(url) == incarnation:
-            return  # said before it left, delivered after
+            return  # written before it left, delivered after
         self._incarnations[url] = incarnation
         self._ready_workers.add(url) if is_ready else self._ready_workers.discard(url)
         self._touch("incarnations", "ready_workers")
@@ -284,7 +285,7 @@ class SnapshotBuilder:
         for number, properties in deferred.items():
             self._task_configs[TaskId(connector, number)] = properties
         self._task_numbers.setdefault(connector, set()).update(deferred)
-        # Once a connector has had tasks, an empty set is a generation too: its tasks have to end.
+        # Once a connector has had tasks, an empty set is a generation too: its tasks must end.
         self._generations[connector] = self._generations.get(connector, -1) + 1
         self._touch("task_configs", "generations")
 

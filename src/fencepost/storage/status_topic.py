@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """What a connector or task is. STOPPED is for connectors only; DESTROYED is written as a tombstone."""
+    """The state of a connector or task. STOPPED is for connectors only; DESTROYED is written as a tombstone."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -32,9 +32,9 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Automatic restarts of what has failed: how many were made in a row, and when the next is due, if it is.
+    """Automatic restarts after failures: how many there were in a row, and when the next one is due, if any.
 
-    Ours alone; readers of Kafka Connect's pass it over.
+    Only Fencepost writes this; Kafka Connect's readers ignore it.
     """
 
     attempts: int
@@ -43,7 +43,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`generation` is the group generation in which `worker_id` (host:port) said so."""
+    """A status. `generation` is the group generation in which `worker_id` (host:port) reported it."""
 
     state: State
     worker_id: str
@@ -96,7 +96,7 @@ class StatusTable:
             return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def subjects(self) -> list[Subject]:
-        """Everything that has a status."""
+        """Return everything that has a status."""
         with self._lock:
             tasks = [TaskId(connector, number) for connector, found in self._tasks.items() for number in found]
             return [*self._connectors, *tasks]
@@ -111,7 +111,7 @@ class StatusTable:
             return [connector for connector, topics in self._topics.items() if topics]
 
     def set(self, subject: Subject, status: Status | None) -> None:
-        """Set or remove a status. A task's UNASSIGNED or FAILED, said late by a former owner, hides no later status."""
+        """Set or remove a status. A late UNASSIGNED or FAILED of a task's former owner does not hide a later status."""
         with self._lock:
             last = self._status(subject)
             if isinstance(subject, TaskId):
@@ -140,23 +140,23 @@ class StatusTable:
 class StatusTopic:
     """Follows the status topic into `table`, and writes to it in the background: a put never waits for Kafka.
 
-    What was put is in the table once it was read back.
+    A status that was put is in the table once it has been read back.
     """
 
     def __init__(self, consumer_conf: Mapping[str, Any], producer_conf: Mapping[str, Any], topic: str) -> None:
         self.table = StatusTable()
         self._listener: Listener = lambda subject, status: None
-        self._places: dict[bytes, tuple[int, int]] = {}  # of keys: partition and time of the newest record
+        self._places: dict[bytes, tuple[int, int]] = {}  # by key: partition and time of the newest record
         reader = LogReader(consumer_conf, topic, read_committed=False, fetch_wait_ms=500)
         self._follower = LogFollower(reader, self._take, lambda: None)
         self._writer = LatestWriter(producer_conf, topic)
 
     def listen(self, listener: Listener) -> None:
-        """Have the listener called with each status that is read, before `start`. It may neither raise nor wait."""
+        """Register a listener for each status that is read. Call this before `start`. It must not raise or wait."""
         self._listener = listener
 
     def start(self, timeout_s: float) -> None:
-        """Read the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        """Read the topic to its end, and keep following it. May be called again after a KafkaUnavailableError."""
         self._follower.start(timeout_s)
         self._writer.start()
 
@@ -169,7 +169,7 @@ class StatusTopic:
         return self._writer.flush(timeout_s)
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Write what is left, for at most `timeout_s`. Idempotent."""
+        """Write what is queued, for at most `timeout_s`, and stop. Idempotent."""
         self._writer.stop(timeout_s)
         self._follower.stop()
 
@@ -177,9 +177,9 @@ class StatusTopic:
         self._writer.put(_key(subject), status.encode())
 
     def put_safe(self, subject: Subject, status: Status) -> bool:
-        """Put a status, unless another worker has said something in a later generation. Return whether it was put.
+        """Put a status unless another worker has reported one in a later generation. Returns whether it was put.
 
-        That is for what a former owner may say late: UNASSIGNED and FAILED.
+        Use it for states that a former owner may report late: UNASSIGNED and FAILED.
         """
         last = self.table.status(subject)
         if last is not None and last.worker_id != status.worker_id and last.generation > status.generation:
@@ -188,11 +188,11 @@ class StatusTopic:
         return True
 
     def remove(self, subject: Subject) -> None:
-        """Write a tombstone: the connector or task is no more."""
+        """Write a tombstone: the connector or task no longer exists."""
         self._writer.put(_key(subject), None)
 
     def put_topic(self, connector: str, topic: str, task: int, discovered_ms: int) -> None:
-        """`connector` has used `topic`."""
+        """Record that `connector` has used `topic`."""
         self._writer.put(*records.topic_status(connector, topic, task, discovered_ms))
 
     def remove_topic(self, connector: str, topic: str) -> None:
@@ -202,7 +202,7 @@ class StatusTopic:
         key = record.key or b""
         partition, at_ms = self._places.get(key, (record.partition, 0))
         if partition != record.partition and at_ms > record.timestamp_ms:
-            return  # the key has moved since, to a partition that was added
+            return  # the key has since moved to a partition that was added
         self._places[key] = (record.partition, record.timestamp_ms)
         try:
             said = apply(self.table, key, record.value)
@@ -214,9 +214,9 @@ class StatusTopic:
 
 
 def apply(table: StatusTable, key: bytes, value: bytes | None) -> tuple[Subject, Status] | None:
-    """Fold one record into `table`; return the status that it sets.
+    """Fold one record into `table`. Returns the status that it sets.
 
-    Raises ValueError, KeyError or TypeError for one that makes no sense.
+    Raises ValueError, KeyError or TypeError for a malformed record.
     """
     text = key.decode()
     fields = None if value is None else orjson.loads(value)
@@ -226,14 +226,14 @@ def apply(table: StatusTable, key: bytes, value: bytes | None) -> tuple[Subject,
     elif text.startswith(records.STATUS_TASK):
         subject = records.parse_task(text.removeprefix(records.STATUS_TASK))
         if subject is None:
-            raise ValueError(f"{text!r} names no task")
+            raise ValueError(f"{text!r} does not name a task")
     elif text.startswith(records.STATUS_TOPIC):
         topic, colon, connector = text.removeprefix(records.STATUS_TOPIC).partition(records.STATUS_TOPIC_CONNECTOR)
         if not colon:
-            raise ValueError(f"{text!r} names no connector")
+            raise ValueError(f"{text!r} does not name a connector")
         table.set_topic(connector, topic, None if fields is None else int(fields["topic"]["task"]))
     else:
-        raise ValueError(f"nothing known has the key {text!r}")
+        raise ValueError(f"unknown key {text!r}")
     if subject is None:
         return None
     status = _status(fields)

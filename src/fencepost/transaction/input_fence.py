@@ -149,8 +149,8 @@ def _incarnation(contributor: Contributor) -> tuple[int, int]:
 def _is_named(contributor: Contributor) -> bool:
     if contributor.transactional_id is None:
         log.warning(
-            "producer %d has offsets of %s in a transaction, and cannot be fenced: no transactional id of it is "
-            "told (the principal may need Describe on it)",
+            "producer %d has offsets of %s in a transaction, and cannot be fenced: its transactional id is not visible "
+            "(the principal may need Describe on it)",
             contributor.producer_id,
             ", ".join(f"{place.topic}-{place.partition}" for place in contributor.offsets),
         )
