@@ -1,4 +1,4 @@
-"""Records of one partition as columns, and those that wait there to become a batch."""
+"""Records of one partition as columns, and queues of records that will become batches."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -13,23 +13,23 @@ from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.record import BinaryColumn, HeaderBytes
 from fencepost.record.binary_column import size_bytes
 
-# What stands around a record's bytes: its length, attributes, offset, the lengths of key and value, how many headers.
+# The bytes around a record's own: its length, attributes, offset, the lengths of key and value, the number of headers.
 _AROUND = 5 + 1 + 4 + 5 + 5 + 5
 _SAME_TIME, _ANY_TIME = 5, 10  # one for all of a call, and some calls in a batch
 _AROUND_HEADER = 5 + 5
 _BATCH_HEADER = 61
-# A number whose type Arrow has to find out costs as much as a column of them: it looks for packages first.
+# A number whose type Arrow must infer costs as much as a column of numbers, because Arrow looks for packages first.
 _INT64 = pa.int64()
 _NOTHING = pa.scalar(0, pa.int32())
 Headers = Sequence[Sequence[HeaderBytes]]
 
 
 class Columns(NamedTuple):
-    """Records of one partition, in order: Arrow arrays of bytes, a null being a tombstone or no key.
+    """Records of one partition, in order, as Arrow arrays of bytes. A null is a tombstone or a missing key.
 
-    `keys` is None where no record has one, `headers` where none has any. `timestamps` are milliseconds since 1970: one
-    for all, or an array of one for each. `callbacks` are called with (error, message), by the index of
-    their record, once that record is written.
+    `keys` is None if no record has one, `headers` is None if no record has any. `timestamps` are milliseconds since
+    1970: one number for all records, or an array with one for each. `callbacks` are called with (error, message), by
+    the index of their record, once that record is written.
     """
 
     values: Any
@@ -39,7 +39,7 @@ class Columns(NamedTuple):
     callbacks: Mapping[int, DeliveryCallback] = MappingProxyType({})
 
     def part(self, start: int, stop: int) -> "Columns":
-        """Return records `start` to `stop`, the latter excluded."""
+        """Return records `start` up to before `stop`."""
         if (start, stop) == (0, len(self.values)):
             return self
         times = self.timestamps
@@ -60,7 +60,7 @@ class Columns(NamedTuple):
         return times if isinstance(times, int) else int(times[index].as_py())
 
     def own_bytes(self) -> int:
-        """Return the bytes of all keys, values and headers."""
+        """Return the total size of all keys, values and headers."""
         own = size_bytes(self.values)
         if self.keys is not None:
             own += size_bytes(self.keys)
@@ -69,12 +69,12 @@ class Columns(NamedTuple):
         return own
 
     def most_bytes(self) -> int:
-        """Return the most bytes that all records take in a batch: the sum of `sizes`, without a look at each record."""
+        """Return the most bytes that all records can take in a batch: the sum of `sizes`, without computing each."""
         headers = 0 if self.headers is None else sum(map(len, self.headers))
         return self.own_bytes() + len(self.values) * self._around_each + headers * _AROUND_HEADER
 
     def sizes(self) -> Any:
-        """Return the most bytes that each record takes in a batch, as an Arrow array."""
+        """Return the most bytes that each record can take in a batch, as an Arrow array."""
         sizes = pc.add(_lengths(self.values), pa.scalar(self._around_each, _INT64))
         if self.keys is not None:
             sizes = pc.add(sizes, _lengths(self.keys))
@@ -88,7 +88,7 @@ class Columns(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A batch that goes as it is, and what is called about its records."""
+    """A batch that is sent unchanged, and the callbacks of its records."""
 
     batch: EncodedBatch
     callbacks: Mapping[int, DeliveryCallback]
@@ -98,7 +98,7 @@ class Taken(NamedTuple):
         return self.batch.count
 
     def timestamp(self, index: int) -> int:
-        """Return the newest: nobody looks at its records."""
+        """Return the newest timestamp of the batch, because its records are not decoded."""
         return self.batch.newest_timestamp
 
     def own_bytes(self) -> int:
@@ -109,7 +109,7 @@ Content = Columns | Taken
 
 
 class Encode(Protocol):
-    """Makes a record batch of columns: its bytes, with the checksum, and how many records there are in it."""
+    """Encodes columns as a record batch. Returns its bytes, including the checksum, and its number of records."""
 
     def __call__(
         self,
@@ -124,9 +124,10 @@ class Encode(Protocol):
 
 
 class Pending:
-    """Records that wait. A batch is full at so many bytes, or records; one record alone may be larger.
+    """Queued records for one batch. It is full at `most_bytes` or `most_records`; one record alone may be larger.
 
-    Counted is what the batch will take, not the records' own bytes: a topic refuses a batch that is a byte too large.
+    The size of the encoded batch is counted, not the records' own bytes: a topic refuses a batch that is a byte too
+    large.
     """
 
     def __init__(self, most_bytes: int, most_records: int) -> None:
@@ -139,7 +140,7 @@ class Pending:
         return self.size_bytes >= self._most_bytes or self.count >= self._most_records
 
     def add(self, columns: Columns) -> int:
-        """Take as many of the first records as fit, and one at least where none waits. Returns how many."""
+        """Queue as many of the first records as fit, and at least one if the queue is empty. Returns how many."""
         first = columns.part(0, min(len(columns.values), self._most_records - self.count))
         count, total = len(first.values), first.most_bytes()
         room = self._most_bytes - self.size_bytes
@@ -158,17 +159,18 @@ class Pending:
         return count
 
     def take(self) -> Columns:
-        """Return all that waits, as one; nothing waits any more."""
+        """Return all queued records as one, and empty the queue."""
         pieces, self._pieces = self._pieces, []
         self.size_bytes = self.own_bytes = self.count = 0
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
 
 class Waiting:
-    """Records of one partition that wait to be sent, in batches.
+    """Queued batches of records for one partition.
 
-    They are due when they have `due_bytes` of their own, or are so many: whoever counts on a producer that holds
-    records back counts these bytes, and not what a batch adds to them. No batch is cut larger than `topic_bytes`.
+    They are due when the records' own bytes reach `due_bytes`, or there are `most_records`. The records' own bytes
+    count here, without a batch's overhead, because users of a buffering producer expect that. No batch is made larger
+    than `topic_bytes`.
     """
 
     def __init__(self, due_bytes: int, most_records: int, topic_bytes: int | None = None) -> None:
@@ -182,7 +184,7 @@ class Waiting:
         return self.own_bytes >= self._due_bytes or self.count >= self._most_records
 
     def add(self, columns: Columns) -> int:
-        """Take as many of the first records as the last batch has room for, or one. Returns how many."""
+        """Queue as many of the first records as fit in the last batch, or one. Returns how many."""
         before = self._last.own_bytes
         taken = self._last.add(columns)
         self.own_bytes += self._last.own_bytes - before
@@ -192,7 +194,7 @@ class Waiting:
         return taken
 
     def add_taken(self, taken: Taken) -> None:
-        """Have a batch wait behind the records that do: these are a batch by themselves then."""
+        """Queue a whole batch after the queued records, which then form a batch of their own."""
         if self._last.count:
             self._full.append(self._last.take())
         self._full.append(taken)
@@ -200,7 +202,7 @@ class Waiting:
         self.count += taken.rows
 
     def take(self, *, whole: bool) -> list[Content]:
-        """Return the batches that are full, and with `whole` the last one, too; they do not wait any more."""
+        """Remove and return the full batches and, with `whole`, also the last one."""
         found, self._full = self._full, []
         if whole and self._last.count:
             found.append(self._last.take())
@@ -209,7 +211,7 @@ class Waiting:
 
 
 def binary(column: Sequence[bytes | None]) -> Any:
-    """Return a column of bytes as an Arrow array, which it may be already."""
+    """Return a column of bytes as an Arrow array, unless it already is one."""
     if isinstance(column, BinaryColumn):
         return column.array
     if not isinstance(column, pa.Array):

@@ -1,7 +1,7 @@
-"""Record batches to columns, for who reads many records: but for where each begins, Arrow finds out all there is.
+"""Decodes record batches to columns, for bulk readers. Arrow computes everything except where records start.
 
-Python goes from record to record, by their lengths. What stands in them, all records of many batches have taken apart
-together: a step of Arrow's for each field, not one of Python's for each record.
+Python steps from record to record by their lengths. Arrow then decodes the fields of all records of many batches
+together: one Arrow operation per field instead of one Python step per record.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,23 +25,23 @@ _BOOL, _INT, _LONG, _BYTE = pa.bool_(), pa.int32(), pa.int64(), pa.uint8()
 _MORE, _ONE, _NONE, _HALF, _POSITIVE = (pa.scalar(number, _LONG) for number in (0x80, 1, 0, 32, (1 << 63) - 1))
 _STEP, _NOWHERE, _NO_BYTE = pa.scalar(1, _INT), pa.scalar(None, _INT), pa.scalar(0, _BYTE)
 _SIGN = pa.scalar(1, _BYTE)
-# What a number's first byte is worth, and its second, before the lowest bit is taken for its sign.
+# The value of a varint's first byte, and of its second, before the lowest bit is taken as the sign.
 _FIRST = pa.array([byte & 0x7F for byte in range(256)], _LONG)
 _SECOND = pa.array([byte << 7 for byte in range(128)], _LONG)
 _MOST_BYTES = (1 << 31) - 1  # for the offsets of Arrow's columns
 _LONGEST_BITS = 64
-# What the bit is worth that is so far up. To shift is not enough: Arrow shifts nothing into the sign.
+# The value of the bit at this position. A shift is not enough: Arrow does not shift into the sign bit.
 _PLACES = [pa.scalar(1 << up, _LONG) for up in range(_LONGEST_BITS - 1)] + [pa.scalar(-(1 << 63), _LONG)]
-_WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
+_WALK = 64  # records that are stepped through before it is checked again whether all have one size
 _MORE_ALIKE = 8
-_A_PIECE = 100  # so many lengths are compared in the time in which one piece is found
+_A_PIECE = 100  # lengths that are compared in the time in which one piece is found
 _LEAST_STEPS = 1 << 14
 
 
 class DecodedColumns(NamedTuple):
-    """Records in order, as Arrow arrays; `headers` is None where no record has any.
+    """Records in order, as Arrow arrays. `headers` is None if no record has any.
 
-    `timestamps` are milliseconds; `is_append_time` says of each whether the broker has set it.
+    `timestamps` are milliseconds. `is_append_time` says for each whether the broker has set it.
     """
 
     offsets: Any
@@ -56,10 +56,10 @@ class DecodedColumns(NamedTuple):
 
 
 def decoded_columns(batches: Sequence[memoryview], wanted: Collection[str] = FIELDS) -> DecodedColumns:
-    """Return the records of batches of the newest format, as a broker has sent them, with the offsets of their log.
+    """Decode batches of the newest format, as a broker sent them, to records with the offsets of their log.
 
-    Each batch has a record at least, and somebody has looked at its checksum. Raises CorruptBatchError for bytes that
-    are no records. Of FIELDS those that are not wanted are None.
+    Each batch must have at least one record, and its checksum must be verified already. Raises CorruptBatchError if the
+    bytes are not valid records. Columns of FIELDS that are not in `wanted` are None.
     """
     heads = [HEADER.unpack_from(view) for view in batches]
     try:
@@ -80,7 +80,7 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
     _ensure(min(counts) > 0)
     fields = _Fields(data, _starts(data, counts, list(accumulate(map(len, bodies)))))
     later = fields.number()
-    # Offsets rise from record to record: where the last is as far from the first as there are records, none is missing.
+    # Offsets increase from record to record. If last - first matches the number of records, none is missing.
     further = fields.steps(counts) if all(head[6] == head[-1] - 1 for head in heads) else fields.number()
     keys, values = fields.binary(is_wanted="key" in wanted), fields.binary(is_wanted="value" in wanted)
     headers = fields.headers(is_wanted="headers" in wanted)
@@ -93,10 +93,10 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
 
 
 def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array:
-    """Return where each record begins, behind its length."""
+    """Return where each record starts, after its length."""
     starts: list[pa.Array] = []
-    # By how many records and bytes a batch has. True: one such was seen, and its lengths are kept if another comes.
-    # False: two of them differ, or to compare takes longer than to find, and no other is compared.
+    # By a batch's number of records and bytes. True: one such batch was seen; its lengths are kept if another comes.
+    # False: two of them differ, or comparing takes longer than finding, and no more are compared.
     seen: dict[tuple[int, int], _Lengths | bool] = {}
     at = 0
     for count, end in zip(counts, ends, strict=True):
@@ -114,13 +114,15 @@ def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array
 
 
 class _Lengths:
-    """The lengths of the records of a batch: where another has the same bytes in their places, its records begin there.
+    """The lengths of the records of a batch. If another batch has the same bytes at their positions, its records start
+    at the same positions.
 
-    For the first begins where its length ends, each ends by its length, and the next one begins there.
+    This holds because the first record starts where its length ends, its length gives its end, and the next starts
+    there.
     """
 
     def __init__(self, batch: bytes, starts: list[pa.Array], at: int) -> None:
-        """`starts` are those of the batch, which begins at `at`."""
+        """`starts` are the record starts of the batch, which begins at `at`."""
         self.starts = pc.subtract(pa.concat_arrays(starts), pa.scalar(at, _INT))
         places: list[int] = []
         end = 0
@@ -131,14 +133,14 @@ class _Lengths:
         self._bytes = self._pick(batch)
 
     def are_in(self, batch: bytes) -> bool:
-        """Say whether a batch of as many records and bytes has these lengths."""
+        """Return whether a batch with as many records and bytes has these lengths."""
         return bool(self._pick(batch) == self._bytes)
 
 
 def _find(data: bytes, starts: list[pa.Array], count: int, at: int) -> int:
-    """Add where each of so many records begins, behind its length; returns where the last one ends.
+    """Add the starts of `count` records, each after its length. Returns where the last record ends.
 
-    Many of one size are found at once. Where they are not alike, that is tried ever more rarely.
+    Records of equal size are found at once. If sizes differ, this is tried less and less often.
     """
     walk = _WALK
     while count:
@@ -154,10 +156,10 @@ def _find(data: bytes, starts: list[pa.Array], count: int, at: int) -> int:
 
 
 def _alike(data: bytes, at: int, most: int) -> tuple[int, int, int]:
-    """Return how many records from here on are as large as the first, up to `most`; their size; how much is its length.
+    """Return how many records from `at` on, up to `most`, have the size of the first; that size; and the length's size.
 
-    Where one of that size has the same length as the first, the next one begins behind it: so many bytes at this
-    distance are the same.
+    If a record has the same length bytes as the first, the next record starts right after it. So this compares the
+    bytes at that distance.
     """
     length, start = _length(data, at)
     size = start + length - at
@@ -172,7 +174,7 @@ def _alike(data: bytes, at: int, most: int) -> tuple[int, int, int]:
 
 
 def _leading(data: bytes, byte: int) -> int:
-    """Return how many of the first bytes are this one."""
+    """Return how many bytes at the start equal `byte`."""
     return len(data) - len(data.lstrip(bytes((byte,))))
 
 
@@ -196,7 +198,7 @@ def _walked(data: bytes, starts: list[int], count: int, at: int) -> int:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Return a record's length, and where that ends."""
+    """Return a record's length, and where the length's bytes end."""
     length = shift = 0
     for stop in range(at, at + 5):
         length |= (data[stop] & 0x7F) << shift
@@ -207,7 +209,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BOOL) -> Any:
-    """Return for each record what is its batch's."""
+    """Repeat the value of each batch for each of its records."""
     if all(number == numbers[0] for number in numbers):
         return pa.repeat(pa.scalar(numbers[0], kind), sum(counts))
     ends = pa.array(list(accumulate(counts)), _INT)
@@ -215,17 +217,17 @@ def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BO
 
 
 class _Fields:
-    """All records, and how far each has been read: field by field."""
+    """Decodes all records field by field. It holds the current position in each record."""
 
     def __init__(self, data: bytes, starts: pa.Array) -> None:
         self._data = data
         self._buffer = pa.py_buffer(data)
         self._bytes = pa.Array.from_buffers(_BYTE, len(data), [None, self._buffer])
         self._starts = starts
-        self._at = pc.add(self._starts, _STEP)  # behind the attributes
+        self._at = pc.add(self._starts, _STEP)  # after the attributes
 
     def number(self) -> Any:
-        """Return the next number of each: seven bits a byte, the lowest of all is the sign."""
+        """Return the next number of each record: a varint with the sign in its lowest bit."""
         first = self._bytes.take(self._at)
         found = self._unsigned(first)
         half = pc.bit_wise_and(pc.shift_right(found, _ONE), _POSITIVE)
@@ -234,9 +236,9 @@ class _Fields:
         return pc.bit_wise_xor(half, pc.negate(pc.bit_wise_and(found, _ONE)))
 
     def steps(self, counts: Sequence[int]) -> Any:
-        """Return the next number of each, which are 0, 1, 2, … in each of several lots.
+        """Return the next number of each record, which must be 0, 1, 2, … within each group of `counts` records.
 
-        Raises ValueError where they are not, as far as their first bytes tell.
+        Raises ValueError if they are not, as far as their first bytes show.
         """
         steps = _steps(max(_LEAST_STEPS, 1 << (max(counts) - 1).bit_length()))
         firsts, widths, found = (pa.concat_arrays([each.slice(0, count) for count in counts]) for each in steps)
@@ -245,7 +247,7 @@ class _Fields:
         return found
 
     def _unsigned(self, first: Any) -> Any:
-        """Return the next number of each, whose first byte is this, before its lowest bit is taken for its sign."""
+        """Return the next number of each record, given its first byte, before the lowest bit is taken as the sign."""
         byte, self._at = first, pc.add(self._at, _STEP)
         least, most = _range(byte)
         if most < 0x80:
@@ -270,7 +272,7 @@ class _Fields:
         return found
 
     def _next(self, where: Any) -> Any:
-        """Return the next byte of each; of the others 0, if only some have one more."""
+        """Return the next byte of each record; 0 for records that `where` leaves out."""
         if pc.all(where).as_py():
             byte = self._bytes.take(self._at)
             self._at = pc.add(self._at, _STEP)
@@ -280,7 +282,7 @@ class _Fields:
         return byte.cast(_LONG)
 
     def binary(self, *, is_wanted: bool) -> Any:
-        """Return the next bytes of each; null where there are none."""
+        """Return the next bytes field of each record; null if it has none."""
         sizes, is_null = self.number(), None
         least = pc.min(sizes).as_py()
         if least < 0:
@@ -299,34 +301,37 @@ class _Fields:
         return found if is_null is None else pc.if_else(is_null, pa.scalar(None, pa.binary()), found)
 
     def headers(self, *, is_wanted: bool) -> list[Sequence[HeaderBytes]] | None:
-        """Return the headers of each, behind which nothing comes; None where no record has any."""
+        """Return the headers of each record, which are its last field; None if no record has any."""
         before = self._at
         has_any = pc.max(self._unsigned(self._bytes.take(before))).as_py() > 0
         self._ensure_apart(self._starts, self._at)
         return [headers_at(self._data, at)[0] for at in before.to_pylist()] if is_wanted and has_any else None
 
     def _between(self, starts: Any, ends: Any) -> Any:
-        """Return the bytes between, each start behind the end before: of a column of all bytes every second piece."""
+        """Return the bytes between starts and ends: every second piece of a column that holds all bytes.
+
+        Each start must be at or after the previous end.
+        """
         count = len(starts)
         borders = pc.bit_wise_or(starts, pc.shift_left(ends, _HALF)).buffers()[1]  # start, end, start, end
         pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, borders, self._buffer])
         return pieces.take(pa.arange(0, 2 * count, 2))
 
     def _ensure_apart(self, starts: Any, ends: Any) -> None:
-        """Raise ValueError unless each ends before the next begins: else Arrow would read what is not there."""
+        """Raise ValueError unless each piece ends before the next starts: otherwise Arrow would read out of bounds."""
         _ensure(ends[-1].as_py() <= len(self._data))
         _ensure(pc.all(pc.less_equal(ends[:-1], starts[1:]), min_count=0).as_py())
 
 
 def _range(column: pa.Array) -> tuple[int, int]:
-    """Return the least and the largest."""
+    """Return the minimum and the maximum."""
     found = pc.min_max(column)
     return found[0].as_py(), found[1].as_py()
 
 
 @lru_cache(maxsize=4)
 def _steps(count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return of the numbers 0, 1, 2, … the first byte of each, how many bytes each takes, and the numbers."""
+    """Return the first bytes of the varints of 0, 1, 2, …, the size of each varint, and the numbers."""
     doubled = range(0, 2 * count, 2)
     firsts = bytes(number if number < 0x80 else number & 0x7F | 0x80 for number in doubled)
     widths = [max(1, -(-number.bit_length() // 7)) for number in doubled]

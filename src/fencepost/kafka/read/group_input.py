@@ -1,6 +1,6 @@
-"""Reading topics as a member of a consumer group: what a task is assigned, from where the group has committed.
+"""Reads topics as a member of a consumer group: the assigned partitions, from the group's committed offsets.
 
-The group's coordinator is the judge of who may commit (E10): a member whose generation is over is refused.
+The group's coordinator decides who may commit (E10): it refuses a member whose generation is over.
 """
 
 import contextlib
@@ -39,37 +39,37 @@ PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC
 
 
 class Assignee(Protocol):
-    """Who is told of the assignment: called within `poll` and `close`, in their thread."""
+    """Is notified of the assignment. Its methods are called within `poll` and `close`, in their thread."""
 
     def assigned(
         self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Take over partitions that stand at these offsets; of the `fresh` ones the group has committed nothing yet.
+        """Take over partitions at these offsets. For the `fresh` ones the group has not committed anything yet.
 
-        Returns where to begin instead, of those that differ.
+        Returns the start offsets of partitions that should start elsewhere.
         """
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Give up partitions: they may still be committed, and are granted to others when this returns."""
+        """Release partitions. Their offsets may still be committed; when this returns, others may get them."""
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Take note that partitions are others' already: nothing of them can be committed any more."""
+        """Release partitions that already belong to other members. Their offsets can no longer be committed."""
 
 
 class Positions(Protocol):
-    """Where a member begins in what it is assigned, read otherwise than by its client (`StablePositions`)."""
+    """Reads a member's start positions in place of its client (`StablePositions`)."""
 
     def read(
         self, places: Collection[TopicPartition], membership: Membership | None
     ) -> Mapping[TopicPartition, Committed]:
-        """Return where the group stands, without the partitions of which it has committed nothing.
+        """Return the group's committed offsets. Partitions without one are left out.
 
-        Called in the member's thread, within a rebalance. What it raises, `poll` raises.
+        Called in the member's thread, within a rebalance. `poll` raises its errors.
         """
 
 
 def nowhere_to_begin(place: TopicPartition, why: str) -> KafkaRequestError:
-    """Return the error to raise where a partition has nothing at its position, and no other may be chosen."""
+    """Return the error for a partition without records at its position if no other position may be chosen."""
     return KafkaRequestError(
         f"There is no offset to begin at in {place.topic}-{place.partition}: {why}; "
         "auto.offset.reset is none, so that somebody has to say where (PATCH /connectors/<name>/offsets)",
@@ -78,10 +78,10 @@ def nowhere_to_begin(place: TopicPartition, why: str) -> KafkaRequestError:
 
 
 def _note_of(committed: Any) -> str:
-    """Return what was noted with an offset by a client of this kind.
+    """Return the metadata of an offset that was committed by a client of this kind.
 
-    The client expects a note to end with a zero, as its own do, and reads past the end of any other: what comes of that
-    may be no text. Notes that matter here are our own.
+    The client expects metadata to end with a zero byte, as its own does, and reads past the end of any other, so the
+    result may not be text. Only our own metadata matters here.
     """
     try:
         return str(committed.metadata or "")
@@ -102,14 +102,14 @@ class GroupInput:
         whole: Collection[str] = (),
         positions: Positions | None = None,
     ) -> None:
-        """`topics`: names, or what says of a name whether it is meant; the cluster's are looked through over and over,
-        as often as `metadata.max.age.ms` says, each 30 s by default. One that does not fetch is only a member: it has
-        partitions, and commits; somebody else reads them. Topics that are read `whole` begin at their earliest record,
-        whatever `auto.offset.reset` says; beside such topics the client goes there, too, where a position is out of
-        range. `positions` reads where the group stands, instead of the client.
+        """`topics` holds names, or is a predicate on names. With a predicate the cluster's topics are checked again
+        every `metadata.max.age.ms`, by default 30 s. Without `fetches` this is only a member: it owns partitions and
+        commits, and another object reads them. Topics in `whole` start at their earliest record, whatever
+        `auto.offset.reset` is. If there are such topics, the client also goes to the earliest record of other topics
+        when a position is out of range. `positions` reads the group's offsets in place of the client.
 
-        `conf` names the group; nothing is committed by itself. Raises KafkaRequestError for settings that the client
-        does not take.
+        `conf` names the group. Nothing is committed automatically. Raises KafkaRequestError for settings that the
+        client refuses.
         """
         self._guard = ForkGuard()
         self._group = str(conf.get("group.id"))
@@ -120,19 +120,19 @@ class GroupInput:
         self._whole = frozenset(filter(None, whole))  # a sink may have no such topic
         self._resets_to = str(conf.get("auto.offset.reset", "earliest"))
         self._revoked: set[TopicPartition] = set()  # since the last look
-        self._trouble: BaseException | None = None  # of a callback: it cannot be raised in the client
+        self._trouble: BaseException | None = None  # an error of a callback; it cannot be raised inside the client
         self._is_abandoned = False
         self._is_leaving = False
         self._member = ""  # the id under which the assignment was given
-        self._in_client = threading.RLock()  # callbacks come within, and ask the client again
+        self._in_client = threading.RLock()  # callbacks run inside client calls, and call the client again
         self._paused: frozenset[TopicPartition] = frozenset()
-        self._due: dict[TopicPartition, int] = {}  # where to go, of what the client does not fetch yet
+        self._due: dict[TopicPartition, int] = {}  # pending seeks of partitions that the client does not fetch yet
         self._fetches = fetches
         self._positions = positions
         self.metadata: Any = None
         """The group's metadata as captured with the assignment."""
         self.notes: dict[TopicPartition, str] = {}
-        """What was committed with the offsets of the assignment, besides them; as of when it was assigned."""
+        """The metadata of the assignment's committed offsets, as of the time of the assignment."""
         self._read_again = read_again_by(conf)
         settings = {
             **conf,
@@ -140,7 +140,7 @@ class GroupInput:
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
         }
-        if self._whole and self._resets_to == "latest":  # the client has one rule for all, and would skip what is left
+        if self._whole and self._resets_to == "latest":  # the client has one rule for all, and would skip records
             settings["auto.offset.reset"] = "earliest"
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
         self._look_every_s = float(conf.get(_REFRESH, _LOOK_EVERY_MS)) / 1000
@@ -160,10 +160,10 @@ class GroupInput:
         return None if self.metadata is None else generation_of(self.metadata)
 
     def poll(self, timeout_s: float, most: int) -> Fetched:
-        """Return what has come, waiting `timeout_s` for the first record; also lives through rebalances.
+        """Return fetched records, waiting up to `timeout_s` for the first. Rebalances are also handled here.
 
-        Raises what the assignee raised, KafkaAuthorizationError or KafkaRequestError; a broker that is away is waited
-        for in silence.
+        Raises the assignee's errors, KafkaAuthorizationError or KafkaRequestError. Waits silently for a broker that is
+        down.
         """
         self._guard.check("A member of a consumer group")
         with self._in_client:
@@ -180,7 +180,7 @@ class GroupInput:
         self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoke, on_lost=self._lose)
 
     def _look_for_topics(self, is_meant: Callable[[str], object]) -> None:
-        """Join for the topics that there are now; a cluster that does not answer is asked again."""
+        """Subscribe to the topics that exist now. If the cluster does not answer, this is tried again."""
         self._looked_s = time.monotonic()
         try:
             found = self._consumer.list_topics(timeout=_LOOK_S).topics
@@ -203,7 +203,7 @@ class GroupInput:
         return fetched.without(self._due) if self._due else fetched
 
     def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
-        """Return what has come, in lots: their messages are made columns while the processor's cache has them."""
+        """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
         try:
             first = self._consumer.poll(timeout_s)
             lot = [] if first is None else [first, *self._more(min(most, _LOT) - 1)]
@@ -218,7 +218,7 @@ class GroupInput:
         return list(self._consumer.consume(most, 0)) if most else []
 
     def _sorted(self, messages: list[Any]) -> Fetched:
-        """Return records and ends of partitions, and take note of everything else."""
+        """Return the records and the ends of partitions, and handle all other events."""
         if is_plain(messages):
             return Fetched.of(messages, self._read_again)
         ends: dict[TopicPartition, int] = {}
@@ -228,16 +228,17 @@ class GroupInput:
         return fetched
 
     def _without_revoked(self, fetched: Fetched) -> Fetched:
-        """Leave out what is of partitions that were revoked meanwhile (E14).
+        """Leave out records of partitions that were revoked in the meantime (E14).
 
-        What was fetched before and after cannot be told apart: those that came back are read from where they begin.
+        Records fetched before and after cannot be distinguished, so a partition that came back is read from its start
+        position again.
         """
         revoked = set(self._revoked)
         self._seek({place: self._begins[place] for place in revoked if place in self._begins})
         return fetched.without(revoked)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on at these offsets, in partitions of the assignment."""
+        """Continue at these offsets, in partitions of the assignment."""
         own = {place: offset for place, offset in offsets.items() if place in self._begins}
         self._begins.update(own)
         with self._in_client:
@@ -245,7 +246,7 @@ class GroupInput:
                 self._seek(own)
 
     def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go there; a partition that the client is about to fetch is tried again by the next poll, and left out."""
+        """Seek. If the client is just starting to fetch a partition, the next poll retries and skips its records."""
         for place, offset in offsets.items():
             self._due.pop(place, None)
             try:
@@ -256,7 +257,7 @@ class GroupInput:
                 self._due[place] = offset
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Fetch nothing of these partitions of the assignment, and of all others again."""
+        """Stop fetching these partitions of the assignment, and resume all others."""
         with self._in_client:
             wanted = self.assignment.intersection(partitions)
             if wanted == self._paused or self._consumer is None:
@@ -274,12 +275,12 @@ class GroupInput:
     def commit(
         self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
     ) -> dict[TopicPartition, int]:
-        """Commit, wait for it, and return what is committed: all, but for partitions that are not there any more.
+        """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 
-        `notes` are kept with the offsets, all or none of them. Raises FencedError where the membership is over, or what
-        `translate` makes of a refusal.
+        `notes` is the metadata of the offsets, for all or none of them. Raises FencedError if the membership is over,
+        or a refusal as converted by `translate`.
 
-        A commit without a generation, which a group without members takes from anybody, is never sent (E10).
+        A commit without a generation, which a group without members accepts from any client, is never sent (E10).
         """
         with self._in_client:
             return self._committed(offsets, notes or {})
@@ -288,14 +289,14 @@ class GroupInput:
         self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, int]:
         if self._consumer is None or not self._member or self._consumer.memberid() != self._member:
-            raise FencedError(f"this member of group {self._group} is none any more")
+            raise FencedError(f"no longer a member of group {self._group}")
         try:
             try:
                 return self._sent(offsets, notes)
             except KafkaException as error:
                 if error.args[0].code() not in PASSING:
                     raise
-                return self._sent(self._existing(offsets), notes)  # the client does not tell which it was
+                return self._sent(self._existing(offsets), notes)  # the client does not report which one it was
         except KafkaException as error:
             raise translate(error, f"committing offsets of group {self._group}", self._bootstrap) from error
 
@@ -310,17 +311,17 @@ class GroupInput:
         return dict(offsets)
 
     def _existing(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return those of partitions that there are."""
+        """Return the offsets of partitions that exist."""
         topics = self._consumer.list_topics(timeout=_LOOK_S).topics
         kept = {p: o for p, o in offsets.items() if p.topic in topics and p.partition in topics[p.topic].partitions}
         for topic, partition in sorted(offsets.keys() - kept.keys()):
-            log.warning("no offset is committed of %s-%d: it is not there any more", topic, partition)
+            log.warning("no offset is committed for %s-%d: it no longer exists", topic, partition)
         return kept
 
     def stored(self) -> dict[TopicPartition, int]:
-        """Return where the group stands now, of the partitions of the assignment that it has committed anything of.
+        """Return the group's committed offsets of the assignment. Partitions without one are left out.
 
-        Raises what `translate` makes of a failure.
+        Raises a failure as converted by `translate`.
         """
         with self._in_client:
             if self._consumer is None:
@@ -331,9 +332,9 @@ class GroupInput:
                 raise translate(error, f"reading offsets of group {self._group}", self._bootstrap) from error
 
     def partitions(self) -> set[TopicPartition]:
-        """Return the partitions of the topics that it has joined for, whosever they are, as the cluster knows them now.
+        """Return all partitions of the subscribed topics, whichever member owns them, as the cluster knows them now.
 
-        Raises what `translate` makes of a failure.
+        Raises a failure as converted by `translate`.
         """
         with self._in_client:
             try:
@@ -344,7 +345,7 @@ class GroupInput:
         return {TopicPartition(name, number) for name, numbers in topics.items() for number in numbers}
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return where the logs of the assignment end, as far as the client has heard: nobody is asked."""
+        """Return the end offsets of the assignment's logs that the client knows, without asking a broker."""
         ends = {}
         with self._in_client:
             for place in self.assignment if self._consumer is not None else ():
@@ -354,12 +355,12 @@ class GroupInput:
         return ends
 
     def close(self) -> None:
-        """Leave the group. What is still assigned is revoked first. Idempotent."""
+        """Leave the group. Assigned partitions are revoked first. Idempotent."""
         with self._in_client:
             self._close()
 
     def abandon(self) -> None:
-        """Leave the group from another thread, if the member's own is not in the client; its assignee hears no more."""
+        """Leave the group from another thread, if the member's own is not in the client. The assignee is not called."""
         self._is_abandoned = True
         if self._in_client.acquire(timeout=_CLOSE_S):
             try:
@@ -376,9 +377,9 @@ class GroupInput:
                 consumer.close()
 
     def _await_id(self) -> None:
-        """Learn one's id where the group is just giving one, for only who knows it can take leave.
+        """Wait for the member id if the group is just assigning one, because leaving requires it.
 
-        Else the group keeps a place for it, which nobody sees, and every rebalance waits until the session time-out.
+        Otherwise the group keeps an invisible pending member, and every rebalance waits until the session time-out.
         """
         self._is_leaving = True
         deadline_s = time.monotonic() + _ID_S
@@ -393,8 +394,8 @@ class GroupInput:
             ends[TopicPartition(message.topic(), message.partition())] = message.offset()
         elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
             log.warning(
-                "group %s has taken this member's partitions away: its task was not back with a batch within "
-                "max.poll.interval.ms (consumer.override.max.poll.interval.ms, or smaller batches by "
+                "group %s has revoked this member's partitions: its task took longer for a batch than "
+                "max.poll.interval.ms (raise consumer.override.max.poll.interval.ms, or make batches smaller with "
                 "consumer.override.max.poll.records)",
                 self._group,
             )
@@ -408,7 +409,7 @@ class GroupInput:
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         with self._noted():
-            if self._is_leaving:  # what comes now is given back at once, and nobody hears of it
+            if self._is_leaving:  # partitions assigned now are released at once, unannounced
                 consumer.incremental_assign(partitions) if self._is_cooperative else consumer.assign(partitions)
                 return
             places = [TopicPartition(p.topic, p.partition) for p in partitions]
@@ -442,30 +443,30 @@ class GroupInput:
         self._revoked |= places
         self._let_go(places)
         with self._noted():
-            # The client keeps a partition paused when it is assigned again, which nobody would resume.
+            # The client keeps a partition paused when it is assigned again, and then it would never be resumed.
             self.pause(self._paused - places)
             consumer.incremental_unassign(partitions) if self._is_cooperative else consumer.unassign()
 
     def _begin(self, begins: Mapping[TopicPartition, int]) -> None:
-        """Have partitions fetched that have just been assigned, or see that they are not."""
+        """Start fetching partitions that were just assigned, or, without `fetches`, pause them."""
         if not self._fetches:
             self._consumer.pause([ClientPartition(*place) for place in begins])
 
     def _let_go(self, places: Collection[TopicPartition]) -> None:
-        """Hand nothing over of partitions that were given up (E14)."""
+        """Return no more records of partitions that were released (E14)."""
 
     @contextlib.contextmanager
     def _noted(self) -> Any:
-        """Keep what goes wrong for `poll` to raise; the first counts."""
+        """Keep an error for `poll` to raise. The first one counts."""
         try:
             yield
-        except BaseException as error:  # the client would lose what it is, and what comes next would be left out
+        except BaseException as error:  # the client would lose its type and skip the rest
             if isinstance(error, KafkaException):
                 error = translate(error, f"taking over partitions in group {self._group}", self._bootstrap)
             self._trouble = self._trouble or error
 
     def _stored(self, consumer: Any, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where the group stands, of the partitions that it has committed anything of."""
+        """Return the group's committed offsets of these partitions. Those without one are left out."""
         if not places:
             return {}
         if self._positions is not None:
@@ -482,16 +483,16 @@ class GroupInput:
         return stored
 
     def _membership(self) -> Membership | None:
-        """Return in whose name it is asked; None for who has not joined."""
+        """Return the membership for requests; None if the member has not joined."""
         generation = self.generation
         return None if generation is None else Membership(generation, self._member)
 
     def _reset(self, consumer: Any, place: TopicPartition) -> int:
-        """Return where a partition begins that the group has committed nothing of."""
+        """Return the start offset of a partition without a committed offset."""
         if self._resets_of(place) == "error":
             raise KafkaRequestError(
                 f"Group {self._group} has committed nothing for {place.topic}-{place.partition}, and auto.offset.reset "
-                "is none: say where to begin (PATCH /connectors/<name>/offsets)",
+                "is none: set its offset (PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
         return self._edge(consumer, place, _ASK_S)
@@ -500,6 +501,6 @@ class GroupInput:
         return "earliest" if place.topic in self._whole else self._resets_to
 
     def _edge(self, consumer: Any, place: TopicPartition, timeout_s: float) -> int:
-        """Return where a partition begins, or ends, as it is to be read from there. Raises KafkaException."""
+        """Return the start or end offset of a partition, whichever reading starts from. Raises KafkaException."""
         low, high = consumer.get_watermark_offsets(ClientPartition(*place), timeout=timeout_s)
         return int(high if self._resets_of(place) == "latest" else max(low, 0))
