@@ -86,14 +86,16 @@ def test_nobody_is_told_that_an_offset_was_altered_to_what_is_given_up_by_then(
     alteration: Alteration, question: int
 ) -> None:
     alteration.gives_up[question] = 5
-    with pytest.raises(BadRequestError, match="its log begins at 5"):
+    with pytest.raises(BadRequestError, match="its log, which begins at 5"):
         alteration.to(4)
     assert alteration.committed("a") == 8
 
 
 def test_what_is_refused_after_it_was_written_is_put_back(alteration: Alteration) -> None:
     alteration.gives_up[3] = 5
-    with pytest.raises(BadRequestError, match=r"its log begins at 5 and ends at 10\. The former offsets were put back"):
+    with pytest.raises(
+        BadRequestError, match=r"its log, which begins at 5 and ends at 10\. The former offsets were put back"
+    ):
         alteration.to(4)
     assert alteration.is_locked == [False, True, True, True]
 
@@ -106,7 +108,7 @@ def test_what_another_worker_gave_up_counts_where_this_one_empties_nothing(
     alteration.scene.give_up(2)
     here = Alteration(alteration.scene, is_enabled=False)
     here.gives_up[question] = 5
-    with pytest.raises(BadRequestError, match="its log begins at 5"):
+    with pytest.raises(BadRequestError, match="its log, which begins at 5"):
         here.to(4)
     assert here.committed("a") == 8
 
@@ -135,14 +137,14 @@ def test_what_another_leader_may_count_on_by_then_is_not_put_back(alteration: Al
 
 def test_what_somebody_else_has_moved_by_then_is_not_put_back(alteration: Alteration) -> None:
     alteration.gives_up[3], alteration.moves[4] = 5, 6
-    with pytest.raises(BadRequestError, match=r"not put back, .*moved meanwhile"):
+    with pytest.raises(BadRequestError, match=r"not put back, .*changed in the meantime"):
         alteration.to(4)
     assert alteration.committed("a") == 6
 
 
 def test_what_is_given_up_by_then_is_not_put_back(alteration: Alteration) -> None:
     alteration.fails[3], alteration.gives_up[4] = BadRequestError("It was resumed"), 9
-    with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*is given up"):
+    with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*may be deleted"):
         alteration.to(9)
     assert alteration.committed("a") == 9
 
@@ -168,7 +170,7 @@ def test_nobody_is_told_that_an_offset_was_altered_where_another_one_leads_by_th
 @pytest.mark.parametrize("question", [1, 2, 3])
 def test_no_sink_is_created_at_an_offset_that_is_given_up_by_then(alteration: Alteration, question: int) -> None:
     alteration.gives_up[question] = 5
-    with pytest.raises(BadRequestError, match="its log begins at 5"):
+    with pytest.raises(BadRequestError, match="its log, which begins at 5"):
         alteration.create("b", 4)
     assert f"b-{alteration.scene.topic}" not in alteration.scene.leader.snapshot.connectors
     assert alteration.committed("b") is None

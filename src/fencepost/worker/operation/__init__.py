@@ -1,1 +1,1 @@
-"""What a user asks of a worker: the port of REST (`cluster/operations.py`), offsets, restarts, metrics, access."""
+"""The operations of REST on a worker (port `cluster/operations.py`): offsets, restarts, metrics, access."""

@@ -1,4 +1,4 @@
-"""As whom the clients of a worker and of a connector come to Kafka, by the settings that they are really made with."""
+"""The principals of a worker's and a connector's Kafka clients, from the settings that they are actually made with."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ UNKNOWN_TOPIC = "TOPIC"
 _TOPIC_KEY = "topic"
 _CHOOSING = frozenset(
     {"transforms", "output.transforms", "output.topic.field"}
-)  # what may choose a topic for each record
-# Transforms that leave the topic as it is; of any other it is not known.
+)  # settings that may choose a topic for each record
+# Transforms that do not change the topic; others may.
 _SAME_TOPIC = ("Filter", "InsertField", "ReplaceField")
 
 
 @dataclass(frozen=True)
 class Principals:
-    """Names of principals: those given by role, else what the settings of a client say."""
+    """Names of principals: those given by role, or else those in a client's settings."""
 
     given: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Principals:
 
 
 def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence[str] = ()) -> WorkerAccess:
-    """Return what the workers with this file are; `topics` are those that are named to stand for what they empty."""
+    """Return the access of workers with this file; `topics` are examples of topics that they empty."""
     return WorkerAccess(
         principals.of("worker", WorkerSettings(config, "", "").admin_conf()),
         config.group_id,
@@ -54,7 +54,7 @@ def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence
 
 
 def _emptied(config: WorkerConfig, topics: Sequence[str]) -> tuple[str, ...]:
-    """Return the topics that are emptied (KIP-762), of those that are named; a stand-in where none is."""
+    """Return those of the named topics that are emptied (KIP-762), or a placeholder if there are none."""
     patterns = [re.compile(pattern) for pattern in config.delete_committed_topics]
     named = tuple(name for name in topics if any(p.fullmatch(name) for p in patterns))
     return named or ((UNKNOWN_TOPIC,) if patterns else ())
@@ -69,14 +69,14 @@ def connector_access(
     has_initial_offsets: bool = False,
     is_prefixed: bool = False,
 ) -> ConnectorAccess:
-    """Return what a source connector is on such workers.
+    """Return the access of a source connector on such workers.
 
     Args:
-        connector: its config, `name` included.
-        topics: what it writes to; empty: what its config says.
+        connector: Its config, including `name`.
+        topics: The topics that it writes to; if empty, those of its config.
 
     Raises:
-        ConfigError: the config is wrong.
+        ConfigError: The config is wrong.
     """
     settings = WorkerSettings(config, "", "")
     source, choice = SourceConnectorConfig(connector), RuntimeChoice(connector)
@@ -106,9 +106,10 @@ def sink_access(
     topics: Sequence[str] = (),
     has_initial_offsets: bool = False,
 ) -> SinkAccess:
-    """Return what a sink connector is on such workers: `topics` is what it reads; empty: what its config names.
+    """Return the access of a sink connector on such workers; `topics` are those it reads, by default those of its
+    config.
 
-    Raises ConfigError where the config is wrong.
+    Raises ConfigError if the config is wrong.
     """
     settings = WorkerSettings(config, "", "")
     sink = SinkConnectorConfig(connector)
@@ -134,24 +135,25 @@ def stream_access(
     has_initial_offsets: bool = False,
     is_prefixed: bool = False,
 ) -> StreamAccess:
-    """Return what a stream connector is on such workers.
+    """Return the access of a stream connector on such workers.
 
     Args:
-        topics: what it writes to; empty: what its config names. Also what it reads, where that names only a pattern.
+        topics: The topics that it writes to; if empty, those of its config. They also stand for the topics that it
+            reads if the config has only a pattern for these.
 
     Raises:
-        ConfigError: the config is wrong.
+        ConfigError: The config is wrong.
     """
     named = topics if "topics" not in connector else ()
     reads = sink_access(config, connector, principals, topics=named, has_initial_offsets=has_initial_offsets)
     output = tuple(topics) or _output_topics(connector, reads.topics)
-    has_many_ids = ConnectorClasses().is_dataframe(connector["connector.class"])  # one for each partition that it reads
+    has_many_ids = ConnectorClasses().is_dataframe(connector["connector.class"])  # one for each input partition
     writes = connector_access(config, connector, principals, topics=output, is_prefixed=is_prefixed or has_many_ids)
     return StreamAccess(reads, replace(writes, dead_letters=""))
 
 
 def _output_topics(connector: Mapping[str, str], read: Sequence[str]) -> tuple[str, ...]:
-    """Return the topics that a config says it writes to, unless a transform may choose others; else a stand-in."""
+    """Return the config's output topics, or a placeholder if a transform may choose others."""
     pattern = connector.get("output.topic")
     if not pattern or not _CHOOSING.isdisjoint(connector):
         return (UNKNOWN_TOPIC,)
@@ -159,13 +161,13 @@ def _output_topics(connector: Mapping[str, str], read: Sequence[str]) -> tuple[s
 
 
 def source_dead_letters(connector: Mapping[str, str]) -> str:
-    """Return the dead letter topic of a source; empty where it has none, or fails instead of writing there."""
+    """Return the dead letter topic of a source; empty if it has none, or fails instead of writing there."""
     letters, source = DeadLetterConfig(connector), SourceConnectorConfig(connector)
     return letters.dead_letters_topic if source.errors_tolerance.lower() == "all" else ""
 
 
 def is_sink(connector: Mapping[str, str]) -> bool:
-    """Say whether a config is a sink's: by its class, or where that is not here by what only a sink's config has."""
+    """Say whether a config is a sink's: by its class or, if that is not installed, by keys that only sinks have."""
     kind = type_of_config(connector)
     if kind is ConnectorType.UNKNOWN:
         return any(SinkConnectorConfig.key_of(name) in connector for name in ("topics", "topics_regex"))
@@ -173,7 +175,7 @@ def is_sink(connector: Mapping[str, str]) -> bool:
 
 
 def topics_of(connector: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the topic that a config names; a stand-in where it names none, or a transform may choose another."""
+    """Return the topic that a config names; a placeholder if it names none, or a transform may choose another."""
     source = SourceConnectorConfig(connector)
     types = [spec.type.rpartition(".")[2].partition("$")[0] for spec in source.transform_specs()]
     topic = connector.get(_TOPIC_KEY)
@@ -181,7 +183,7 @@ def topics_of(connector: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _principal(role: str, conf: Mapping[str, Any]) -> str:
-    """Return the principal of a client, by Kafka's defaults (`ssl.principal.mapping.rules` are the broker's)."""
+    """Return the principal of a client with Kafka's defaults (the broker applies `ssl.principal.mapping.rules`)."""
     protocol = str(conf.get("security.protocol", "plaintext")).lower()
     if protocol.startswith("sasl_"):
         name = conf.get("sasl.username")
@@ -195,7 +197,7 @@ _CERTIFICATES = ("ssl.keystore.location", "ssl.certificate.location", "ssl.certi
 
 
 def parse_principals(texts: Sequence[str]) -> Principals:
-    """Read `role=User:name`. Raises ConfigError."""
+    """Parse `role=User:name`. Raises ConfigError."""
     given = {}
     for text in texts:
         role, equals, principal = text.partition("=")

@@ -1,4 +1,4 @@
-"""Secrets of connector configs in REST answers: shown as `[hidden]`, and kept when they come back so (E11)."""
+"""Secrets of connector configs in REST answers: shown as `[hidden]`, and kept if they are sent back like that (E11)."""
 
 import re
 from functools import lru_cache
@@ -36,7 +36,7 @@ def _is_secret(key: str, connector_class: str | None) -> bool:
 
 
 def masked(config: RawConfig, connector_class: str | None = None) -> RawConfig:
-    """Return a config as it may be shown; references to a config provider stay, they tell nothing."""
+    """Return a config that may be shown; references to config providers stay, as they reveal nothing."""
     name = connector_class or config.get(_CLASS)
     return {
         key: HIDDEN if value and _is_secret(key, name) and not _REFERENCE.match(value) else value
@@ -45,7 +45,7 @@ def masked(config: RawConfig, connector_class: str | None = None) -> RawConfig:
 
 
 def unmasked(config: RawConfig, stored: RawConfig | None) -> RawConfig:
-    """Return a config in which `[hidden]` stands for what is stored: a client may send back what it was shown."""
+    """Return a config with the stored values in place of `[hidden]`: a client may send back what it was shown."""
     if not stored:
         return config
     return {key: stored[key] if value == HIDDEN and stored.get(key) else value for key, value in config.items()}

@@ -1,9 +1,10 @@
 """Metrics in Prometheus' text format, named after Kafka Connect's JMX beans.
 
 `kafka.connect:type=source-task-metrics` attribute `source-record-poll-total` becomes
-`kafka_connect_source_task_metrics_source_record_poll_total`, the usual spelling of the JMX exporter. A total whose
-attribute begins with `total-` has the word at its end, as Prometheus wants it. What Kafka Connect does not have begins
-with `fencepost_`, and what any process has with `process_`.
+`kafka_connect_source_task_metrics_source_record_poll_total`, as the JMX exporter usually spells it. A total whose
+attribute begins with `total-` has that word at its end, as Prometheus requires. Metrics that Kafka Connect does not
+have
+begin with `fencepost_`, and those of any process with `process_`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ _ERRORS = "kafka_connect_task_error_metrics"
 _WORKER = "kafka_connect_connect_worker_metrics"
 _SINCE = "since the task started"
 
-# Name (ending in _total: a counter), what it measures and in which unit, and its value.
+# Name (a counter if it ends in _total), description with unit, and value.
 _FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
     (f"{_SOURCE}_source_record_poll_total", f"Records that polls returned, {_SINCE}.", _of("records_polled")),
     (
@@ -120,10 +121,10 @@ _FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
     (f"{_ERRORS}_record_errors_total", f"Records that could not be processed, {_SINCE}.", _of("error_errors")),
     (
         f"{_ERRORS}_records_skipped_total",
-        f"Records dropped, as errors.tolerance=all asks for, {_SINCE}.",
+        f"Records dropped because of errors.tolerance=all, {_SINCE}.",
         _of("error_skipped"),
     ),
-    (f"{_ERRORS}_retries_total", f"Operations tried again after an error that passes, {_SINCE}.", _of("error_retries")),
+    (f"{_ERRORS}_retries_total", f"Retries of operations after a passing error, {_SINCE}.", _of("error_retries")),
     (f"{_ERRORS}_errors_logged_total", f"Errors of records that were logged, {_SINCE}.", _of("error_logged")),
     (
         f"{_ERRORS}_deadletterqueue_produce_requests",
@@ -132,8 +133,8 @@ _FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
     ),
     (
         f"{_ERRORS}_deadletterqueue_produce_failures",
-        f"Records that the dead letter topic did not take, {_SINCE}. Of a source also those that went with a "
-        "transaction that was not committed, or nobody knows.",
+        f"Records that the dead letter topic refused, {_SINCE}. For a source also those in a transaction that was "
+        "not committed, or whose outcome is unknown.",
         _of("error_dead_letter_failures"),
     ),
     (
@@ -146,12 +147,12 @@ _FROM_COUNTERS_OF_SINKS: tuple[tuple[str, str, Value], ...] = (
     (f"{_SINK}_sink_record_read_total", f"Records read from topics, {_SINCE}.", _of("records_polled")),
     (
         f"{_SINK}_sink_record_send_total",
-        f"Records that put took, after transforms, {_SINCE}; again after a rewind. Of a stream those that it wrote.",
+        f"Records that put accepted, after transforms, {_SINCE}; again after a rewind. Of a stream: records written.",
         _of("records_written"),
     ),
     (
         f"{_SINK}_sink_record_lag_max",
-        "Records between what put took and the end of the log, of the partition that is most behind.",
+        "Records between what put accepted and the end of the log, of the partition with the largest lag.",
         _of("lag_max"),
     ),
     (f"{_SINK}_partition_count", "Partitions that the group has assigned to the task.", _of("partition_count")),
@@ -175,12 +176,12 @@ _STREAM = "fencepost_stream_task"
 _FROM_COUNTERS_OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
     (
         f"{_STREAM}_fenced_producers_total",
-        f"Producers of others that were fenced as they had partitions of the task's input, {_SINCE}.",
+        f"Producers of others that were fenced because they had partitions of the task's input, {_SINCE}.",
         _of("producers_fenced"),
     ),
     (
         f"{_STREAM}_is_waiting_for_offsets",
-        "1 while the task waits for transactions of others that have offsets of its input, and cannot be fenced.",
+        "1 while the task waits for others' transactions with offsets of its input that cannot be fenced.",
         _of("is_waiting_for_offsets"),
     ),
     (
@@ -211,11 +212,11 @@ _FROM_COUNTERS_OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
 )
 _OF_A_SINK = "partition_count"  # a counter that only sinks have
 _OF_A_STREAM = "producers_fenced"
-# Of tasks that run: what stands still here while the task is RUNNING is worth an alarm.
+# Of running tasks: if one of these stops growing while the task is RUNNING, it is worth an alarm.
 _LAST: tuple[tuple[str, str, str], ...] = (
     (
         "fencepost_task_last_record_timestamp_seconds",
-        "When the source last gave a record, in seconds since 1970; before the first: when the task started.",
+        "When the source last returned a record, in seconds since 1970; before the first: when the task started.",
         "last_record_s",
     ),
     (
@@ -232,7 +233,7 @@ def _share(part: float, other: float) -> float:
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """What only the worker process knows, asked for at every scrape."""
+    """Values that only the worker process knows, read at every scrape."""
 
     is_leader: Callable[[], bool]
     connectors: Callable[[], int]
@@ -267,7 +268,7 @@ class WorkerMetrics(Collector):
         return generate_latest(self._registry)
 
     def families(self) -> Iterable[Metric]:
-        """Return all that the page has."""
+        """Return all metrics of the page."""
         return self._registry.collect()
 
     def describe(self) -> Iterable[Metric]:
@@ -293,7 +294,7 @@ class WorkerMetrics(Collector):
         total = _of_connector("total_task_count", "Tasks of the connector, on any worker.")
         remarks = _metric(
             "fencepost_connector_has_remark",
-            "1 where the connector runs and something is amiss: its status says what, as its trace.",
+            "1 if the connector runs with a problem, which its status describes as its trace.",
             ("connector",),
         )
         for name, config in self._snapshot().connectors.items():
@@ -340,13 +341,13 @@ class WorkerMetrics(Collector):
             yield from _startups(kind, counted)
         yield _single(
             "kafka_connect_connect_worker_rebalance_metrics_is_leader",
-            "1 where this worker leads, else 0.",
+            "1 if this worker leads, else 0.",
             float(self._figures.is_leader()),
         )
         yield _restarts({"connector": self._figures.connector_startups()["restarts"], "task": self._totals.restarts})
         ended = _metric(
             "fencepost_processes_ended_by_signal_total",
-            "Processes of slots and splits that a signal ended; SIGKILL stands for an end without a trace.",
+            "Processes of slots and splits that a signal ended; SIGKILL also counts those that ended without a trace.",
             ("signal",),
         )
         for name, count in self._figures.ended_by_signal().items():
@@ -355,7 +356,7 @@ class WorkerMetrics(Collector):
 
 
 def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
-    """Yield what tasks of mirrors have measured themselves."""
+    """Yield the measurements of mirrors' tasks."""
     found = [(report, orjson.loads(report.figures)) for report in reports if report.figures]
     for name, kind in KINDS.items():
         families = [
@@ -370,7 +371,7 @@ def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
 
 
 def _rows(figures: Any, name: str, kind: FigureKind) -> Iterator[tuple[list[str], list[float]]]:
-    """Yield labels and values of the rows of a kind; what an author's task has measured wrongly spoils no page."""
+    """Yield labels and values of the rows of a kind; malformed rows of an author's task are skipped."""
     rows = figures.get(name, ()) if isinstance(figures, dict) else ()
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, list) and len(row) == len(kind.labels) + len(kind.values):
@@ -383,17 +384,17 @@ _EMPTIED = "fencepost_retention"
 
 
 def _emptied(info: RetentionInfo) -> Iterator[Metric]:
-    """Yield what a leader knows of topics that sinks' commits empty (KIP-762)."""
+    """Yield what a leader knows about topics that are emptied after sinks' commits (KIP-762)."""
     deleted = _metric(f"{_EMPTIED}_deleted_offsets_total", "Offsets deleted since this worker leads.", ("topic",))
     held = _metric(
         f"{_EMPTIED}_held_offsets",
-        "Offsets of the topic, from the beginning of its logs, that could not go when it was decided last.",
+        "Offsets of the topic, from the beginning of its logs, that could not be deleted by the last decision.",
         ("topic",),
     )
     refused = _metric(
-        f"{_EMPTIED}_refused", "1 where nothing of the topic may go: GET /retention says why.", ("topic",)
+        f"{_EMPTIED}_refused", "1 if nothing of the topic may be deleted: GET /retention says why.", ("topic",)
     )
-    failed = _metric(f"{_EMPTIED}_failed", "1 where Kafka refused the last deletion.", ("topic",))
+    failed = _metric(f"{_EMPTIED}_failed", "1 if Kafka refused the last deletion.", ("topic",))
     for each in info.topics:
         deleted.add_metric([each.topic], each.deleted)
         left = [p.end - (p.start if each.refusal else p.until) for p in each.partitions]
@@ -402,7 +403,7 @@ def _emptied(info: RetentionInfo) -> Iterator[Metric]:
         failed.add_metric([each.topic], float(each.error is not None))
     yield from (deleted, held, refused, failed)
     at_s = 0.0 if info.decided_ms is None else info.decided_ms / 1000
-    text = "When it was decided last what may go, in seconds since 1970; 0: never, or not here."
+    text = "When the last decision on what to delete was made, in seconds since 1970; 0: never, or not here."
     yield _single(f"{_EMPTIED}_decided_timestamp_seconds", text, at_s)
 
 
@@ -418,7 +419,7 @@ def _startups(kind: str, counted: dict[str, int]) -> Iterator[Metric]:
 
 
 def _restarts(counted: Mapping[str, int]) -> Metric:
-    text = "Automatic restarts on this worker of what had failed (errors.restart.enabled)."
+    text = "Automatic restarts on this worker of failed connectors and tasks (errors.restart.enabled)."
     family = _metric("fencepost_automatic_restarts_total", text, ("kind",))
     for kind, count in counted.items():
         family.add_metric([kind], count)

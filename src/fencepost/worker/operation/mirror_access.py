@@ -1,4 +1,4 @@
-"""What a connector of a mirror is at both of its clusters, by the settings that its clients are really made with."""
+"""The access of a mirror's connector at both clusters, from the settings that its clients are actually made with."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9._-]")
 def mirror_access(
     connector: Mapping[str, str], base: ConnectorAccess, principals: Principals, topics: Sequence[str] = ()
 ) -> tuple[ConnectorAccess, MirrorAccess] | None:
-    """Return what a connector of a mirror is, as any source and as a mirror; None for any other connector.
+    """Return the access of a mirror's connector, as any source and as a mirror; None for any other connector.
 
     Args:
-        base: what it is as any source, but for its topics.
-        topics: those of the source that are meant; empty: those that its config names.
+        base: Its access as any source, except for its topics.
+        topics: The topics of the source cluster; if empty, those of its config.
 
     Raises:
-        ConfigError: the config is wrong.
+        ConfigError: The config is wrong.
     """
     mirror = _mirror_of(connector)
     if mirror is None:
@@ -77,7 +77,7 @@ def _syncs(mirror: OffsetSyncSettings) -> str:
 
 
 def _names(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return what is named; nothing where a pattern stands for names that are not known."""
+    """Return the names in a list; nothing if it has a pattern, whose names are unknown."""
     return () if any(_NO_NAME.search(each) for each in patterns) else tuple(patterns)
 
 

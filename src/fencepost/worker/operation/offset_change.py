@@ -1,9 +1,9 @@
-"""Moving the offsets of a connector: alter, reset (KIP-875), and where a new one starts (KIP-995). On the leader.
+"""Changes the offsets of a connector: alter, reset (KIP-875), and the start of a new one (KIP-995). On the leader.
 
-Order: 1 it is stopped, or not there yet, by the newest config topic ▸ 2 its earlier tasks have ended, or their time to
-do so is up, and with exactly-once on they are fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector itself is asked ▸
-5 they are written, all or none. From 1 to 5 it has one task generation and one config: tasks of a life in between are
-not fenced by 2, and may still commit.
+Order: 1 by the newest config topic, it is stopped or does not exist yet ▸ 2 its earlier tasks have ended, or their time
+to do so is over, and with exactly-once on they are fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector's class is
+asked ▸ 5 they are written, all or none. From 1 to 5 it must have one task generation and one config: tasks of a run in
+between are not fenced by 2, and may still commit.
 """
 
 import logging
@@ -45,7 +45,7 @@ Lead = Callable[[ConnectorCommand], ClusterSnapshot]
 
 
 class OffsetChanges:
-    """`lead` has the leader decide on a command, and raises where it refuses, or this worker does not lead."""
+    """`lead` lets the leader decide on a command; it raises if it is refused, or this worker does not lead."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class OffsetChanges:
         fencing_round: Callable[[str], "Future[None]"],
         wait_for_stops: Callable[[str, int | None], None],
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up."""
+        """`wait_for_stops(connector, generation)` returns when tasks on other workers have ended, or their time is
+        over.
+        """
         self._wait_for_stops = wait_for_stops
         self._settings = settings
         self._topics = topics
@@ -65,7 +67,7 @@ class OffsetChanges:
         self._fencing_round = fencing_round
 
     def read(self, snapshot: ClusterSnapshot, connector: str) -> list[ConnectorOffset]:
-        """Return where a connector stands. OperationError where that cannot be read in time."""
+        """Return a connector's offsets. Raises OperationError if they cannot be read in time."""
         try:
             view = self._view(connector, snapshot.connectors[connector])
         except (KafkaUnavailableError, KafkaAuthorizationError, ConfigError) as error:
@@ -73,22 +75,23 @@ class OffsetChanges:
         return [ConnectorOffset(partition, offset) for partition, offset in view.offsets]
 
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
-        """Move the named partitions of a stopped connector; returns what to tell the user."""
+        """Move the named partitions of a stopped connector; returns a message for the user."""
         ensure_storable(connector, offsets)
         last = _last_of_each(offsets)
         return self._modify(connector, lambda view: last, "altered", lead)
 
     def reset(self, connector: str, lead: Lead) -> str:
-        """Forget every offset of a stopped connector; returns what to tell the user."""
+        """Remove every offset of a stopped connector; returns a message for the user."""
         return self._modify(connector, _all_forgotten, "reset", lead)
 
     def create(
         self, command: PutConnector, offsets: Sequence[ConnectorOffset], lead: Lead
     ) -> tuple[ClusterSnapshot, str]:
-        """Create a connector that starts at `offsets`, and at nothing that its name still has of a deleted one.
+        """Create a connector that starts at `offsets`, without offsets left by a deleted connector of the same name.
 
         In the worker's topic the offsets are in the leader's transaction, with the config. In a topic of its own, or in
-        a group, they are committed before, and put back where the connector is refused then.
+        a
+        group, they are committed first, and restored if the connector is then refused.
         """
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)
@@ -118,7 +121,7 @@ class OffsetChanges:
             if isinstance(error.__cause__, ProduceError) and command.beside:
                 raise OperationError(
                     f"Failed to create connector {connector} with initial_offsets: {error.__cause__}. The worker's "
-                    f"principal needs the right to write to topic {self._settings.config.offset_storage_topic}"
+                    f"principal must be allowed to write to topic {self._settings.config.offset_storage_topic}"
                 ) from error
             raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
@@ -126,7 +129,7 @@ class OffsetChanges:
     def _put_back(
         self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
     ) -> None:
-        """Undo what `create` committed; only where the leader is certain that no connector was there meanwhile."""
+        """Undo what `create` committed, but only if the leader is certain that no connector existed in the meantime."""
         connector = ensure.connector
         before = {partition_key(p or {}): o for p, o in view.offsets}
         try:
@@ -134,9 +137,9 @@ class OffsetChanges:
             back = [ConnectorOffset(p, before.get(partition_key(p or {}))) for p, _ in moved]
             self._apply(connector, config, back, lambda: None)
         except Exception as error:
-            log.warning("connector %s was not created, but its offsets topic, or its group, says where it was to "
-                        "start: the same request again is safe, and a create without initial_offsets would go on "
-                        "there (%s)",
+            log.warning("connector %s was not created, but its offsets topic or group still contains its initial "
+                        "offsets: repeating the same request is safe, but a create without initial_offsets would "
+                        "continue from them (%s)",
                         connector, error)  # fmt: skip
 
     def _modify(
@@ -158,7 +161,7 @@ class OffsetChanges:
         return (DONE if is_external else FRAMEWORK_ONLY).format(done)
 
     def _run_round(self, connector: str) -> None:
-        """Have the leader do a round (KIP-618), which also records that no tasks are to be fenced any more."""
+        """Let the leader do a fencing round (KIP-618), which also records that no tasks are left to fence."""
         try:
             self._fencing_round(connector).result(_ROUND_S)
         except ConflictError:
@@ -167,7 +170,7 @@ class OffsetChanges:
             raise OperationError(f"{_NOT_FENCED}: {error.__cause__ or error}") from error
 
     def _fence(self, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> None:
-        """Fence all that was ever recorded, also where no round is due: a deleted connector's tasks, for one."""
+        """Fence all ids ever recorded, even if no round is due, such as those of a deleted connector's tasks."""
         try:
             for each in configs_to_fence(snapshot, connector, config):
                 self._writing.fence(connector, each, snapshot.task_count_records.get(connector, 0))
@@ -178,7 +181,7 @@ class OffsetChanges:
         return read_offsets(self._settings, self._topics, connector, config, _READ_S, may_be_missing=True)
 
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
-        """Let the connector check the change, or carry it out outside. Returns whether it says that it did."""
+        """Let the connector check the change, or carry it out externally. Returns whether it says that it did."""
         asked = {partition_key(p): o for p, o in offsets if p is not None}
         return ask_connector(self._find, connector, config, asked)
 
@@ -186,7 +189,7 @@ class OffsetChanges:
         self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]
     ) -> None:
         if not offsets:
-            log.info("connector %s has no offsets to be forgotten", connector)
+            log.info("connector %s has no offsets to remove", connector)
             return
         view = self._view(connector, config)
         try:
@@ -196,7 +199,7 @@ class OffsetChanges:
             self._settle(connector, config, offsets, error)
 
     def _settle(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], error: Exception) -> None:
-        """Learn what a commit did: fence the writer, so that it does nothing any more, and read."""
+        """Find out the outcome of a commit: fence the writer, so that it cannot commit later, and read."""
         self._writing.fence(connector, config, 1)
         found = {partition_key(p or {}): o for p, o in self._view(connector, config).offsets}
         if any(not is_same(found.get(partition_key(p or {})), o) for p, o in offsets):
@@ -209,9 +212,9 @@ class OffsetChanges:
 def ask_connector(
     find: Callable[[str], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
 ) -> bool:
-    """Let a connector check a change of offsets, or carry it out outside. Returns whether it says that it did.
+    """Let a connector check a change of offsets, or carry it out externally. Returns whether it says that it did.
 
-    Raises OperationError with the connector's words where it refuses.
+    Raises OperationError with the connector's message if it refuses.
     """
     given = {k: v for k, v in config.items() if v is not None}
     try:
@@ -226,7 +229,7 @@ def ask_connector(
 
 
 def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:
-    """Raise BadRequestError for offsets that nothing can be made of."""
+    """Raise BadRequestError for offsets that cannot be stored."""
     if not offsets:
         raise NothingToAlterError
     for partition, offset in offsets:
@@ -239,12 +242,12 @@ def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:
 
 
 def _last_of_each(offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
-    """Return one entry a partition, the last, as a map of them would have it: a tombstone is copied before values."""
+    """Return the last entry of each partition, as a map would: tombstones are copied before values."""
     return list({partition_key(one.partition or {}): one for one in offsets}.values())
 
 
 def _replacing(view: OffsetView, offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
-    """Return `offsets`, and tombstones for everything else that the view holds."""
+    """Return `offsets`, and tombstones for everything else in the view."""
     named = {partition_key(p or {}) for p, _ in offsets}
     return [*offsets, *(ConnectorOffset(p, None) for p, _ in view.offsets if partition_key(p or {}) not in named)]
 
@@ -259,7 +262,7 @@ def _ignore(_: object) -> None:
 
 @contextmanager
 def _as_operation_error(connector: str) -> Iterator[None]:
-    """Turn what goes wrong on the way into words for the user; the connector's own texts pass."""
+    """Turn errors into messages for the user; the connector's own messages pass unchanged."""
     failed = f"Failed to modify offsets for source connector {connector}"
     try:
         yield

@@ -1,9 +1,9 @@
-"""Writing the offsets of a connector that does not run: in one transaction where exactly-once is on.
+"""Writes the offsets of a connector that does not run, in one transaction if exactly-once is on.
 
-Order: 1 take both ids of the connector's first task, which ends and fences whoever had them (E2) ▸ 2 send what is to
-be written ▸ 3 look again whether it may be ▸ 4 tombstones into the worker's topic, acknowledged (E7) ▸ 5 commit ▸ 6 the
-other copies, where they can be made. A task that starts between 3 and 5 either waits for the commit, since it reads to
-the end that 2 has moved (E3), or takes the id, and nothing is committed.
+Order: 1 take both ids of the connector's first task, which fences their holders (E2) ▸ 2 send the records ▸ 3 check
+again that this is allowed ▸ 4 write tombstones to the worker's topic, acknowledged (E7) ▸ 5 commit ▸ 6 write the other
+copies, if possible. A task that starts between 3 and 5 either waits for the commit, because it reads to the end that 2
+has moved (E3), or takes the id, and nothing is committed.
 """
 
 import logging
@@ -35,7 +35,7 @@ class OffsetWriting:
         self._now_ms = now_ms
 
     def fence(self, connector: str, config: RawConfig, tasks: int) -> None:
-        """Fence all ids that tasks of the connector may have, also where no record says so. Raises WriterOpenError."""
+        """Fence all ids that tasks of the connector may have, recorded or not. Raises WriterOpenError."""
         conf = self._settings.fencing_conf(config)
         ids = [i for n in range(max(tasks, 1)) for i in task_transactional_ids(self._settings.group_id, connector, n)]
         fence(ids, lambda _: conf, _FENCE_S)
@@ -43,10 +43,10 @@ class OffsetWriting:
     def write(
         self, connector: str, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]
     ) -> None:
-        """Write all of `changes`, or none. `ensure_allowed` raises where that is not, or no longer, wanted.
+        """Write all of `changes`, or none. `ensure_allowed` raises if that is not, or is no longer, allowed.
 
-        Raises CommitUnknownError: read what happened (E6); any other error: nothing was written to the connector's
-        topic where exactly-once is on. What is off writes records one by one, and may have written some.
+        Raises CommitUnknownError if the outcome has to be read (E6). After any other error nothing was written to the
+        connector's topic, if exactly-once is on; if it is off, records are written one by one, and some may be.
         """
         held = self._settings.offsets_in_group(connector, config)
         if held is not None:

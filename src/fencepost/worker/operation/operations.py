@@ -1,4 +1,4 @@
-"""What the REST API can ask of this worker: answers from the snapshot and the status table, changes by the leader."""
+"""What REST can ask of this worker: answers from the snapshot and the status table; the leader makes changes."""
 
 import logging
 import time
@@ -155,7 +155,7 @@ class WorkerOperations:
             log.debug("cannot catch up: %s", error)
 
     def _ensure_here(self, place: Place, stage: str) -> None:
-        """Return if this worker is responsible for `place`; wait while nobody is. Raises ElsewhereError."""
+        """Return if this worker is responsible for `place`; wait while none is. Raises ElsewhereError."""
         deadline = time.monotonic() + REQUEST_S
         with self._progress.doing(stage):
             while True:
@@ -174,7 +174,7 @@ class WorkerOperations:
         self._ensure_here(LEADER, "waiting for the election of a leader")
 
     def _leader_url(self) -> str | None:
-        """Return the leader's URL; None also where by the group this worker leads, and it has not taken office yet."""
+        """Return the leader's URL; None also if the group has elected this worker and it has not begun to lead yet."""
         url = self._peers.leader_url()
         return None if url == self._settings.url and not self._leader.is_leading else url
 
@@ -228,7 +228,7 @@ class WorkerOperations:
         return _task_state(task, status)
 
     def _known(self, name: str, text: str = "Connector {} not found") -> ClusterSnapshot:
-        """Return a snapshot with the connector, after a catch-up if need be: another worker may have just stored it."""
+        """Return a snapshot with the connector, reading on if needed: another worker may have just stored it."""
         if name not in self._snapshot.connectors:
             self.catch_up()
         snapshot = self._snapshot
@@ -267,7 +267,7 @@ class WorkerOperations:
         config = unmasked(config, before.connectors.get(name))
         self._check(config)
         if refusal := refusal_of_change(before.connectors.get(name, {}), config):
-            raise BadRequestError(f"The class of connector {name} cannot be changed so: {refusal}")
+            raise BadRequestError(f"The class of connector {name} cannot be changed like this: {refusal}")
         snapshot = self._lead(
             PutConnector(name, config, expected=expected), f"writing a config for connector {name} to the config topic"
         )
@@ -287,8 +287,8 @@ class WorkerOperations:
             try:
                 return self._put(name, merged, expected=stored).info
             except StaleConfigError:
-                continue  # somebody else's change came first: this one is made to what is there now
-        raise ConflictError(f"The config of connector {name} changes all the time; ask again")
+                continue  # another change came first: apply the patch to its result
+        raise ConflictError(f"The config of connector {name} keeps changing; send the request again")
 
     def delete_connector(self, name: str) -> None:
         self._ensure_leading()
@@ -333,23 +333,26 @@ class WorkerOperations:
         self._supervision.supervisor.restart(TaskId(name, task))
 
     def _check(self, config: RawConfig) -> None:
-        """Raise BadRequestError with everything that is wrong."""
+        """Raise BadRequestError with all faults."""
         hidden = sorted(key for key, value in config.items() if value == HIDDEN)
         if hidden:
             raise BadRequestError(
-                f"{HIDDEN} is how secrets are shown, and there is none stored for {', '.join(hidden)}: give the value"
+                f"{HIDDEN} stands for a stored secret, but none is stored for {', '.join(hidden)}: give the value"
             )
         require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
 
     def _target(self, name: str, state: TargetState) -> None:
-        self.catch_up()  # or this would outlive a connector that another worker has just deleted
+        self.catch_up()  # else this could outlive a connector that another worker has just deleted
         self._known(name, "Unknown connector {}")
         with self._asking(f"writing target state {state.value} for connector {name}"):
             self._writer.write([records.target_state(name, state)], _READ_S)
             self._topic.read_to_end(_READ_S)
 
     def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
-        """Have it written. Where leadership is lost before that, whoever leads then is found: ElsewhereError."""
+        """Let the leader write it.
+
+        If this worker stops leading before that, raises ElsewhereError with the new leader.
+        """
         deadline = time.monotonic() + REQUEST_S
         while True:
             with self._asking(stage):
@@ -439,10 +442,10 @@ class WorkerOperations:
             try:
                 self._waited_for(self._membership.rounds.fence(name))
             except RequestTimeoutError as error:
-                raise NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
+                raise NotReadyError(f"Fencing of connector {name} has not finished, retry: {error}") from error
 
     def _leading(self) -> None:
-        """Other workers find the leader by themselves, and ask again."""
+        """Raise NotLeadingError unless this worker leads: other workers then look up the leader and retry."""
         if not self._leader.is_leading:
             raise NotLeadingError
 
@@ -454,7 +457,7 @@ class WorkerOperations:
 
     @contextmanager
     def _asking(self, stage: str) -> Iterator[None]:
-        """Be in a stage of a request in which Kafka is asked: who gets no answer is told so, and what is refused."""
+        """Mark a stage of a request that asks Kafka, and turn Kafka's errors into answers: a timeout, or a refusal."""
         with self._progress.doing(stage):
             try:
                 yield
@@ -496,7 +499,7 @@ def _restart_info(status: Status) -> RestartInfo | None:
 
 
 def _with_restarting(status: ConnectorStatus, connector: bool, tasks: Sequence[int]) -> ConnectorStatus:
-    """Return the status in which whatever is going to be restarted already reads RESTARTING (KIP-745)."""
+    """Return the status with RESTARTING for everything that is about to be restarted (KIP-745)."""
     own = status.connector
     state = ConnectorState(State.RESTARTING.value, own.worker_id, None, own.version) if connector else own
     shown = [

@@ -9,7 +9,7 @@ from fencepost.storage.status_topic import State, Status
 
 @dataclass(frozen=True)
 class RestartPlan:
-    """Whether the connector, and which of its tasks, are restarted."""
+    """Whether the connector is restarted, and which of its tasks."""
 
     is_connector_restarted: bool
     tasks: tuple[int, ...]

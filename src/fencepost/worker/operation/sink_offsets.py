@@ -1,9 +1,9 @@
-"""Moving the offsets of a sink (KIP-875): those of its consumer group. On the leader, but for reading them.
+"""Changes the offsets of a sink, which are those of its consumer group (KIP-875). On the leader, except for reading.
 
-Order: 1 it is stopped, by the newest config topic ▸ 2 its tasks have ended, or their time to do so is up ▸ 3 the
-connector itself is asked ▸ 4 members that tasks of killed processes have left in the group are taken out of it ▸ 5 it
-still is stopped, in the same life ▸ 6 the group is changed, which its coordinator refuses while a task is a member. A
-new connector that is told where to begin (KIP-995) is not there yet, in 1 and 5, and its config is written last.
+Order: 1 by the newest config topic it is stopped ▸ 2 its tasks have ended, or their time to do so is over ▸ 3 the
+connector's class is asked ▸ 4 members that killed processes have left in the group are removed ▸ 5 it is still stopped,
+without a run in between ▸ 6 the group is changed, which its coordinator refuses while a task is a member. A new
+connector with initial offsets (KIP-995) does not exist yet in 1 and 5, and its config is written last.
 """
 
 import logging
@@ -47,7 +47,7 @@ _ZOMBIES = (
 
 
 class SinkOffsets:
-    """Reads and changes where sinks stand."""
+    """Reads and changes the offsets of sinks."""
 
     def __init__(
         self,
@@ -56,10 +56,11 @@ class SinkOffsets:
         wait_for_stops: Callable[[str, int | None], None],
         lock: threading.Lock,
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up.
+        """`wait_for_stops(connector, generation)` returns when tasks on other workers have ended, or their time is
+        over.
 
-        `lock` is held while a group is changed: who decides meanwhile by its offsets what may be deleted waits, or is
-        waited for (E9).
+        `lock` is held while a group is changed, so that decisions on what to delete by its offsets do not happen at the
+        same time (E9).
         """
         self._settings = settings
         self._find = find
@@ -67,7 +68,7 @@ class SinkOffsets:
         self._lock = lock
 
     def read(self, snapshot: ClusterSnapshot, connector: str) -> list[ConnectorOffset]:
-        """Return where a sink stands. Raises OperationError where that cannot be learned."""
+        """Return the offsets of a sink. Raises OperationError if they cannot be read."""
         try:
             found = self._group(connector, snapshot.connectors[connector]).read()
         except _REFUSED as error:
@@ -77,7 +78,7 @@ class SinkOffsets:
         return [_shown(place, offset) for place, offset in sorted(found.items())]
 
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
-        """Move the named partitions of a stopped sink; returns what to tell the user."""
+        """Move the named partitions of a stopped sink; returns a message for the user."""
 
         def change(group: GroupOffsets, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
             self._ensure_there(config, wanted, snapshot)
@@ -86,7 +87,7 @@ class SinkOffsets:
         return self._modify(connector, lambda group: parsed(offsets), change, "alter", "altered", lead)
 
     def reset(self, connector: str, lead: Lead) -> str:
-        """Forget every offset of a stopped sink; returns what to tell the user."""
+        """Remove every offset of a stopped sink; returns a message for the user."""
         return self._modify(
             connector,
             lambda group: dict.fromkeys(group.read(), None),
@@ -99,10 +100,10 @@ class SinkOffsets:
     def create(
         self, command: PutConnector, offsets: Sequence[ConnectorOffset], lead: Lead
     ) -> tuple[ClusterSnapshot, str]:
-        """Create a sink that begins at `offsets`, and at nothing that a deleted one of its name has left.
+        """Create a sink that starts at `offsets`, without offsets left by a deleted connector of the same name.
 
-        What else is in a group that its config names stays: it may be somebody else's. Where the connector is refused
-        at last, the group is put back.
+        Other offsets in a group that its config names stay, as they may belong to others. If the connector is finally
+        refused, the group is restored.
         """
         connector, config, wanted = command.connector, command.config, parsed(offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
@@ -124,21 +125,21 @@ class SinkOffsets:
                 write(group, wanted)  # 6
             try:
                 if self._may_be_given_up(wanted, snapshot):
-                    self._ensure_there(config, wanted, lead(ensure))  # who leads from now on sees what is written
+                    self._ensure_there(config, wanted, lead(ensure))  # later leaders will see what is written
                 snapshot = lead(replace(command, since=ensure.since))
             except Exception:
                 fault = self._put_back(ensure, written, lead)
                 if fault is not None:
                     log.warning(
-                        "connector %s was not created, but its group says where it was to begin: the same request "
-                        "again is safe, and a create without initial_offsets would go on there (%s)",
+                        "connector %s was not created, but its group still contains its initial offsets: repeating the "
+                        "same request is safe, but a create without initial_offsets would continue from them (%s)",
                         connector, fault,
                     )  # fmt: skip
                 raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
     def _put_back(self, ensure: EnsureAbsent | EnsureStopped, written: Written, lead: Lead) -> Exception | None:
-        """Undo what was written; return why not, where it is not certain that nobody counts on it by now."""
+        """Undo what was written. If others may already rely on it, leave it and return the reason."""
         try:
             snapshot = lead(ensure)
             written.ensure_undoable(snapshot)
@@ -182,10 +183,11 @@ class SinkOffsets:
         return (DONE if is_external else FRAMEWORK_ONLY).format(done) + self._gone(verb, connector, config, snapshot)
 
     def _may_stand(self, ensure: EnsureStopped, written: Written, lead: Lead) -> ClusterSnapshot:
-        """Return the newest snapshot, by which what was written stands. Else put it back, and say so.
+        """Return a newest snapshot that confirms what was written. If none does, undo it, and raise the reason.
 
-        A leader that was deposed meanwhile may have come too late: nobody is told "done". Nor where it leads again, and
-        another one has given up records in between.
+        A leader that was deposed in the meantime may have written too late, so it must not answer "done". The same
+        holds if
+        it leads again, and another leader has released records for deletion in between.
         """
         try:
             snapshot = lead(ensure)
@@ -196,9 +198,9 @@ class SinkOffsets:
         return snapshot
 
     def _take_out_dead_members(self, connector: str, config: RawConfig) -> None:
-        """Take out what processes that were killed have left in the group: a start, which would do it, does not follow.
+        """Remove the members that killed processes have left in the group: no start follows that would do so.
 
-        Raises GroupInUseError where a member lives.
+        Raises GroupInUseError if a member is alive.
         """
         conf = self._settings.task_consumer_conf(connector, config, 0)
         take_out_dead_members(conf, partial(is_of_a_task, connector, str(conf["client.id"])), _ASK_S)
@@ -208,14 +210,14 @@ class SinkOffsets:
         return GroupOffsets(conf, self._settings.sink_group(connector, config), timeout_s=_ASK_S)
 
     def _ensure_there(self, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
-        """Raise BadRequestError for an offset that the log has not, or no more: a sink would skip without a word."""
+        """Raise BadRequestError for an offset outside the log, from which a sink would silently jump elsewhere."""
         asked = {place: offset for place, offset in wanted.items() if offset is not None}
         admin = Admin(self._settings.sink_admin_conf(config))
         ids: dict[str, str] = {}
         for topic in sorted({place.topic for place in asked}):
             found = admin.topic(topic, timeout_s=_ASK_S)
             if found is None:
-                raise BadRequestError(f"There is no topic {topic}: its offsets cannot be altered")
+                raise BadRequestError(f"Topic {topic} does not exist: its offsets cannot be altered")
             for place in asked:
                 if place.topic == topic and not 0 <= place.partition < found.partitions:
                     raise BadRequestError(f"Topic {topic} has no partition {place.partition}")
@@ -226,22 +228,22 @@ class SinkOffsets:
             start = max(starts[place], self._given_up(place, ids[place.topic], snapshot))
             if not start <= offset <= ends[place]:
                 raise BadRequestError(
-                    f"Offset {offset} of topic {place.topic}, partition {place.partition} is not there: its log begins "
-                    f"at {start} and ends at {ends[place]}"
+                    f"Offset {offset} of topic {place.topic}, partition {place.partition} is not in its log, which "
+                    f"begins at {start} and ends at {ends[place]}"
                 )
 
     def _given_up(self, place: TopicPartition, topic_id: str, snapshot: ClusterSnapshot) -> int:
-        """Return up to where records may go at any moment, as all sinks had committed them (delete.committed)."""
+        """Return the offset below which records may be deleted at any moment, as all sinks have committed them."""
         known = snapshot.retention.get(place.topic)
         return known.deleted.get(place.partition, 0) if known is not None and known.topic_id == topic_id else 0
 
     def _may_be_given_up(self, wanted: Wanted, snapshot: ClusterSnapshot) -> bool:
-        """Say whether some leader gives up records there: this worker, or another one, whose file says otherwise."""
+        """Say whether a leader may delete records there: this worker, or another one with a different file."""
         is_known = any(place.topic in snapshot.retention for place in wanted)
         return is_known or self._settings.config.delete_committed_enabled
 
     def _gone(self, verb: str, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> str:
-        """Return what to add to the answer to a reset, where records were deleted that it would have delivered."""
+        """Return an addition to the answer to a reset if records were deleted that it would have delivered again."""
         if verb != _RESET:
             return ""
         read = reading(connector, config, self._settings)
@@ -256,14 +258,14 @@ class SinkOffsets:
 
 @contextmanager
 def _failing_creation(connector: str) -> Iterator[None]:
-    """Raise what is met within as what fails to create a connector with initial offsets."""
+    """Turn errors into failures to create a connector with initial offsets."""
     failed = f"Failed to create connector {connector} with initial_offsets"
     try:
         yield
     except GroupInUseError as error:
         raise OperationError(
-            f"{failed}: {error}. Tasks of a deleted connector of the name may still be stopping: then the request can "
-            "be safely retried. Or somebody else reads as a member of that group: name another in "
+            f"{failed}: {error}. Tasks of a deleted connector of the same name may still be stopping; the request can "
+            "then be safely retried. If another consumer is a member of that group, set a different "
             "consumer.override.group.id"
         ) from error
     except _REFUSED as error:
@@ -271,9 +273,9 @@ def _failing_creation(connector: str) -> Iterator[None]:
 
 
 def is_of_a_task(connector: str, first: str, client_id: str) -> bool:
-    """Say whether a member of a sink's group has the client id of a task, where that of the first is `first`. Pure.
+    """Say whether a member of a sink's group has the client id of a task; `first` is that of the first task. Pure.
 
-    A client id that the user gives is that of all tasks.
+    A client id set by the user is the same for all tasks.
     """
     own = sink_client_id(connector, 0)
     if first != own:
@@ -287,7 +289,7 @@ def _shown(place: TopicPartition, offset: int) -> ConnectorOffset:
 
 
 def parsed(offsets: Sequence[ConnectorOffset]) -> dict[TopicPartition, int | None]:
-    """Return what a body asks for, the last entry of a partition. Raises BadRequestError, in Kafka Connect's words."""
+    """Return a body's offsets, the last entry of each partition. Raises BadRequestError, with Kafka Connect's texts."""
     if not offsets:
         raise NothingToAlterError
     return {_place(partition): _offset(offset) for partition, offset in offsets}
@@ -316,7 +318,7 @@ def _offset(offset: Mapping[str, Any] | None) -> int | None:
 
 
 def _whole(value: object, what: str, bits: int) -> int:
-    """Return a number of a body, where a text is a number, too. Raises BadRequestError for what Kafka cannot hold."""
+    """Return a number of a body, which may be text. Raises BadRequestError for numbers out of Kafka's range."""
     text = java_text(None, value)
     if _NUMBER.fullmatch(text) and -(1 << bits - 1) <= int(text) < 1 << bits - 1:
         return int(text)

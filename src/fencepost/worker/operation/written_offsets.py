@@ -1,4 +1,4 @@
-"""What was written to the group of a sink, and what is said of it where the request is refused after all."""
+"""What was written to a sink's group, and what to say about it if the request is refused after all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Wanted = Mapping[TopicPartition, int | None]
 
 @dataclass(frozen=True)
 class Written:
-    """What was written to the group of a sink with this config, and what stood in those partitions before."""
+    """What was written to the group of a sink with this config, and the former offsets of those partitions."""
 
     group: GroupOffsets
     config: RawConfig
@@ -31,14 +31,14 @@ class Written:
     before: Wanted
 
     def ensure_undoable(self, snapshot: ClusterSnapshot) -> None:
-        """Raise ConflictError where somebody has counted on what was written, or moved it."""
+        """Raise ConflictError if others rely on what was written, or have changed it."""
         for place, offset in self.before.items():
             known = snapshot.retention.get(place.topic)
             if known is not None and offset is not None and offset < known.deleted.get(place.partition, 0):
-                raise ConflictError(f"what follows the former offset of {place.topic}-{place.partition} is given up")
+                raise ConflictError(f"records after the old offset of {place.topic}-{place.partition} may be deleted")
         now = self.group.read()
         if any(now.get(place) != offset for place, offset in self.wanted.items()):
-            raise ConflictError("they were moved meanwhile")
+            raise ConflictError("they were changed in the meantime")
 
     def __str__(self) -> str:
         shown = [
@@ -49,29 +49,29 @@ class Written:
 
 
 def write(group: GroupOffsets, wanted: Wanted) -> None:
-    """Set offsets, and forget those that are None."""
+    """Set offsets, and remove those that are None."""
     group.alter({place: offset for place, offset in wanted.items() if offset is not None})
     group.forget([place for place, offset in wanted.items() if offset is None])
 
 
 def refused(error: Exception, left: str) -> OperationError:
-    """Return what is answered to who asked for what was written, and was refused then."""
+    """Return the error for a request whose offsets were written, and which was refused then."""
     said = (BadRequestError, NotFoundError, ConflictError)
     kind = next((each for each in said if isinstance(error, each)), OperationError)
     return (ConflictError if isinstance(error, ElsewhereError) else kind)(f"{_said(error)}. {left}")
 
 
 def _said(error: Exception) -> str:
-    """Return the text of an error, but not of one by which the request would be sent once more, as if it were new."""
+    """Return the text of an error, except for errors that would make the caller repeat the request as a new one."""
     is_elsewhere = isinstance(error, NotLeadingError | ElsewhereError)
     return "Another worker leads by now" if is_elsewhere else str(error).removesuffix(".")
 
 
 def left(connector: str, written: Written, fault: Exception | None) -> str:
-    """Return what to say of what stands in the group, where putting it back met with `fault`."""
+    """Return what to say about the group's offsets, after restoring them failed with `fault`, or succeeded (None)."""
     if fault is None:
         return "The former offsets were put back"
     return (
-        f"The former offsets were not put back, as somebody may count on the new ones ({_said(fault)}). Written was: "
-        f"{written}. See where it stands (GET /connectors/{connector}/offsets) and ask again"
+        f"The former offsets were not put back, because others may rely on the new ones ({_said(fault)}). Written "
+        f"were: {written}. Check the offsets (GET /connectors/{connector}/offsets) and send the request again"
     )

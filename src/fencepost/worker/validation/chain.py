@@ -22,7 +22,7 @@ _CONVERTERS = {
 
 
 def transform_findings(given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
-    """Return a value for each key of the transforms and then of the predicates that `given` names."""
+    """Return a value for each key of the transforms, and then of the predicates, that `given` names."""
     return [*_findings_of(_TRANSFORM, given, find_plugin), *_findings_of(_PREDICATE, given, find_plugin)]
 
 
@@ -48,9 +48,9 @@ def converter_reports(findings: Findings, given: Mapping[str, str], find_plugin:
 
 
 def require_converters(worker: WorkerConfig, find_plugin: FindPlugin) -> None:
-    """Raise ConfigError with all that is wrong with the converters that a worker's file names.
+    """Raise ConfigError with all faults of the converters that a worker's file names.
 
-    What a converter asks for and is not given there, a connector's config may give.
+    Missing settings of a converter are no fault: a connector's config may have them.
     """
     found = [fault for key in _CONVERTERS for fault in _worker_faults(key, worker, find_plugin)]
     if found:
@@ -71,7 +71,7 @@ def _worker_faults(key: str, worker: WorkerConfig, find_plugin: FindPlugin) -> l
 
 @dataclass(frozen=True)
 class _Aliased:
-    """What transforms and predicates have in common: aliases, and settings below the alias."""
+    """What transforms and predicates have in common: aliases, and settings with the alias as their prefix."""
 
     list_key: str
     group: str
@@ -123,7 +123,7 @@ def _findings_of(aliased: _Aliased, given: Mapping[str, str], find_plugin: FindP
 def _found(
     kind: PluginKind, value: SettingValue, find_plugin: FindPlugin
 ) -> tuple[type[Config] | None, tuple[str, ...]]:
-    """Return the class that a value names, and the value's errors with the one that there is none."""
+    """Return the class that a value names, and the value's errors, including that of a missing class."""
     if value.errors or value.value is None:
         return None, value.errors
     try:
@@ -133,7 +133,7 @@ def _found(
 
 
 def _construction_errors(plugin: type[Config], properties: Mapping[str, object]) -> tuple[str, ...]:
-    """Return what a class finds wrong with values that are right one by one."""
+    """Return a class's errors about values that are valid one by one."""
     try:
         plugin(properties)
     except ConfigError as error:
@@ -150,7 +150,7 @@ def _negated_without_predicate(aliased: _Aliased, prefix: str, given: Mapping[st
 
 
 def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapping[str, str]) -> list[SettingValue]:
-    """Return the findings with an error for an undeclared predicate, which else is only missed when the task starts."""
+    """Add an error for an undeclared predicate, which would otherwise only fail the task's start."""
     key = f"{prefix}predicate"
     known = aliases(given.get(_PREDICATE.list_key))
     if given.get(key) is None or given[key].strip() in known:

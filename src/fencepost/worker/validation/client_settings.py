@@ -26,7 +26,7 @@ def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[Key
 
 
 def own_client_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
-    """Return, by key, why settings of the connector's own Kafka clients are refused, whatever the worker's policy."""
+    """Return, by key, why settings of the connector's own Kafka clients are refused under any policy of the worker."""
     faults: dict[str, str] = {}
     for prefix in connector.client_prefixes:
         own = {key: value for key, value in below(prefix, given).items() if not key.startswith(_OVERRIDE)}
@@ -36,20 +36,20 @@ def own_client_faults(connector: type[Connector], given: Mapping[str, str], work
 
 
 def client_choice_fault(given: Mapping[str, str], worker: WorkerConfig) -> str | None:
-    """Return why the client that was chosen cannot be made with these settings; no value is shown (E11)."""
+    """Return why the chosen client cannot be created with these settings; no value is shown (E11)."""
     key = RuntimeChoice.key_of("producer_client")
     try:
         faults = client_faults(producer_properties(worker, given))
     except SettingsError:
-        return None  # shown where they stand
+        return None  # shown with the key that has them
     if not faults:
         return None
     lacking = "; ".join(f"{name}: {reason}" for name, reason in faults.items())
-    return f"Invalid value batch for configuration {key}: {lacking}. Leave these out, or set {key}=librdkafka"
+    return f"Invalid value batch for configuration {key}: {lacking}. Remove these settings, or set {key}=librdkafka"
 
 
 def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:
-    """Return how long a transaction of the connector's producers may take; None where their settings are wrong."""
+    """Return how long a transaction of the connector's producers may take; None if their settings are wrong."""
     shared = {**worker.internal_client_properties, **worker.client_properties("producer.")}
     try:
         conf = translate(Kind.PRODUCER, {**shared, **below(f"{Kind.PRODUCER.value}.{_OVERRIDE}", given)}).conf
@@ -59,7 +59,7 @@ def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int 
 
 
 def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
-    """Values are never shown: any of them may be a secret (E11)."""
+    """Return reports of overrides without values, as any of them may be a secret (E11)."""
     prefix = f"{kind.value}.{_OVERRIDE}"
     overrides = below(prefix, given)
     refused = check_overrides(
@@ -76,7 +76,7 @@ def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) ->
 
 
 def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
-    """Overrides are read together with what the worker says, as the client will; only their own faults count."""
+    """Check overrides together with the worker's settings, as the client uses them; only faults of overrides count."""
     try:
         shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
         translate(kind, {**shared, **overrides})

@@ -1,4 +1,4 @@
-"""What a validation found: what each key was given, what is wrong with it, how REST shows both."""
+"""The findings of a validation: each key's value, its errors, and how REST shows both."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from fencepost.config.setting import rendered
 
 
 def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
-    """Return what a plug-in can be told: its own keys, then the framework's that it does not declare itself."""
+    """Return the settings of a plug-in: its own, then those of the framework that it does not declare itself."""
     own = plugin.settings()
     shared = framework_config(plugin).settings() if issubclass(plugin, Connector) else {}
     return [definition_of(one) for one in (*own.values(), *(s for k, s in shared.items() if k not in own))]
 
 
 def framework_config(connector: type[Connector]) -> type[ConnectorConfig]:
-    """Return what the framework reads of the configs of a class of connectors."""
+    """Return the config class with the framework's settings for a class of connectors."""
     if issubclass(connector, StreamConnector):
         return StreamConnectorConfig
     return SinkConnectorConfig if issubclass(connector, SinkConnector) else SourceConnectorConfig
@@ -48,13 +48,13 @@ def definition_of(setting: Setting) -> KeyDefinition:
 
 @dataclass
 class Findings:
-    """What was found so far, by key, in the order of their first mention; errors of undeclared keys beside them."""
+    """The findings so far, by key, in the order of first mention; `errors` also has undeclared keys."""
 
     by_key: dict[str, SettingValue] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, values: Iterable[SettingValue]) -> None:
-        """Add values. A key of the framework that the connector declares too is shown as the connector declares it."""
+        """Add values. A framework key that the connector declares as well is shown as the connector declares it."""
         for value in values:
             key = value.setting.key
             self.by_key[key] = value
@@ -67,7 +67,7 @@ class Findings:
         return not self.errors.get(key)
 
     def reports(self) -> list[KeyReport]:
-        """Undeclared keys with errors come first, as in Kafka Connect."""
+        """Return the reports. Undeclared keys with errors come first, as in Kafka Connect."""
         undeclared = [
             KeyReport(None, KeyValue(key, None, errors=tuple(errors)))
             for key, errors in self.errors.items()

@@ -1,4 +1,4 @@
-"""Refuses a stream of which it is known already that it would read what it writes. The rest is seen when it runs."""
+"""Refuses a stream that would certainly read its own output; other cases are detected when it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def check_loop(
     given: Mapping[str, str],
     find_plugin: FindPlugin,
 ) -> None:
-    """Add a fault where records of some topic that is read would go to a topic that is read."""
+    """Add a fault if records of an input topic would go to an input topic."""
     if not all(findings.is_valid(key) for key in (_TOPICS, _REGEX)):
         return
     pattern, resend = (given.get(_REGEX) or "").strip(), (given.get(_RESEND) or "").strip()
@@ -38,15 +38,15 @@ def check_loop(
             how = f", as {_REGEX}={pattern} matches it" if target not in read.names else ""
             findings.fault(
                 _KEY,
-                f"{_KEY}: records of a topic {topic} would go to {target}, which is read, too{how}: it would be read "
-                "again, for ever. Name another topic, or read fewer",
+                f"{_KEY}: records of topic {topic} would go to {target}, which is read, too{how}: it would be read "
+                "again, for ever. Name another topic, or read fewer topics",
             )
             return
 
 
 @dataclass(frozen=True)
 class _Route:
-    """The way from a topic to another; a chain is None where only a record shows what it makes of a topic."""
+    """The way from one topic to another; a chain is None if its effect on the topic depends on the record."""
 
     stream: StreamConnector | DataFrameStream
     before: Chain | None
@@ -61,7 +61,7 @@ class _Route:
         return cls(stream, _chain(given, find_plugin), _chain(output_properties(given), find_plugin))
 
     def target(self, topic: str) -> str | None:
-        """Return where records of a topic go; None where that is not known yet."""
+        """Return where records of a topic go; None if that is not known yet."""
         if isinstance(self.stream, DataFrameStream):
             return self.stream.topic
         incoming = _through(self.before, topic)
@@ -73,7 +73,7 @@ class _Route:
 def _chain(properties: Mapping[str, str], find_plugin: FindPlugin) -> Chain | None:
     try:
         return Chain.from_config(properties, lambda kind, name: find_plugin(PluginKind(kind), name))
-    except ConfigError:  # which is a fault of its own
+    except ConfigError:  # reported as a separate fault
         return None
 
 
@@ -88,6 +88,6 @@ def _through(chain: Chain | None, topic: str) -> str | None:
 
 def _of_link(link: Link, topic: str) -> str | None:
     changed = link.transform.apply_topics(Repeated(topic, 1))
-    if changed is None:  # it looks at records: those of ours leave their topics alone
+    if changed is None:  # the transform looks at records: built-in ones of this kind keep the topic
         return topic if type(link.transform).__module__.startswith(_BUILT_IN) else None
     return topic if changed[0] == topic else (changed[0] if link.predicate is None else None)

@@ -1,4 +1,4 @@
-"""Some of the names that a pattern matches: enough to see that output would be among the input of a stream."""
+"""Examples of names that a pattern matches, to detect that a stream's output would be among its input."""
 
 import re
 from itertools import islice, product
@@ -13,9 +13,9 @@ _NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}")
 
 
 def matching_names(pattern: str) -> list[str]:
-    """Return names of topics that a pattern of Java's kind matches, of each of its branches some.
+    """Return names of topics that a Java regular expression matches, some for each of its branches.
 
-    None are returned where that is too hard.
+    Returns none if the expression is too complex.
     """
     own = compiled(pattern)
     try:

@@ -13,7 +13,7 @@ def check_exactly_once(findings: Findings, instance: SourceConnector, worker: Wo
         findings.fault(
             demanding,
             "This worker does not have exactly-once source support enabled: set exactly.once.source.support=enabled in "
-            "the workers' files, or leave this out.",
+            "the workers' files, or remove this setting.",
         )
     key = SourceConnectorConfig.key_of("exactly_once_support")
     if not findings.is_valid(key) or _chosen(findings, key) != ExactlyOnceDemand.REQUIRED.value:
@@ -56,7 +56,7 @@ def check_boundary(findings: Findings, instance: SourceConnector) -> None:
 
 
 def check_interval(findings: Findings, timeout_ms: int | None) -> None:
-    """`timeout_ms`: how long a transaction may take, None where that is not known, or there is none."""
+    """`timeout_ms`: how long a transaction may take; None if unknown, or if there are no transactions."""
     boundary, key = (SourceConnectorConfig.key_of(f"transaction_boundary{tail}") for tail in ("", "_interval_ms"))
     if timeout_ms is None:
         return
@@ -68,7 +68,7 @@ def check_interval(findings: Findings, timeout_ms: int | None) -> None:
         findings.fault(
             key,
             f"Invalid value {given} for configuration {key}: a transaction may take transaction.timeout.ms={timeout_ms}"
-            " and would be ended by the broker before the interval is over. Set a shorter interval, or a longer "
+            ", so the broker would end it before the interval is over. Set a shorter interval, or a longer "
             "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it).",
         )
 

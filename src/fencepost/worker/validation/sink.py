@@ -1,4 +1,4 @@
-"""Whether a sink can read what its config names, under the group that it names."""
+"""Whether a sink can read the topics that its config names, with the group that it names."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
 
 
 def _parts(topics: str) -> list[str]:
-    """Return the entries of a list, empty ones too."""
+    """Return the entries of a list, including empty ones."""
     return [part.strip() for part in topics.split(",")]
 
 
@@ -69,19 +69,19 @@ def _check_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
 
 
 def _check_resend(findings: Findings, given: Mapping[str, str]) -> None:
-    """Check the topic that dead letters are sent again to: they must tell their origin, and come there alone."""
+    """Check the topic for resending dead letters: they need headers with their origin, and the topic for themselves."""
     name = (given.get(_RESEND) or "").strip()
     if not name:
         return
     if not given.get(_DEAD_LETTERS) or (given.get(_HEADERS) or "").strip().lower() != "true":
         findings.fault(
             _RESEND,
-            f"{_RESEND} is for dead letters that tell where they come from: set {_DEAD_LETTERS}, and {_HEADERS}=true",
+            f"{_RESEND} needs dead letters with headers about their origin: set {_DEAD_LETTERS}, and {_HEADERS}=true",
         )
     regex = (given.get(_REGEX) or "").strip()
     is_matched = bool(regex) and findings.is_valid(_REGEX) and compiled(regex).fullmatch(name) is not None
     if is_matched or name in (*aliases(given.get(_TOPICS)), (given.get(_DEAD_LETTERS) or "").strip()):
-        findings.fault(_RESEND, f"{_RESEND}: '{name}' is another topic of this connector; choose one for this alone")
+        findings.fault(_RESEND, f"{_RESEND}: '{name}' is used by this connector already; choose a topic for this alone")
 
 
 def _check_group(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
@@ -103,7 +103,7 @@ def _check_protocol(findings: Findings, given: Mapping[str, str]) -> None:
     if (given.get(key) or "").strip().lower() == NEWER_PROTOCOL:
         findings.fault(
             key,
-            f"{key}: sinks and streams are told from their predecessors by the generation in which they were assigned "
-            "what they read, and by the newer protocol (KIP-848) it changes at other times, too; nor can dead members "
-            f"be taken out. Remove {key}.",
+            f"{key}: sinks and streams are distinguished from their predecessors by the group generation of their "
+            "assignment, which the newer protocol (KIP-848) also changes at other times; it also keeps dead members "
+            f"from being removed. Remove {key}.",
         )

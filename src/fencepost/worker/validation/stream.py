@@ -1,4 +1,4 @@
-"""What only a stream has: a way out, and transactions in which it commits where it stands."""
+"""Checks of streams only: their output, and the transactions in which they commit their offsets."""
 
 from collections.abc import Mapping
 
@@ -19,17 +19,17 @@ _OF_THE_WAY_OUT = [
 
 
 def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, find_plugin: FindPlugin) -> None:
-    """Check converters and transforms of the way out, the boundary's interval, and that only committed is read."""
+    """Check converters and transforms of the output, the boundary's interval, and the isolation level."""
     _check_output(findings, below(OUTPUT, given), find_plugin)
     _check_cluster(findings, given, worker)
     check_interval(findings, transaction_limit_ms(given, worker))
     if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
-        why = "what a stream makes of records must not outlive them: it reads committed ones only"
+        why = "a stream's output must not outlive the records that it was made from, so it reads only committed ones"
         findings.fault(_ISOLATION, f"{_ISOLATION}: {why}. Remove {_ISOLATION}.")
 
 
 def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
-    """Refuse two clusters: a transaction of one has no offsets of a group in another."""
+    """Refuse two clusters: a transaction in one cannot contain offsets of a group in another."""
     read, written = (
         given.get(f"{client}.override.{_SERVERS}") or str(worker.client_properties(f"{client}.")[_SERVERS])
         for client in ("consumer", "producer")
@@ -38,13 +38,13 @@ def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerC
         key = f"producer.override.{_SERVERS}"
         findings.fault(
             key,
-            f"{key}: a stream reads and writes one cluster, and commits its offsets with its output: {written} is not "
-            f"{read}, where it reads. Set the same consumer.override.{_SERVERS}, or mirror the output",
+            f"{key}: a stream reads and writes one cluster, and commits its offsets with its output, but {written} is "
+            f"not {read}, where it reads. Set the same consumer.override.{_SERVERS}, or mirror the output",
         )
 
 
 def _check_output(findings: Findings, output: Mapping[str, str], find_plugin: FindPlugin) -> None:
-    """Check it as the same settings of any connector; faults are told by the keys that the user knows."""
+    """Check the output's settings like those of any connector; faults are reported with their full keys."""
     found = Findings()
     found.add(value for value in ConnectorConfig.validate_values(output) if value.setting.key in _OF_THE_WAY_OUT)
     found.add(transform_findings(output, find_plugin))

@@ -1,10 +1,10 @@
 """Checks a connector's config before it is accepted, as Kafka Connect's `validate` does.
 
 Steps, in the order of the answer:
-1. what the framework reads of every config, with the transforms and predicates that this one names;
+1. what the framework reads from every config, with the transforms and predicates that this one names;
 2. what the connector's own class declares;
-3. overrides of client settings, against the worker's policy and against what is never allowed, which goes for the
-   settings of a connector's own clients, too;
+3. overrides of client settings, against the worker's policy and against what is never allowed; the latter also
+   applies to the settings of a connector's own clients;
 4. the settings of converters that the config names itself.
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
@@ -67,10 +67,10 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     """Return one answer per key.
 
     Args:
-        find_plugin: returns a plug-in's class by kind and name; raises ConfigError when there is none.
+        find_plugin: Returns a plug-in's class by kind and name; raises ConfigError if it is not found.
 
     Raises:
-        BadRequestError: the config names no connector class, or one that there is not.
+        BadRequestError: The config names no connector class, or one that does not exist.
     """
     class_name = config.get(_CLASS_KEY)
     if class_name is None:
@@ -160,16 +160,16 @@ def _check_nulls(findings: Findings, config: RawConfig) -> None:
 
 
 def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
-    """Refuse config providers: one that a connector could declare would read any file for it (CVE-2024-31141)."""
+    """Refuse config providers: one declared by a connector could read any file for it (CVE-2024-31141)."""
     for key in given:
         if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}."):
-            findings.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
+            findings.fault(key, f"'{key}' can not be set by a connector: config providers belong in the worker's file.")
     for key, text in reference_faults(given).items():
         findings.fault(key, text)
 
 
 def _check_unlisted(findings: Findings, given: Mapping[str, str], config: type[Config]) -> None:
-    """Check keys that are ours alone, which an answer shows only where they are wrong."""
+    """Check keys that only Fencepost has; an answer shows them only if they are wrong."""
     for one in config.validate_values(given):
         for text in one.errors:
             findings.fault(one.setting.key, text)
@@ -192,7 +192,7 @@ def _check_construction(
     worker: WorkerConfig,
     find_plugin: FindPlugin,
 ) -> None:
-    """Check what can only be asked of an instance, which there is once its own settings are right."""
+    """Check what only an instance can answer; one is created once its own settings are valid."""
     if not all(findings.is_valid(key) for key in connector.settings()):
         return
     try:
@@ -231,7 +231,7 @@ def _split_reader(connector: DataFrameConnector, given: Mapping[str, str]) -> ob
 
 
 def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
-    """Refuse what DataFrames cannot follow: transforms record by record, converters that Spark has not."""
+    """Refuse what DataFrames do not support: transforms of single records, and converters that Spark lacks."""
     try:
         make_reader()
     except ConfigError as error:
@@ -240,7 +240,7 @@ def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
 
 
 def _check_letters(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
-    """Refuse topics for dead letters that hold the cluster's own records, or the connector's offsets."""
+    """Refuse dead letter topics that contain the cluster's own records, or the connector's offsets."""
     own = SourceConnectorConfig.key_of("offsets_storage_topic")
     taken = (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic, given.get(own))
     for key in (DeadLetterConfig.key_of("dead_letters_topic"), SinkChoice.key_of("resend_topic")):
@@ -254,12 +254,12 @@ def _check_no_letters(findings: Findings, given: Mapping[str, str]) -> None:
     if given.get(key):
         findings.fault(
             key,
-            f"{key}: Spark reads and converts the rows of a DataFrame connector, so none of them fails by itself. "
+            f"{key}: Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. "
             f"Remove {key}; with errors.tolerance=all a split that cannot be read is set aside as a whole.",
         )
 
 
 def _key_in(text: str, connector: type[Connector]) -> str:
-    """Return the key that an error names, so that it is shown there."""
+    """Return the key that an error names, so that the error is shown with it."""
     words = text.replace(":", " ").replace("'", " ").replace('"', " ").split()
     return next((word for word in words if word in connector.settings()), _CLASS_KEY)

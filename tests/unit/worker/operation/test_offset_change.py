@@ -242,7 +242,9 @@ def test_right_that_the_workers_principal_lacks_is_named(scene: Scene) -> None:
         raise OperationError("Failed to write to config topic") from ProduceError("not authorized", is_refused=True)
 
     scene.on_put = denied
-    with pytest.raises(OperationError, match=r"not authorized\. The worker's principal needs .* topic offsets"):
+    with pytest.raises(
+        OperationError, match=r"not authorized\. The worker's principal must be allowed .* topic offsets"
+    ):
         scene.create()
 
 

@@ -89,7 +89,7 @@ def test_both_sides_may_have_converters_and_transforms() -> None:
         (
             {"consumer__override__isolation__level": "read_uncommitted"},
             "consumer.override.isolation.level",
-            "committed ones only",
+            "only committed ones",
         ),
         ({"consumer__override__group__protocol": "consumer"}, "consumer.override.group.protocol", "KIP-848"),
         (
