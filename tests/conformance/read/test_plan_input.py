@@ -460,7 +460,7 @@ def test_a_partition_without_a_position_begins_where_auto_offset_reset_says(
     latest = plan({place: None}, auto_offset_reset="latest")
     latest.reach({place: 4})
     assert (latest.ends, latest.values) == ({place: 4}, {})  # told, or a later start would skip what comes now
-    with pytest.raises(KafkaRequestError, match=r"auto\.offset\.reset is none: say where to begin"):
+    with pytest.raises(KafkaRequestError, match=r"auto\.offset\.reset is none: set their offsets"):
         plan({place: None}, auto_offset_reset="none").poll()
     log_writer.truncate(topic, 2)
     earliest = plan({place: None})

@@ -1,13 +1,14 @@
-"""Reading partitions that somebody has assigned, each from a position: no group is joined.
+"""Reads given partitions, each from a position, without joining a group.
 
-A log that does not go on at its position is a gap. The partition then stands still until the caller says where to go
-on; nothing is skipped or read again in silence.
+If a log has no records at the position, that is a gap. The partition is then stopped until the caller says where to
+continue; nothing is silently skipped or read again.
 
-1. Records are taken from the client.
-2. The ids of their topics are asked for: the client goes on in a new topic of the same name, at the same offset. An id
-   never comes back, so what was fetched before the question is of the topic that answers it. A reader that asks brokers
-   for a topic by its id needs no such question: they tell it that there is no such topic any more.
-3. Only then the messages are handed over.
+1. Take records from the client.
+2. Request the ids of their topics, because the client would continue in a new topic of the same name at the same
+offset.
+   An id is never reused, so everything fetched before the request is from the topic with that id. A reader that
+   fetches topics by id does not need this: brokers report that the topic no longer exists.
+3. Only then return the records.
 """
 
 import logging
@@ -36,7 +37,7 @@ _PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 
 class PlanInput:
-    """Reads a fixed set of partitions. For one thread of one process, but for `commit` and what came of it.
+    """Reads a fixed set of partitions. For one thread of one process, except `commit` and `commit_trouble`.
 
     Nothing connects before the first poll.
     """
@@ -50,10 +51,10 @@ class PlanInput:
         begins_at: str = "earliest",
         reader: PlanReader | None = None,
     ) -> None:
-        """`conf` is made by `settings.plan_conf`; `admin` is one of the same cluster, and the caller's; `reader` reads.
+        """`conf` is made by `plan_conf`. `admin` is of the same cluster and stays the caller's. `reader` fetches.
 
-        Partitions without a position begin at the `earliest` record, or behind the `latest`; `none` refuses them.
-        Raises KafkaRequestError for settings that the client does not take.
+        Partitions without a position start at the `earliest` record or after the `latest`; `none` refuses them.
+        Raises KafkaRequestError for settings that the client refuses.
         """
         self._guard = ForkGuard()
         self._admin = admin
@@ -61,13 +62,13 @@ class PlanInput:
         self._begins_at = begins_at
         self._waiting = dict(positions)  # not assigned yet
         self._positions: dict[TopicPartition, int] = {}
-        self._epochs: dict[TopicPartition, int] = {}  # of the leaders that took what lies before positions, if known
+        self._epochs: dict[TopicPartition, int] = {}  # leader epochs before the positions, if known
         self._ids: dict[str, str] = {}
         self._gaps: dict[TopicPartition, LogGap] = {}
-        self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
-        self._cut: set[TopicPartition] = set()  # those of them of which what was read is not there any more
-        self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
-        self._taken: Fetched | None = None  # from the client; the ids of their topics are still to be asked for
+        self._lost: set[TopicPartition] = set()  # for which the client reports nothing at the position
+        self._cut: set[TopicPartition] = set()  # those of them whose read records no longer exist
+        self._news: dict[TopicPartition, int] = {}  # positions to return with the next records
+        self._taken: Fetched | None = None  # from the client; their topic ids are not checked yet
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
@@ -78,36 +79,36 @@ class PlanInput:
 
     @property
     def gaps(self) -> Mapping[TopicPartition, LogGap]:
-        """Return the partitions that stand still, until `go_on`."""
+        """Return the stopped partitions. `go_on` resumes them."""
         return self._gaps
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Return the topics that the principal may not read, with what the cluster says; the others are read."""
+        """Return the topics that the principal may not read, with the cluster's reason. The others are read."""
         return self._refused
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Return the offset of the next record of each partition that is read: behind what was handed over."""
+        """Return the offset of the next record of each partition, after the records that `poll` has returned."""
         return self._positions
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of the topic that is read, empty as long as that is not known."""
+        """Return the id of the topic that is read; empty as long as it is not known."""
         return self._ids.get(topic, "")
 
     def epoch(self, place: TopicPartition) -> int:
-        """Return the epoch of the leader that took what lies before the position of a partition, if it is known."""
+        """Return the leader epoch of the record before a partition's position, if it is known."""
         return self._epochs.get(place, NO_EPOCH)
 
     def poll(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Fetched:
-        """Return what has come, waiting `timeout_s` for the first record; no more than that, but for what is whole.
+        """Return fetched records, waiting up to `timeout_s` for the first. Whole batches may exceed the limits.
 
-        `ends` are positions that moved without a record, and those that partitions begin at. Raises
-        KafkaUnavailableError where the cluster does not say what it is asked besides (nothing is lost: poll again), or
-        KafkaRequestError; for records, a broker that is away is waited for in silence.
+        `ends` are positions that moved without a record, and start positions of partitions. Raises
+        KafkaUnavailableError if the cluster does not answer additional requests (nothing is lost: poll again), or
+        KafkaRequestError. If a broker is down, it waits silently for records.
         """
         self._guard.check("The reader of a plan")
-        if self._taken is None:  # else they are of the topics that were known when they came
+        if self._taken is None:  # else these are from the topics that were known when they came
             self._begin_waiting()
             self._look_into_lost()
             self._take(timeout_s, most, most_bytes)
@@ -117,14 +118,14 @@ class PlanInput:
             self._is_away = False
             log.info("%s answers again", self._bootstrap)
         read = fetched.next_offsets()
-        self._doubts.forget(read.keys() | fetched.ends.keys())  # the log goes on there
+        self._doubts.forget(read.keys() | fetched.ends.keys())  # the log continues there
         self._stand_at(read | fetched.ends, fetched.epochs)
         fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
         self._news = {}
         return fetched
 
     def go_on(self, place: TopicPartition, offset: int) -> None:
-        """Read a partition that has a gap on, at this offset of the topic that there was when the gap was seen."""
+        """Resume a partition with a gap at this offset, in the topic that existed when the gap was found."""
         gap = self._gaps.pop(place)
         self._waiting[place] = LogPosition(offset, gap.topic_id)
         self._news[place] = offset
@@ -132,27 +133,27 @@ class PlanInput:
 
     @property
     def commit_trouble(self) -> str | None:
-        """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
+        """Return why the last answered commit was refused; None if it succeeded or none was answered."""
         return self._reader.commit_trouble
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
-        """Have the group that `conf` names told of offsets; nobody waits for that. For any thread.
+        """Commit offsets to the group that `conf` names, without waiting for the outcome. For any thread.
 
-        A coordinator takes such a commit, which no member sends, only of a group that has no members (E10). What comes
-        of it is heard in `poll`. Until then no partition is begun with, for seconds where the group may not be told.
-        Does nothing once the input is closed.
+        A coordinator accepts a commit without a member only for a group that has no members (E10). `poll` receives the
+        outcome. Until then no new partition is started, which takes seconds if the commit is not permitted. Does
+        nothing once the input is closed.
         """
         self._guard.check("The reader of a plan")
         self._reader.commit(offsets)
 
     def close(self) -> None:
-        """Let go. Idempotent."""
+        """Close the reader. Idempotent."""
         self._reader.close()
 
     # beginning
 
     def _begin_waiting(self) -> None:
-        """Assign what is not assigned yet, of the topics that there are: the others may come later."""
+        """Assign the waiting partitions whose topics exist. Others may appear later."""
         if not self._waiting or time.monotonic() - self._looked_s < _LOOK_EVERY_S:
             return
         found = self._described({place.topic for place in self._waiting})
@@ -166,7 +167,7 @@ class PlanInput:
         self._looked_s = time.monotonic()
         missed = {place for place in self._waiting if place.topic not in self._refused}
         if missed - self._missed:
-            log.warning("partitions are not there, and looked for again: %s", _names(missed))
+            log.warning("partitions do not exist and are looked for again: %s", _names(missed))
         self._missed = missed
 
     def _begin(self, wanted: Mapping[TopicPartition, LogPosition | None], found: Mapping[str, Topic]) -> None:
@@ -176,7 +177,7 @@ class PlanInput:
         self._stop(self._found_gaps(others, found, GapKind.RECREATED))
         begun = {place: LogPosition(offset) for place, offset in fresh.items()} | known
         self._assign({place: at for place, at in begun.items() if place not in others})
-        # A later start begins there, too, and knows the topic by its id: what is deleted before it was read is a gap.
+        # A later start also begins there and checks the topic's id, so records deleted before they are read are a gap.
         self._news |= fresh
         self._news |= {place: at.offset for place, at in known.items() if not at.topic_id}
 
@@ -185,7 +186,7 @@ class PlanInput:
             return {}
         if self._begins_at == "none":
             raise KafkaRequestError(
-                f"There is no position for {_names(places)}, and auto.offset.reset is none: say where to begin "
+                f"There is no position for {_names(places)}, and auto.offset.reset is none: set their offsets "
                 "(PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
@@ -193,12 +194,12 @@ class PlanInput:
         fresh = {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
         if later := [place for place, offset in fresh.items() if offset]:
             log.info(
-                "partitions without a position begin at the %s offset, not at 0: %s", self._begins_at, _names(later)
+                "partitions without a position start at the %s offset, not at 0: %s", self._begins_at, _names(later)
             )
         return fresh
 
     def _assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Have partitions read, each from a position in the topic that there is now."""
+        """Start reading partitions, each from a position in the present topic."""
         if positions:
             found = {p: LogPosition(at.offset, self._ids[p.topic], at.epoch) for p, at in positions.items()}
             self._reader.assign(found)
@@ -208,7 +209,7 @@ class PlanInput:
     def _stand_at(
         self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]]
     ) -> None:
-        """Take note of positions, and of the epochs that are known before just these."""
+        """Store positions, and the leader epochs that are known for exactly these."""
         self._positions |= offsets
         for place, offset in offsets.items():
             at, epoch = epochs.get(place, (offset, NO_EPOCH))
@@ -217,7 +218,7 @@ class PlanInput:
     # reading
 
     def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
-        """Take what has come, and note everything else."""
+        """Take fetched records, and handle everything else."""
         found = self._reader.read(timeout_s, most, most_bytes)
         self._lost |= found.lost
         self._cut |= found.cut
@@ -228,7 +229,7 @@ class PlanInput:
         self._taken = found.fetched if len(found.fetched) or found.fetched.ends else None
 
     def _checked(self, fetched: Fetched) -> Fetched:
-        """Return what is of the topics that are meant; the others have gaps afterwards."""
+        """Return the records of the right topics. Partitions of other topics have gaps afterwards."""
         fetched.ends = self._moved(fetched)
         if self._reader.knows_topics:
             return fetched
@@ -237,20 +238,20 @@ class PlanInput:
         return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched
 
     def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
-        """Return the ends that lie behind the records."""
+        """Return the ends that are after the records."""
         behind = self._positions | fetched.next_offsets()
         return {place: end for place, end in fetched.ends.items() if end > behind.get(place, end)}
 
     def _note_absence(self, why: str) -> None:
-        """Say once that nothing can come now; what comes then ends it."""
+        """Log once that nothing can be read now. The next records end this state."""
         if not self._is_away:
-            log.warning("no broker of %s can be reached, which is waited for: %s", self._bootstrap, why)
+            log.warning("no broker of %s can be reached; waiting: %s", self._bootstrap, why)
         self._is_away = True
 
     # what topics are
 
     def _described(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Return what is known of the topics that there are, and that may be seen."""
+        """Return those of the topics that exist and that the principal may see."""
         try:
             return self._admin.topics(topics, timeout_s=_ASK_S)
         except KafkaAuthorizationError as error:
@@ -258,7 +259,7 @@ class PlanInput:
                 self._refuse(next(iter(topics)), str(error))
                 return {}
         found: dict[str, Topic] = {}
-        for topic in topics:  # to find which it is
+        for topic in topics:  # to find which one is refused
             found |= self._described([topic])
         return found
 
@@ -268,9 +269,9 @@ class PlanInput:
         self._refused[topic] = why
 
     def _note_ids(self, topics: Mapping[str, Topic]) -> set[str]:
-        """Stop what is read of topics that are others now, and return their names.
+        """Stop reading topics whose id has changed, and return their names.
 
-        One that is gone has given nothing wrong so far.
+        A topic that is gone is not among them: its records so far are right.
         """
         replaced = {name for name, topic in topics.items() if self._ids.get(name, topic.id) != topic.id}
         standing = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
@@ -297,13 +298,13 @@ class PlanInput:
         self._stop(gaps)
         for place in standing.keys() - gaps.keys() - in_doubt:
             if place.topic in topics:
-                self._epochs.pop(place, None)  # the log has the position: with the epoch it would be asked for ever
+                self._epochs.pop(place, None)  # the log has the position: with the epoch this would repeat for ever
         self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})
         self._lost.clear()
         self._cut.clear()
 
     def _begin_again(self, standing: Mapping[TopicPartition, int]) -> None:
-        """Look for partitions anew: of a topic that is gone, or that have nothing wrong by now."""
+        """Look for partitions again: their topic is gone, or nothing is wrong with them any more."""
         if not standing:
             return
         epochs = dict(self._epochs)
@@ -315,7 +316,7 @@ class PlanInput:
     def _found_gaps(
         self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic], kind: GapKind | None = None
     ) -> dict[TopicPartition, LogGap]:
-        """Return what is wrong with positions; `kind` where that is known already."""
+        """Return the gaps at these positions. `kind` is given if it is already known."""
         there = [place for place in positions if place.partition < topics[place.topic].partitions]
         starts, ends = self._starts(there), self._ends(there, read_committed=False)
         found = {}
@@ -341,7 +342,7 @@ class PlanInput:
         self._gaps |= gaps
 
     def _leave_untold(self, places: Collection[TopicPartition]) -> None:
-        """Take back positions that were to be told: they would be told as ones of the topic that there is now."""
+        """Drop positions that were not returned yet: they would be attributed to the present topic."""
         for place in places:
             self._news.pop(place, None)
 
@@ -354,7 +355,7 @@ class PlanInput:
 
 
 def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
-    """Ask where logs begin or end. Raises KafkaUnavailableError also of one that not all brokers have heard of yet."""
+    """Ask for start or end offsets. Raises KafkaUnavailableError also for a log that not all brokers know yet."""
     try:
         return ask()
     except KafkaRequestError as error:

@@ -1,7 +1,7 @@
-"""What reads the partitions of a plan from the cluster: the port behind which a client does it, and librdkafka there.
+"""The port for reading the partitions of a plan, and its implementation with librdkafka.
 
-A reader knows positions and fetches what lies behind them. What a log that does not go on there means, and of which
-topic records are, is for `PlanInput` to find out.
+A reader fetches the records after given positions. `PlanInput` finds out what a missing position means, and which topic
+records belong to.
 """
 
 import contextlib
@@ -26,22 +26,23 @@ from fencepost.record import Repeated, TopicPartition
 DOING = "reading partitions of a plan"
 
 _LOT = 500
-_CUT = "log truncation detected"  # the client has no other sign for it: it says so where it would reset the position
+_CUT = "log truncation detected"  # the client's only sign of it, in the error of a position reset
 _PASSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that the client wants to have a name of
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # for the group that the client must name
     }
 )
 
 
 @dataclass
 class Read:
-    """What came of one look, beside records: `away` says why no broker can be reached.
+    """The result of one read: the records, and in `away` why no broker can be reached.
 
-    Of the partitions that are `lost`, what was read last of those that are `cut` is not in their logs any more.
+    `lost` are partitions without records at their position. `cut` are those of them whose last read records are no
+    longer in the log.
     """
 
     fetched: Fetched = field(default_factory=Fetched)
@@ -52,54 +53,54 @@ class Read:
 
 
 class PlanReader(Protocol):
-    """Used by one thread, but for `commit`. Nothing connects before the first `read`."""
+    """Reads partitions. For one thread, except `commit`. Nothing connects before the first `read`."""
 
     @property
     def commit_trouble(self) -> str | None:
-        """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
+        """Return why the last answered commit was refused; None if it succeeded or none was answered."""
 
     @property
     def knows_topics(self) -> bool:
-        """Say whether all that has come so far is of the topics that have the ids it was told: the brokers see to that.
+        """Return whether brokers have ensured that all records so far are from the topics with the given ids.
 
-        Else what comes is of topics that have those names.
+        If False, records are from topics with the given names.
         """
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Read these partitions, too, from these positions on."""
+        """Also read these partitions, from these positions."""
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
-        """Read these partitions no more: nothing of them comes from now on."""
+        """Stop reading these partitions. No more of their records are returned."""
 
     def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
-        """Return what has come, waiting `timeout_s` for the first record; the last one is what reaches a limit.
+        """Return fetched records, waiting up to `timeout_s` for the first. The record that reaches a limit is the last.
 
-        `fetched.ends` are where partitions end, or are read up to without a record. A partition that is `lost` has
-        nothing at its position, or something else than what was read there before, and is not read on until it is
-        assigned anew. Raises what `translate` makes of a refusal; a broker that is away is waited for.
+        `fetched.ends` are the ends of partitions, or positions that advanced without a record. A `lost` partition has
+        nothing at its position, or something else than what was read before; it is not read until it is assigned
+        again. Raises a refusal as converted by `translate`. Waits for a broker that is down.
         """
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
-        """Have the group told of offsets, as `PlanInput.commit` says. For any thread."""
+        """Commit offsets to the group, as `PlanInput.commit` describes. For any thread."""
 
     def close(self) -> None:
         """Let go. Idempotent."""
 
 
 class ClientReader:
-    """Reads with librdkafka, record by record, and topics by their names."""
+    """Reads with librdkafka, record by record. It addresses topics by name."""
 
     knows_topics = False
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        """Raise KafkaRequestError for settings that the client does not take."""
+        """Create the client. Raises KafkaRequestError for settings that it refuses."""
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._read_again = read_again_by(conf)
         self._in_commit = threading.Lock()
-        self._lots: list[Fetched] = []  # taken, and not handed over yet
+        self._lots: list[Fetched] = []  # fetched, but not returned yet
         self._kept: list[Any] = []  # messages for which there was no room
         self._found = Read()
-        self._unheard = 0  # commits of which it is not known what came of them
+        self._unheard = 0  # commits without an answer
         self.commit_trouble: str | None = None
         self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
 
@@ -112,8 +113,8 @@ class ClientReader:
         self._consumer.incremental_unassign([ClientPartition(*place) for place in places])
 
     def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
-        """Take what has come, in lots: with many messages at once Python's garbage collector would look at each."""
-        if not self._lots:  # else something went wrong behind them
+        """Fetch in chunks: with many messages at once Python's garbage collector would visit each of them."""
+        if not self._lots:  # else an error occurred after them
             self._take(timeout_s, most, most_bytes)
         found, self._found = self._found, Read()
         found.fetched, self._lots = Fetched.joined(self._lots), []
@@ -138,7 +139,7 @@ class ClientReader:
             most -= lot
 
     def serve(self) -> None:
-        """Hear what came of commits, where nothing is read."""
+        """Process the answers to commits while nothing is read."""
         self._more(1)
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
@@ -156,7 +157,7 @@ class ClientReader:
             consumer, self._consumer = self._consumer, None
         if consumer is None:
             return
-        if self._unheard:  # the client waits for what comes of it, for most of a minute where no broker answers
+        if self._unheard:  # the client waits for the answer, almost a minute if no broker responds
             threading.Thread(target=_close, args=(consumer,), name="close reader", daemon=True).start()
         else:
             _close(consumer)
@@ -179,7 +180,7 @@ class ClientReader:
         return messages
 
     def _more(self, most: int) -> list[Any]:
-        """Return what has come together with the first message; an error is the next call's, for that one is here."""
+        """Return the messages available after the first. The next call raises an error, so the first is not lost."""
         try:
             found: list[Any] = self._consumer.consume(most, 0)
         except KafkaException:
@@ -187,7 +188,7 @@ class ClientReader:
         return found
 
     def _sorted(self, messages: Sequence[Any], found: Read) -> Fetched:
-        """Return records and ends of partitions, and take note of everything else."""
+        """Return the records and the ends of partitions, and handle all other events."""
         ends: dict[TopicPartition, int] = {}
         if not is_plain(messages):
             messages = [message for message in messages if not self._is_event(message, ends, found)]
@@ -215,7 +216,7 @@ class ClientReader:
 
 
 def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
-    """Return how many of the first messages there are up to the one that reaches so many bytes, and how many it is."""
+    """Return how many messages there are up to the one that reaches `most_bytes`, and their total size in bytes."""
     size_bytes = sum(map(len, messages))
     if size_bytes < most_bytes:
         return len(messages), size_bytes
@@ -225,7 +226,7 @@ def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
 
 
 def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the epoch of the last of these records of each partition, with the offset behind it."""
+    """Return the leader epoch of each partition's last record, with the offset after it."""
     is_one = isinstance(places, Repeated)
     last = {places[-1]: messages[-1]} if is_one else dict(zip(places, messages, strict=True))
     epochs = {place: (message.offset() + 1, message.leader_epoch()) for place, message in last.items()}

@@ -1,4 +1,4 @@
-"""Records of one partition as Arrow columns: names and types are those of Spark's own Kafka source."""
+"""Records of one partition as Arrow columns, with the names and types of Spark's own Kafka source."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
@@ -13,15 +13,15 @@ from fencepost.kafka.value.message_headers import ReadAgain, headers_of
 from fencepost.record import TopicPartition
 
 ROWS = 10_000
-"""How many records make a batch."""
+"""The number of records in a batch."""
 AT_ONCE = 2_000
-"""How many messages make a good lot: what a call of Arrow's costs by itself is shared by many, and they are not yet
-out of the processor's cache."""
+"""A good chunk of messages: large enough to share the fixed cost of Arrow's calls, and small enough to stay in the
+processor's cache."""
 _BYTES = 8 << 20
 _MICROS, MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
 _MOST_MILLIS = ((1 << 63) - 1) // 1_000
 CONSTANT = ("topic", "partition")
-"""Columns in which all records are the same."""
+"""Columns that have the same value in all records."""
 _TIMES, _OFFSET, _HEADERS = ("timestamp", "timestampType"), "offset", "headers"
 _STEPS = pa.array(range(ROWS + AT_ONCE), pa.int64())
 _TYPES = {
@@ -39,19 +39,19 @@ ALL = tuple(_TYPES)
 
 
 def schema(names: Sequence[str] = WITHOUT_HEADERS, texts: Collection[str] = ()) -> pa.Schema:
-    """Return these columns of a batch; `headers` is null where a record has none.
+    """Return the schema of these columns. `headers` is null for a record without headers.
 
-    `texts`: which of `key` and `value` are text, whose bytes nobody checks.
+    `texts`: which of `key` and `value` are text. Their bytes are not checked.
     """
     return pa.schema([(name, pa.string() if name in texts else _TYPES[name]) for name in names])
 
 
 class RecordColumns:
-    """Collects messages of one partition until they make a batch.
+    """Collects messages of one partition until they fill a batch.
 
-    Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of these
-    together. Each lot becomes Arrow's at once, while its bytes are still in the processor's cache, and is let go. Only
-    the columns of the schema are made.
+    It maps the client's own methods over all messages, one column at a time. One Python-level step per record would
+    cost as much as all of these together. Each chunk is converted to Arrow at once, while its bytes are in the
+    processor's cache, and is then released. Only the columns of the schema are made.
     """
 
     def __init__(self, place: TopicPartition, columns: pa.Schema, read_again: ReadAgain) -> None:
@@ -72,7 +72,7 @@ class RecordColumns:
         return self._rows >= ROWS or self._size_bytes >= _BYTES
 
     def take(self, messages: Sequence[Any]) -> None:
-        """Add messages, none of which is an event: AT_ONCE at most."""
+        """Add at most AT_ONCE messages, none of which may be an event."""
         if not messages:
             return
         if self._has_offsets:
@@ -91,7 +91,7 @@ class RecordColumns:
         return header_lists(headers_of(messages, self._read_again))
 
     def batches(self) -> list[pa.RecordBatch]:
-        """Return what was collected, as several batches where one lot alone has very much; and begin anew."""
+        """Return the collected records, in several batches if they are very large, and start over."""
         whole = pa.RecordBatch.from_arrays([self._column(field) for field in self._schema], schema=self._schema)
         size_bytes = self._size_bytes
         self._clear()
@@ -111,20 +111,20 @@ class RecordColumns:
 
 
 def pieces(whole: pa.RecordBatch, size_bytes: int) -> list[pa.RecordBatch]:
-    """Return a batch, which has so many bytes, as several where it has very much; none where it has no row."""
+    """Split a batch of `size_bytes` into several if it is very large. A batch without rows gives an empty list."""
     step = max(1, min(2 * ROWS, len(whole) * 2 * _BYTES // max(size_bytes, 1)))
     return [whole.slice(start, step) for start in range(0, len(whole), step)]
 
 
 def constant(place: TopicPartition, field: pa.Field, count: int) -> pa.Array:
-    """Return a column in which all records are the same."""
+    """Return a column with the same value in all records."""
     return pa.repeat(pa.scalar(getattr(place, field.name), field.type), count)
 
 
 def typed(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Return a column as the schema has it; nobody looks at the bytes of a text.
+    """Convert a column to the type in the schema. The bytes of texts are not checked.
 
-    A time that microseconds cannot hold, of a year beyond 294,000, is null: a record that has it is read all the same.
+    A time that microseconds cannot hold (a year beyond 294,000) becomes null, so that its record can still be read.
     """
     if pa.types.is_string(field.type):
         return column.view(field.type)
@@ -135,7 +135,7 @@ def typed(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _fitting(times: pa.Array) -> pa.Array:
-    """Return times without those that are too far from now to be counted in microseconds."""
+    """Replace times that do not fit in microseconds with null."""
     numbers = times.view(pa.int64())
     fits = pc.and_(pc.greater_equal(numbers, -_MOST_MILLIS), pc.less_equal(numbers, _MOST_MILLIS))
     return pc.if_else(fits, times, pa.scalar(None, times.type))
@@ -150,7 +150,7 @@ def _value_column(messages: Sequence[Any]) -> pa.Array:
 
 
 def _offsets(messages: Sequence[Any]) -> Sequence[int]:
-    """Return the offsets; they rise, so where so many lie between the first and the last there is no gap."""
+    """Return the offsets. They increase, so if last - first matches their number, a range has no gap."""
     first, last = messages[0].offset(), messages[-1].offset()
     if last - first == len(messages) - 1:
         return range(first, last + 1)
@@ -158,7 +158,7 @@ def _offsets(messages: Sequence[Any]) -> Sequence[int]:
 
 
 def _offset_column(lots: Sequence[Sequence[int]], count: int) -> pa.Array:
-    """Return the offsets of all lots: by one call where there is no gap."""
+    """Return the offsets of all chunks, with one call if there is no gap."""
     first, last = lots[0][0], lots[-1][-1]
     if last - first == count - 1 and count <= len(_STEPS):
         return pc.add(_STEPS.slice(0, count), pa.scalar(first, pa.int64()))
@@ -166,7 +166,7 @@ def _offset_column(lots: Sequence[Sequence[int]], count: int) -> pa.Array:
 
 
 def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
-    """Return times, and whose they are: the producer's (0), the broker's (1), or nobody's (-1)."""
+    """Return timestamps and their types: the producer's (0), the broker's (1), or none (-1)."""
     kinds, times = zip(*map(Message.timestamp, messages), strict=True)
     if kinds.count(kinds[0]) == len(kinds) and kinds[0] != TIMESTAMP_NOT_AVAILABLE:
         whose = pa.repeat(pa.scalar(kinds[0] - TIMESTAMP_CREATE_TIME, pa.int32()), len(kinds))
