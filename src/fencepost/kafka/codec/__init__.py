@@ -1,1 +1,1 @@
-"""Batches of records as bytes, and bytes as records."""
+"""Encodes records as batches, and decodes batches to records."""

@@ -1,7 +1,7 @@
-"""From the bytes of a Fetch to the batches that are copied: what is committed, unread, and checked before (E22).
+"""Selects the batches to copy from the bytes of a Fetch response: committed ones, after the position, verified (E22).
 
-A broker's answer has whole batches, from the one that the position lies in, aborted ones and the markers of
-transactions among them. It names the transactions that were aborted; which batches are theirs their producers' ids say.
+A response has whole batches from the one that contains the position, including aborted ones and transaction markers. It
+names the aborted transactions; the producer ids of batches show which belong to them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from fencepost.kafka.codec.encode_header import (
 
 _BEHIND_LENGTH = 12
 _MAGIC_AT, _MAGIC = 16, 2
-_LEAST_OLD = 26  # with its checksum, attributes, and the lengths of no key and no value
+_LEAST_OLD = 26  # with checksum, attributes, and the lengths of a missing key and value
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _NO_EPOCH = -1
 _SMALL = 10  # records: below, a batch costs more than its records do
@@ -30,7 +30,7 @@ _REBUILT_RECORDS, _REBUILT_BYTES = 5_000, 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class CopiedBatch:
-    """A batch to write, and the offsets that its records have at the source."""
+    """A batch to write, and the offsets of its records at the source."""
 
     batch: EncodedBatch
     offsets: Sequence[int]
@@ -48,15 +48,15 @@ class CopiedBatch:
         return self.batch.first_timestamp, self.batch.newest_timestamp
 
     def records(self) -> Sequence[DecodedRecord]:
-        """Return its records as they are written. Raises CorruptBatchError."""
+        """Return its records as they will be written. Raises CorruptBatchError."""
         return records_of(self.batch)
 
 
 class Answered(NamedTuple):
-    """What there is of a partition in an answer: batches as they were sent, and which of them nobody is to see.
+    """The data of one partition in a response: the batches as sent, and which of them must stay invisible.
 
-    Those behind the offset `stable`, where that is known; and of each of `aborted`, (first offset, producer id), those
-    from that offset to the marker of the abort.
+    Invisible are batches from the last stable offset `stable` on, if it is known, and for each entry (first offset,
+    producer id) of `aborted`, that producer's batches from that offset up to the abort marker.
     """
 
     records: memoryview
@@ -65,7 +65,7 @@ class Answered(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a batch says of itself. One of before Kafka 0.11 has no transactions, and may say little of its offsets."""
+    """The header of a batch. A batch from before Kafka 0.11 has no transaction, and may not state all its offsets."""
 
     first: int
     last: int
@@ -91,24 +91,24 @@ class Head(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A batch as it was sent."""
+    """A batch as the broker sent it."""
 
     head: Head
     view: memoryview
 
 
 class Position(NamedTuple):
-    """An offset, and the epoch of the leader that took what lies before it, -1 where that is not known."""
+    """An offset, and the leader epoch of the record before it; -1 if it is not known."""
 
     offset: int
     epoch: int = _NO_EPOCH
 
 
 def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent], Position]:
-    """Return the committed batches that have something from the position `wanted` on, and the position behind them.
+    """Return the committed batches with records at or after the position `wanted`, and the position after them.
 
-    Raises CorruptBatchError for what is not what its checksum says, before a word of it is believed. Where something
-    comes before that, which may be all that is wanted, the next call raises it.
+    Raises CorruptBatchError if a batch does not match its checksum, before any of it is used. If valid batches precede
+    it, they are returned first, and the next call raises.
     """
     found: list[Sent] = []
     aborted = sorted(answered.aborted, reverse=True)
@@ -141,9 +141,9 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent],
 
 
 def copied(batches: Sequence[Sent], wanted: int, now_ms: int) -> list[CopiedBatch]:
-    """Return batches to write for those of a partition: as they are, or made of their records where that cannot be.
+    """Return the batches to write for a partition's batches: unchanged, or rebuilt from their records if necessary.
 
-    Small ones that come together are joined, which costs less than one after the other.
+    Consecutive small batches are joined, because that costs less than writing each.
     """
     made: list[CopiedBatch] = []
     for (is_whole, codec), group in groupby(batches, lambda sent: _way(sent.head, wanted)):
@@ -157,7 +157,7 @@ def copied(batches: Sequence[Sent], wanted: int, now_ms: int) -> list[CopiedBatc
 
 
 def _whole(records: memoryview) -> Iterator[memoryview]:
-    """Yield what is whole; the last batch may be cut off, as the request has a limit."""
+    """Yield the complete batches. The last one may be cut off, because the request has a size limit."""
     at = 0
     while len(records) - at > _MAGIC_AT:
         stop = at + _BEHIND_LENGTH + int.from_bytes(records[at + 8 : at + _BEHIND_LENGTH], "big")
@@ -167,17 +167,17 @@ def _whole(records: memoryview) -> Iterator[memoryview]:
             raise CorruptBatchError(f"A batch of {stop - at} bytes is shorter than its header")
         yield records[at:stop]
         at = stop
-    if at == 0 and len(records):  # brokers never cut off the first: its length is wrong, and it would come for ever
+    if at == 0 and len(records):  # brokers never cut off the first: its length is wrong, and a retry would loop
         raise CorruptBatchError(f"An answer of {len(records)} bytes has no whole batch")
 
 
 def _is_abort(view: memoryview) -> bool:
-    """Say whether a transaction's marker, whose key is a version and a type, is that of an abort."""
+    """Return whether a transaction marker, whose key is a version and a type, is an abort marker."""
     return any((marker.key or b"")[2:4] == b"\0\0" for marker in decoded(view))
 
 
 def _way(head: Head, wanted: int) -> tuple[bool, int]:
-    """Return whether a batch goes as it is, and else in which codec its records belong."""
+    """Return whether a batch is copied unchanged, and otherwise the codec for its records."""
     is_whole = not head.is_old and head.first >= wanted and head.records >= _SMALL
     return is_whole, 0 if is_whole else head.codec
 

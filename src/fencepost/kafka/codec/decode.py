@@ -1,4 +1,4 @@
-"""Record batches to records, one by one: for those that cannot be written as they are."""
+"""Decodes record batches to records, one by one, for batches that cannot be copied unchanged."""
 
 import struct
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
 
 
 class DecodedRecord(NamedTuple):
-    """A record, with its offset in the batch's partition; `timestamp` is None where it has none."""
+    """A record, with its offset in the batch's partition. `timestamp` is None if it has none."""
 
     offset: int
     timestamp: int | None
@@ -24,9 +24,9 @@ class DecodedRecord(NamedTuple):
 
 
 def decoded(data: Buffer) -> Iterator[DecodedRecord]:
-    """Yield the records of a batch as a broker has sent it, whose checksum somebody has looked at.
+    """Yield the records of a batch as a broker sent it. Its checksum must be verified already.
 
-    Raises CorruptBatchError for bytes that are no records.
+    Raises CorruptBatchError if the bytes are not valid records.
     """
     view = memoryview(data)
     if view[16] < 2:
@@ -38,12 +38,12 @@ def decoded(data: Buffer) -> Iterator[DecodedRecord]:
 
 
 def records_of(batch: EncodedBatch) -> list[DecodedRecord]:
-    """Return the records of a batch that is to be written; the first has offset 0. Raises CorruptBatchError."""
+    """Return the records of a batch to be written. The first has offset 0. Raises CorruptBatchError."""
     return list(_records(memoryview(b"".join(batch.body)), batch.codec, batch.count, 0, batch.first_timestamp))
 
 
 def encoded(records: list[DecodedRecord], codec: int, now_ms: int) -> EncodedBatch:
-    """Return one batch of these records, without gaps; `now_ms` is the time of those that have none."""
+    """Encode these records as one batch without offset gaps. Records without a timestamp get `now_ms`."""
     columns = rows(
         [record.value for record in records],
         now_ms=now_ms,
@@ -70,7 +70,7 @@ def _records(body: memoryview, codec: int, count: int, base: int, first: int) ->
 
 
 def _record(data: bytes, at: int, stop: int, base: int, first: int) -> DecodedRecord:
-    later, at = _varint(data, at + 1)  # behind the attributes
+    later, at = _varint(data, at + 1)  # after the attributes
     further, at = _varint(data, at)
     key, at = _bytes(data, at)
     value, at = _bytes(data, at)
@@ -81,7 +81,7 @@ def _record(data: bytes, at: int, stop: int, base: int, first: int) -> DecodedRe
 
 
 def headers_at(data: bytes, at: int) -> tuple[tuple[HeaderBytes, ...], int]:
-    """Return a record's headers, and where they end. Bytes of a name that are no text become U+FFFD, as in Java.
+    """Return a record's headers, and where they end. Bytes of a name that are not text become U+FFFD, as in Java.
 
     Raises IndexError, ValueError.
     """
@@ -102,7 +102,7 @@ def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number that ends in whichever byte is below 128, and where the next begins; the lowest bit is a sign."""
+    """Read a varint, with its sign in the lowest bit. Returns it and the position after it."""
     byte = data[at]
     number, shift = byte & 0x7F, 7
     while byte >= 0x80:
@@ -114,7 +114,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _legacy(view: memoryview) -> Iterator[DecodedRecord]:
-    """Read messages of before Kafka 0.11, which kafka-python knows, with their checksums."""
+    """Read messages from before Kafka 0.11 with kafka-python, and verify their checksums."""
     from kafka.errors import KafkaError
     from kafka.record import MemoryRecords
 
@@ -127,6 +127,6 @@ def _legacy(view: memoryview) -> Iterator[DecodedRecord]:
                 yield DecodedRecord(message.offset, message.timestamp, message.key, message.value)
     except (KafkaError, ValueError, IndexError, struct.error) as error:
         raise CorruptBatchError(
-            f"A message of before Kafka 0.11 cannot be read: {error}. With producer.client=librdkafka another client "
-            "reads it"
+            f"A message from before Kafka 0.11 cannot be read: {error}. Set producer.client=librdkafka to read it with "
+            "another client"
         ) from error

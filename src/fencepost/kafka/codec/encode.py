@@ -1,9 +1,9 @@
-"""Rows that are Arrow columns, encoded as the records of a batch: column by column, and a few row by row.
+"""Encodes Arrow columns as the records of a batch: column by column, or row by row if there are only a few rows.
 
 A record is: its length, attributes (none), timestamp delta, offset delta, key with its length, value with its length,
-number of headers, headers. All but the bytes themselves are varints. Each field is a column of bytes; side by side they
-are joined by Arrow, which is the only copy. That has a price of its own, so a handful of rows, such as the source
-offsets of a transaction, is put together by a plain loop.
+number of headers, headers. Everything except the bytes themselves is a varint. Each field is a column of bytes. Arrow
+joins the columns row by row, which is the only copy. That has a fixed cost, so a few rows, such as the source
+offsets of a transaction, are encoded by a plain loop.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,16 @@ _NO_KEY = b"\1"
 _NO_HEADERS = b"\0"
 
 FEW = 16
-"""Up to so many rows a loop is quicker than columns."""
+"""Up to this many rows a loop is faster than columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records in order, for one topic. Columns are binary arrays of one length; `encode_rows.rows` makes them.
+    """Records in order, for one topic. Columns are binary arrays of equal length; `encode_rows.rows` makes them.
 
-    `keys` is None where no row has one, and so are `headers`: each row's as they stand in a record, with their number.
-    `timestamps` are milliseconds since 1970: a column of int64 without nulls, or one number for all.
+    `keys` is None if no row has one. `headers` is None if no row has any; otherwise each row has its headers encoded as
+    in a record, with their number. `timestamps` are milliseconds since 1970: a column of int64 without nulls, or one
+    number for all rows.
     """
 
     values: pa.Array
@@ -48,13 +49,13 @@ class Rows:
         return tuple(column for column in (self.values, self.keys, self.headers) if column is not None)
 
     def slice(self, start: int, stop: int) -> "Rows":
-        """Return rows `start` to `stop`, the latter excluded; nothing is copied."""
+        """Return rows `start` up to before `stop`, without copying."""
         if start == 0 and stop == len(self):
             return self
         return self._each(lambda column: column.slice(start, stop - start))
 
     def take(self, indices: pa.Array) -> "Rows":
-        """Return the rows of these indexes, in that order."""
+        """Return the rows at these indexes, in that order."""
         return self._each(lambda column: column.take(indices))
 
     def _each(self, part: Callable[[pa.Array], pa.Array]) -> "Rows":
@@ -68,7 +69,7 @@ class Rows:
 
 
 def encode_batch(rows: Rows, codec: Codec) -> EncodedBatch:
-    """Encode rows (at least one) as one batch. What compression does not make smaller is not compressed."""
+    """Encode rows (at least one) as one batch. It is left uncompressed if compression would not make it smaller."""
     body = (_one_by_one(rows),) if len(rows) <= FEW else _records(rows)
     packed = codec.compress(b"".join(body)) if codec.number else None
     first, newest = _times(rows)
@@ -104,10 +105,11 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _records(rows: Rows) -> tuple[Buffer, ...]:
-    """Return the records one behind the other.
+    """Return the records one after another.
 
-    Where no row has headers, the number 0 that ends each record stands before the next one instead: in one column with
-    its length. A column of its own would cost as much as the value's. So the first byte is too much, one is missing.
+    If no row has headers, each record ends with the number 0. That byte is put in the column of the next record's
+    length, because a separate column would cost as much as the value's. So the first byte is superfluous and the last
+    missing.
     """
     fields = _fields(rows)
     turned = _NO_HEADERS if rows.headers is None else b""
@@ -121,7 +123,7 @@ def _records(rows: Rows) -> tuple[Buffer, ...]:
 
 
 def _fields(rows: Rows) -> list[Field]:
-    """Return what stands behind a record's length, but for the number of headers where there are none."""
+    """Return the fields after a record's length, without the number of headers if there are none."""
     fields = []
     no_key = _NO_KEY if rows.keys is None else b""
     times = rows.timestamps

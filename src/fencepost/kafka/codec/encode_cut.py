@@ -1,4 +1,4 @@
-"""Rows of a topic to batches of its partitions, none larger than it may be."""
+"""Divides rows of a topic into batches of its partitions, none larger than allowed."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ _INT32 = pa.int32()
 
 
 class RecordTooLargeError(RecordError):
-    """One record makes a batch that its topic does not take. No other record is in it."""
+    """A batch of one single record is larger than its topic accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a batch may be: `batch_bytes` and `records` say where to cut, before compression, as `batch.size` does.
+    """The limits of a batch. It is cut at `batch_bytes` (before compression, like `batch.size`) and at `records`.
 
-    A single record may be larger than `batch_bytes`, but not, compressed, than `topic_bytes`: the topic's
-    `max.message.bytes`. All sizes are with the batch's header.
+    A single record may exceed `batch_bytes`, but its compressed batch may not exceed `topic_bytes`, the topic's
+    `max.message.bytes`. All sizes include the batch header.
     """
 
     topic_bytes: int
@@ -49,13 +49,13 @@ def encoded_batches(
     spare: Iterator[int],
     given: pa.Array | None = None,
 ) -> Iterator[tuple[int, EncodedBatch]]:
-    """Encode rows as batches, each with its partition. Those of a partition come in the order of their rows.
+    """Encode rows as batches, each with its partition. Batches of a partition come in the order of their rows.
 
     A row goes to the partition that is `given` for it (int32, null: none), else to that of its key, else to a spare
-    one: `spare` yields the next for each batch.
+    one. `spare` yields the next spare partition for each batch.
 
     Raises:
-        RecordTooLargeError: of a record when its turn comes; the batches before it are out by then.
+        RecordTooLargeError: when a record's turn comes; the batches before it have already been yielded.
     """
     for partition, part in placed(rows, limits, partition_count, spare, given):
         for start, stop in cuts(part, limits):
@@ -68,7 +68,7 @@ def encoded_batches(
 def placed(
     rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None = None
 ) -> Iterator[tuple[int, Rows]]:
-    """Split rows by partition; arguments are those of `encoded_batches`. Without keys nothing is copied."""
+    """Split rows by partition. The arguments are those of `encoded_batches`. Without keys nothing is copied."""
     if not len(rows):
         return
     if given is None and partition_count == 1:
@@ -82,7 +82,7 @@ def placed(
 
 
 def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Yield where to cut rows, so that each batch is as large as it may be, or a single record."""
+    """Yield where to cut rows so that each batch is as large as allowed, or has a single record."""
     overhead = _most_overhead(rows)
     behind = [ends(column) for column in rows.columns]
     room = limits.cut_bytes - HEADER.size
@@ -100,7 +100,7 @@ def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
 
 
 def spare_partitions(count: int, first: int) -> Iterator[int]:
-    """Yield partitions in turns, for ever."""
+    """Yield partitions in turn, without end."""
     partition = first
     while True:
         yield partition % count
@@ -110,7 +110,7 @@ def spare_partitions(count: int, first: int) -> Iterator[int]:
 def _partitions(
     rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None
 ) -> pa.Array:
-    """Return each row's partition. Those without any go to a spare one for as many rows as make a batch."""
+    """Return each row's partition. Rows without one share a spare partition for as many rows as make a batch."""
     found = pa.nulls(len(rows), _INT32) if given is None else given
     if rows.keys is not None and found.null_count:
         found = pc.coalesce(found, murmur.partitions(rows.keys, partition_count))
@@ -121,7 +121,7 @@ def _partitions(
 
 
 def grouped(partitions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """Yield each partition with the indexes of its rows, in order; a row without a partition is in none."""
+    """Yield each partition with the indexes of its rows, in order. Rows without a partition are left out."""
     order = pc.array_sort_indices(partitions)  # equal ones stay in order, nulls come last
     runs = pc.run_end_encode(partitions.take(order))
     start = 0
@@ -132,7 +132,7 @@ def grouped(partitions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _most_overhead(rows: Rows) -> int:
-    """Return the most bytes that one of the records takes besides its columns."""
+    """Return the most bytes that a record takes in addition to its columns."""
     most = [max(pc.max(lengths(column)).as_py(), 0) for column in rows.columns]
     spread = 0
     if not isinstance(rows.timestamps, int):

@@ -67,7 +67,7 @@ class PlanReader(Protocol):
         """
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Also read these partitions, from these positions."""
+        """Read these partitions in addition, from these positions."""
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         """Stop reading these partitions. No more of their records are returned."""
