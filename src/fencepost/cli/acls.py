@@ -45,9 +45,9 @@ def acls(
     as_commands: bool = False,
     is_prefixed: bool = False,
 ) -> None:
-    """Print the list. Raises ConfigError: a file cannot be read or is wrong. Nothing is asked of Kafka.
+    """Print the list, without a request to Kafka. Raises ConfigError if a file cannot be read or is wrong.
 
-    `worker` may be a MirrorMaker 2 file: then the list has a part for each flow, with its worker and connectors.
+    If `worker` is a MirrorMaker 2 file, the list has a part for each flow, with its worker and connectors.
     """
     asked = _Asked(parse_principals(principals), topics, is_prefixed)
     if MirrorFile.key_of("clusters") not in read_properties(worker):
@@ -56,7 +56,7 @@ def acls(
     elif connector is None:
         parts = dict(asked.of_flows(MirrorFile.load(worker)))
     else:
-        raise ConfigError(f"{worker} says which connectors there are: leave {connector} out")
+        raise ConfigError(f"{worker} already defines the connectors: remove {connector} from the command")
     for flow, listed in parts.items():
         if flow:
             typer.echo(f"# {flow}\n")
@@ -66,21 +66,21 @@ def acls(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the command line says beside the files."""
+    """What the command line adds to the files."""
 
     principals: Principals
     topics: Sequence[str]
     is_prefixed: bool
 
     def of_flows(self, file: MirrorFile) -> Iterator[tuple[str, Sequence[Acl]]]:
-        """Yield the rights of each flow of a file, by its name."""
+        """Yield the rights of each flow of a file, with its name."""
         for number, flow in enumerate(file.flows()):
             own = flow.connectors().values()
             running = [(config, False) for config in own if config[MirrorSettings.key_of("is_enabled")] == "true"]
             yield flow.name, self.rights(WorkerConfig(flow.worker_properties(number)), running)
 
     def rights(self, config: WorkerConfig, connectors: Iterable[tuple[dict[str, str], bool]]) -> Sequence[Acl]:
-        """Return the rights of a worker and of connectors, of which some are created with initial offsets."""
+        """Return the rights of a worker and of connectors; each comes with whether it has initial offsets."""
         found: list[AnyAccess] = []
         others: list[Acl] = []
         for properties, has_initial_offsets in connectors:
@@ -93,7 +93,7 @@ class _Asked:
         return required_acls(worker_access(config, self.principals, self.topics), found, others)
 
     def _access(self, config: WorkerConfig, properties: dict[str, str], *, has_initial_offsets: bool) -> AnyAccess:
-        """Return what a connector is."""
+        """Return the access that a connector needs."""
         given = self.principals
         how: dict[str, Any] = {"topics": self.topics, "has_initial_offsets": has_initial_offsets}
         if is_stream_config(properties):
@@ -104,7 +104,7 @@ class _Asked:
 
 
 def read_connector(path: Path) -> tuple[dict[str, str], bool]:
-    """Return a connector's config, written as for `POST /connectors` or flat, and whether it has initial offsets.
+    """Return a connector's config, in the format of `POST /connectors` or flat, and whether it has initial offsets.
 
     Raises ConfigError.
     """
@@ -121,7 +121,7 @@ def read_connector(path: Path) -> tuple[dict[str, str], bool]:
         raise ConfigError(f"{path}: config must be a JSON object")
     name = body.get("name", config.get("name"))
     if not name:
-        raise ConfigError(f"{path}: name is missing: transactional ids are made of it")
+        raise ConfigError(f"{path}: name is missing; transactional ids contain it")
     properties = {str(k): _text(v) for k, v in config.items() if v is not None}
     return {**properties, "name": str(name)}, bool(body.get("initial_offsets"))
 
@@ -150,13 +150,13 @@ def _row(acl: Acl) -> tuple[str, ...]:
 def _remarks(listed: Sequence[Acl]) -> Iterator[str]:
     if any(acl.name == UNKNOWN_TOPIC and acl.resource is Resource.TOPIC for acl in listed):
         yield (
-            f"{UNKNOWN_TOPIC} stands for the connector's topics, or those of delete.committed.topics: name them with "
-            "--topic, once for each."
+            f"{UNKNOWN_TOPIC} stands for the connector's topics, or those of delete.committed.topics: name each of "
+            "them with --topic."
         )
 
 
 def commands(listed: Sequence[Acl]) -> Iterator[str]:
-    """Yield a shell script: what is required as commands, the rest as comments."""
+    """Yield a shell script: required rights as commands, all others as comments."""
     for remark in _remarks(listed):
         yield f"# {remark}"
     yield from (_command(own) for own in _by_target(acl for acl in listed if acl.need is Need.REQUIRED))

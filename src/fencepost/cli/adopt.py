@@ -1,4 +1,4 @@
-"""`fencepost adopt`: takes a group over that another program has processed, for a stream connector to go on with."""
+"""`fencepost adopt`: takes over a group that another program has processed, so that a stream connector can continue."""
 
 import json
 import time
@@ -26,8 +26,8 @@ Positions = Mapping[TopicPartition, Committed]
 
 @dataclass(frozen=True)
 class How:
-    """What the user wants of it. `prefixes`: of transactional ids, besides those that Kafka's log tells; `foreign`: of
-    those that only look like them."""
+    """The user's options. `prefixes`: of transactional ids, in addition to those in Kafka's log; `foreign`: of ids that
+    only look like the program's."""
 
     properties: Path | None = None
     bootstrap: str | None = None
@@ -41,10 +41,13 @@ class How:
 
 
 def adopt(group: str, how: How) -> None:
-    """Show what there is; do it, after the user has agreed. Raises ConfigError, AdoptionError, or what Kafka says."""
+    """Show the state and, after the user has agreed, take over.
+
+    Raises ConfigError, AdoptionError, or Kafka's errors.
+    """
     for option, prefixes in (("--prefix", how.prefixes), ("--foreign", how.foreign)):
         if not all(prefixes):
-            raise ConfigError([f"{option} must not be empty: every transactional id begins with that"])
+            raise ConfigError([f"{option} must not be empty: every transactional id begins with the empty text"])
     properties = client_properties(how.properties, how.bootstrap)
     with Adoption(producer_conf(properties).conf, group, how.prefixes, how.foreign) as adoption:
         view = adoption.look()
@@ -69,7 +72,7 @@ def _show(view: GroupView, positions: Positions | None, *, as_json: bool) -> Non
 
 
 def shown(view: GroupView) -> Iterator[str]:
-    """Yield what a view says, line by line."""
+    """Yield the lines of a view."""
     yield f"{view.group}: {view.kind}, {view.state}, {len(view.members)} members"
     for member in sorted(view.members, key=lambda each: (sorted(each.topic_partitions), each.client_id)):
         having = ", ".join(sorted(f"{topic}-{number}" for topic, number in member.topic_partitions))
@@ -83,14 +86,14 @@ def shown(view: GroupView) -> Iterator[str]:
     else:
         yield "No producer is known that committed offsets of this group in transactions."
     for id_ in view.guessed:
-        yield f"{id_} is known by its name alone: say --prefix {id_} to have it fenced, or --foreign {id_}."
+        yield f"{id_} is known only by its name: use --prefix {id_} to have it fenced, or --foreign {id_} to ignore it."
     for producer in view.nameless:
         yield (
-            f"Producer {producer} has offsets of this group in an open transaction, and its transactional id cannot be "
-            "seen: it takes Describe on it. It is waited for."
+            f"Producer {producer} has offsets of this group in an open transaction, but its transactional id is not "
+            "visible: that needs Describe on it. The takeover waits for this transaction."
         )
     if view.blind is not None:
-        yield f"Only --prefix tells which producers there are: {view.blind}"
+        yield f"Producers are found only by --prefix: {view.blind}"
     yield ""
 
 
@@ -126,13 +129,13 @@ def _ending(view: GroupView, positions: Positions) -> Iterator[str]:
     )
     for each in view.inputs:
         if each.place not in positions:
-            yield f"{_name(each.place)}: nothing is committed, a connector begins there as auto.offset.reset says"
+            yield f"{_name(each.place)}: nothing is committed; a connector begins as auto.offset.reset says"
     yield ""
-    yield f"A stream connector goes on there with consumer.override.group.id={view.group}"
+    yield f"A stream connector continues there with consumer.override.group.id={view.group}"
 
 
 def to_json(view: GroupView, positions: Positions | None) -> dict[str, Any]:
-    """Return what `--json` prints; `positions` once it is done."""
+    """Return what `--json` prints; `positions` is None before the takeover."""
     return {
         "group": view.group,
         "kind": view.kind,

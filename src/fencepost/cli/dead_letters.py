@@ -1,4 +1,4 @@
-"""`fencepost dead-letters`: shows what a connector could not process, and sends a sink's records again."""
+"""`fencepost dead-letters`: shows records that a connector could not process, and resends those of a sink."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,28 +25,31 @@ from fencepost.kafka.setting.client_settings import admin_conf, range_conf, tran
 
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _RESEND = SinkChoice.key_of("resend_topic")
-_READER = "fencepost-dead-letters"  # a name that nothing is committed under
+_READER = "fencepost-dead-letters"  # a group without commits
 _REST_S = 30.0
 _ASK_S = 10.0
-_NAME_IT = "name the worker's brokers with --bootstrap, or its file with --properties"
+_NAME_IT = "set the worker's brokers with --bootstrap, or its file with --properties"
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where a worker's REST API and its Kafka are. `properties`: a file of client settings, or the worker's own."""
+    """The addresses of a worker's REST API and its Kafka.
+
+    `properties`: a file of client settings, or the worker's own.
+    """
 
     url: str
     properties: Path | None = None
     bootstrap: str | None = None
 
     def client(self, connector: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings of clients that find the dead letters of a connector: where its producers write."""
+        """Return the client settings for a connector's dead letters, which are where its producers write."""
         return client_properties(self.properties, self.bootstrap, connector.get(f"producer.override.{BOOTSTRAP}"))
 
 
 @dataclass(frozen=True)
 class Connector:
-    """What REST says of a connector."""
+    """A connector as REST describes it."""
 
     name: str
     kind: str
@@ -55,7 +58,7 @@ class Connector:
 
     @property
     def topic(self) -> str:
-        """Return its dead letter topic. Raises ConfigError where there is none, or only a reference to one."""
+        """Return its dead letter topic. Raises ConfigError if it has none, or only a reference to one."""
         topic = (self.config.get(_TOPIC) or "").strip()
         if not topic:
             raise ConfigError(f"{self.name} has no dead letter topic: set {_TOPIC} in its config")
@@ -65,13 +68,13 @@ class Connector:
 
 
 def connector_at(url: str, name: str) -> Connector:
-    """Ask a worker. Raises ConfigError, which says what to do."""
+    """Ask a worker. Raises ConfigError, with the next step."""
     try:
         with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
             answer = rest.get(f"/connectors/{quote(name, safe='')}")
             cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise ConfigError(f"--url {url}: no worker answers ({error}); name its REST address") from None
+        raise ConfigError(f"--url {url}: no worker answers ({error}); set it to a worker's REST address") from None
     if answer.status_code == httpx.codes.NOT_FOUND:
         raise ConfigError(f"There is no connector {name} on the workers at {url}")
     if answer.is_error:
@@ -81,7 +84,7 @@ def connector_at(url: str, name: str) -> Connector:
 
 
 def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_beginning: bool, as_json: bool) -> None:
-    """Print letters. Raises ConfigError, or what Kafka says."""
+    """Print dead letters. Raises ConfigError, or Kafka's errors."""
     connector = connector_at(where.url, name)
     conf = _reader(connector, where)
     browser = TopicBrowser(conf, topic or connector.topic)
@@ -107,9 +110,9 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
 
 
 def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool, skipped: Sequence[str] = ()) -> None:
-    """Send the letters of a sink again that were not, after the user has agreed. Raises as `show` does.
+    """Resend those dead letters of a sink that were not resent yet, after the user has agreed. Raises as `show` does.
 
-    `skipped`: letters, by their places, and topics that letters came from, which are passed and not sent.
+    `skipped`: dead letters, by their places, and topics that dead letters came from; these are passed over.
     """
     connector = connector_at(where.url, name)
     _ensure_can_be_sent(connector)
@@ -131,8 +134,8 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
         elif own_topic:
             typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
         else:
-            typer.echo(f"To where they came from, for every consumer there and not only {name}: {_listed(targets)}")
-            typer.echo(f"(With {_RESEND} in its config they would be for {name} alone.)")
+            typer.echo(f"To their original topics, for every consumer there and not only {name}: {_listed(targets)}")
+            typer.echo(f"(With {_RESEND} in its config they would go to {name} alone.)")
         if not is_confirmed:
             typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
         sent = resend.send(transactional_conf(where.client(connector.config), group).conf)
@@ -140,7 +143,7 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
 
 
 def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], conf: Mapping[str, Any]) -> None:
-    """Raise ConfigError where letters came from topics or partitions that are gone, and say how to go on."""
+    """Raise ConfigError, with the next step, if dead letters came from topics or partitions that do not exist now."""
     admin = Admin(conf, timeout_s=_ASK_S)
     nowhere = resend.nowhere({topic: None if resend.own_topic else admin.partitions(topic) for topic in targets})
     if not nowhere:
@@ -150,10 +153,10 @@ def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], con
         for what, places in sorted(nowhere.items())
     ]
     raise ConfigError(
-        f"Letters of {resend.connector} came from where nothing can be written any more: {'; '.join(texts)}. Nothing "
-        f"is sent. Create what is missing, give the sink a topic of its own ({_RESEND}), or pass over them for good: "
-        "--skip TOPIC passes over all letters that came from a topic, --skip LETTER over one, as in --skip "
-        f"{next(iter(nowhere.values()))[0]}"
+        f"Dead letters of {resend.connector} came from topics or partitions that do not exist any more: "
+        f"{'; '.join(texts)}. Nothing is sent. Create what is missing, give the sink its own topic ({_RESEND}), or "
+        "pass over them permanently: --skip TOPIC passes over all dead letters that came from a topic, --skip LETTER "
+        f"over one, as in --skip {next(iter(nowhere.values()))[0]}"
     )
 
 
@@ -164,21 +167,21 @@ def _listed(targets: Mapping[str, int]) -> str:
 def _ensure_can_be_sent(connector: Connector) -> None:
     if connector.kind != "sink":
         raise ConfigError(
-            f"{connector.name} is a {connector.kind}: its dead letters tell of records as far as JSON can, and are not "
-            "what it read. Correct what the errors name, stop the connector, set its offsets to before these records "
-            f"(PATCH /connectors/{connector.name}/offsets; each letter has its source partition and offset), and "
-            "resume it: what came after them is then delivered again, too"
+            f"{connector.name} is a {connector.kind}: its dead letters describe records as JSON, and cannot be sent "
+            "again as they were. Fix the cause of the errors, stop the connector, set its offsets to before these "
+            f"records (PATCH /connectors/{connector.name}/offsets; each dead letter has its source partition and "
+            "offset), and resume it. All later records are then delivered again, too"
         )
     reads, writes = (connector.config.get(f"{client}.override.{BOOTSTRAP}") for client in ("consumer", "producer"))
     if reads != writes:
         raise ConfigError(
-            f"{connector.name} reads from another Kafka (consumer.override.{BOOTSTRAP}={reads}) than its dead letters "
-            f"are in (producer.override.{BOOTSTRAP}={writes}): they cannot be sent again in one transaction"
+            f"{connector.name} reads from a different Kafka (consumer.override.{BOOTSTRAP}={reads}) than the one with "
+            f"its dead letters (producer.override.{BOOTSTRAP}={writes}): one transaction cannot span both"
         )
 
 
 def _reader(connector: Connector, where: Where) -> dict[str, Any]:
-    """Return what reads the letters; raises ConfigError where the brokers are another cluster than the worker's."""
+    """Return the settings to read dead letters. Raises ConfigError if the brokers are not the worker's cluster."""
     properties = where.client(connector.config)
     try:
         cluster_id = Admin(admin_conf(properties).conf, timeout_s=_ASK_S).cluster_id()
@@ -187,7 +190,7 @@ def _reader(connector: Connector, where: Where) -> dict[str, Any]:
     is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config
     if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
         raise ConfigError(
-            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, and that of the worker at {where.url} is "
+            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker at {where.url} is "
             f"{connector.cluster_id}: {_NAME_IT}"
         )
     return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)

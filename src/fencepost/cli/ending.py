@@ -1,4 +1,4 @@
-"""How the command ends."""
+"""The end of the command's process."""
 
 import logging
 import os
@@ -7,9 +7,9 @@ from typing import NoReturn
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process, with all that was said written out, and without taking the interpreter down.
+    """Flush all output and end this process, without shutting the interpreter down.
 
-    Threads of Kafka's client that have not ended yet log through Python: what of it is gone by then crashes them.
+    Threads of Kafka's client that still run log through Python, and crash if parts of the interpreter are gone.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

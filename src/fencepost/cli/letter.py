@@ -1,4 +1,4 @@
-"""A dead letter as people and machines are shown it."""
+"""A dead letter in the formats for people and for machines."""
 
 import base64
 import json
@@ -34,20 +34,20 @@ _BEFORE = {TOPIC: RESENT_TOPIC, PARTITION: RESENT_PARTITION, OFFSET: RESENT_OFFS
 
 @dataclass(frozen=True)
 class Letter:
-    """One record of a dead letter topic, and what its context headers tell; `facts` is empty where it has none."""
+    """One record of a dead letter topic, with its context headers as `facts`, which may be empty."""
 
     topic: str
     record: TopicRecord
     facts: dict[str, str] = field(repr=False)
     time_ms: int | None = None
-    """When the record was written that could not be processed; at first, where it was sent again."""
+    """When the failed record was written; if it was resent, when it was first written."""
 
     @classmethod
     def of(cls, topic: str, record: TopicRecord) -> "Letter":
-        """Read a record's headers. Of those with the same name the last counts, as in Kafka Connect."""
+        """Parse a record's headers. If a name occurs twice, the last one counts, as in Kafka Connect."""
         texts = {name: (data or b"").decode("utf-8", "replace") for name, data in record.headers if _is_ours(name)}
         facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
-        if facts and RESENT_TOPIC in texts:  # it failed once more: it came from where it came from at first
+        if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts
             facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
         times = (texts.get(RESENT_TIMESTAMP, ""), texts.get(TIMESTAMP, ""))
         time_ms = next((int(text) for text in times if text.isdecimal()), record.timestamp_ms)
@@ -55,34 +55,34 @@ class Letter:
 
     @property
     def place(self) -> str:
-        """Return where the letter is, as people write it."""
+        """Return where the dead letter is, in the notation for people."""
         return f"{self.topic}-{self.record.partition}@{self.record.offset}"
 
     @property
     def connector(self) -> str | None:
-        """Return whose letter it is; None where no header tells."""
+        """Return the name of its connector; None if no header has it."""
         return self.facts.get(CONNECTOR)
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """Return the headers that the record had by itself."""
+        """Return the record's own headers."""
         return [(name, data) for name, data in self.record.headers if not _is_ours(name)]
 
     @property
     def origin(self) -> tuple[str, int] | None:
-        """Return the topic and the partition of a record that a sink has read; None where no header tells."""
+        """Return the topic and partition that a sink read the record from; None if no header has them."""
         topic, partition = self.facts.get(TOPIC), self.facts.get(PARTITION, "")
         return (topic, int(partition)) if topic and partition.isdecimal() else None
 
     @property
     def resent_headers(self) -> list[tuple[str, bytes | None]]:
-        """Return the headers by which the sink takes it as a record of the topic that it came from."""
+        """Return headers by which the sink treats a resent record as one of its original topic."""
         origin = ((now, self.facts.get(name, "").encode()) for name, now in _BEFORE.items())
         return [*self.headers, *origin, *self._time]
 
     @property
     def copied_headers(self) -> list[tuple[str, bytes | None]]:
-        """Return the headers of a copy for all who read the topic that the record came from."""
+        """Return the headers of a copy for all readers of the original topic."""
         return [*self.headers, *self._time]
 
     @property
@@ -90,7 +90,7 @@ class Letter:
         return [] if self.time_ms is None else [(RESENT_TIMESTAMP, b"%d" % self.time_ms)]
 
     def to_json(self, *, is_sent_again: bool) -> dict[str, Any]:
-        """Return all of it: bytes as text where they are UTF-8, else as `{"base64": …}`."""
+        """Return everything as JSON: bytes are text if they are UTF-8, else `{"base64": …}`."""
         facts = self.facts
         return {
             "letter": {"topic": self.topic, "partition": self.record.partition, "offset": self.record.offset},
@@ -115,7 +115,7 @@ class Letter:
         }
 
     def lines(self, *, is_sent_again: bool) -> Iterator[str]:
-        """Yield what it says in some lines, each shortened."""
+        """Yield a summary in a few lines, each shortened."""
         facts = self.facts
         where = self.place
         again = "sent again" if is_sent_again else ""
@@ -134,10 +134,10 @@ class Letter:
 
 
 def summary(letters: Sequence[Letter], topic: str, connector: str) -> str:
-    """Return a last line: how many there are, and how many are somebody's unknown."""
+    """Return the last line: how many there are, and how many of an unknown connector."""
     text = f"{len(letters)} dead letter{'s' if len(letters) != 1 else ''} of {connector} in {topic}"
     unknown = sum(letter.connector is None for letter in letters)
-    return f"{text}; of {unknown} of them no header tells whose they are" if unknown else text
+    return f"{text}; {unknown} of them have no header with their connector" if unknown else text
 
 
 def _is_ours(name: str) -> bool:
@@ -154,7 +154,7 @@ def _when(timestamp_ms: int | None) -> str:
 
 
 def _parsed(fact: str | None) -> Any:
-    """Return a number, or a source's position, as JSON has it; other text as it is."""
+    """Return a number, or a source's position, parsed from JSON; other text unchanged."""
     try:
         return None if fact is None else json.loads(fact)
     except ValueError:
@@ -175,6 +175,6 @@ def _human(data: bytes | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return one line of it that no terminal takes for a command."""
+    """Return one line of the text without terminal control characters."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: 2 * _WIDTH])
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"

@@ -50,22 +50,22 @@ def acls(
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="A topic that the connector writes to, or mirrors; repeatable. Else its config says."),
+        typer.Option(help="A topic that the connector writes to, or mirrors; repeatable. Default: from its config."),
     ] = None,
     principal: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROLE=User:NAME",
-            help="The principal of a role (worker, producer, consumer, admin; of a mirror source, target) that "
-            "settings do not tell; repeatable.",
+            help="The principal of a role (worker, producer, consumer, admin; for a mirror source, target) that is "
+            "not in the settings; repeatable.",
         ),
     ] = None,
-    commands: Annotated[bool, typer.Option("--commands", help="Print kafka-acls commands, not a table.")] = False,
+    commands: Annotated[bool, typer.Option("--commands", help="Print kafka-acls commands instead of a table.")] = False,
     prefixed: Annotated[
-        bool, typer.Option("--prefixed", help="One grant for the transactional ids of all tasks, by their beginning.")
+        bool, typer.Option("--prefixed", help="Grant the transactional ids of all tasks at once, by their prefix.")
     ] = False,
 ) -> None:
-    """Print the rights in Kafka that a worker and a connector need: no more, no less."""
+    """Print exactly the rights in Kafka that a worker and a connector need."""
     from fencepost.cli.acls import acls as print_acls
 
     print_acls(
@@ -81,46 +81,46 @@ def acls(
 @app.command()
 def adopt(
     group: Annotated[
-        str, typer.Argument(help="The program's group.id; of Kafka Streams, application.id.", metavar="GROUP")
+        str, typer.Argument(help="The program's group.id; for Kafka Streams, its application.id.", metavar="GROUP")
     ],
     properties: Annotated[
         Path | None,
         typer.Option(help="A file with the settings of Kafka clients, such as a worker's own.", metavar="FILE"),
     ] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(help="Kafka's bootstrap servers; else the file's, or 127.0.0.1:9092.")
+        str | None, typer.Option(help="Kafka's bootstrap servers. Default: the file's, or 127.0.0.1:9092.")
     ] = None,
     prefix: Annotated[
         list[str] | None,
         typer.Option(
-            help="How transactional ids of the program begin, besides those that Kafka's log names; repeatable. All "
-            "that begin so are fenced."
+            help="A prefix of the program's transactional ids, in addition to those that Kafka's log names. All ids "
+            "with this prefix are fenced; repeatable."
         ),
     ] = None,
     foreign: Annotated[
         list[str] | None,
         typer.Option(
-            help="How transactional ids of others begin that are named like the program's, and are left alone; "
-            "where --prefix fits, too, the longer one counts; repeatable."
+            help="A prefix of other programs' transactional ids that look like this program's, and are not fenced; "
+            "if --prefix matches, too, the longer one counts; repeatable."
         ),
     ] = None,
     remove_members: Annotated[
         bool,
         typer.Option(
-            "--remove-members", help="Take members out that the group still has: of processes that are gone, or hang."
+            "--remove-members", help="Remove members that are still in the group: of processes that are gone, or hang."
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what there is, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the state, and change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait for transactions that cannot be ended.", min=1)
     ] = 60.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Take over a group that another program has processed exactly once, so that a stream connector goes on there.
+    """Take over a group that another program has processed exactly once, so that a stream connector can continue.
 
-    Shows members, positions, producers and open transactions, and who belongs to whom. Then it fences the producers:
-    nothing of the program that ended, or hangs, can be committed any more.
+    Shows members, positions, producers and open transactions, and which belong together. Then it fences the producers:
+    nothing of the program, whether it has ended or hangs, can be committed any more.
     """
     from fencepost.cli.adopt import How
     from fencepost.cli.adopt import adopt as adopt_group
@@ -151,36 +151,34 @@ def dead_letters(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka's bootstrap servers; else the connector's, the file's, or 127.0.0.1:9092."),
+        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or 127.0.0.1:9092."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The dead letter topic; else the connector's config says.")] = None,
-    limit: Annotated[int, typer.Option(help="How many letters to show; 0: all.", min=0)] = 20,
+    topic: Annotated[str | None, typer.Option(help="The dead letter topic. Default: the config's.")] = None,
+    limit: Annotated[int, typer.Option(help="How many dead letters to show; 0: all.", min=0)] = 20,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Show the oldest letters, not the newest.")
+        bool, typer.Option("--from-beginning", help="Show the oldest dead letters instead of the newest.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object for each letter, with all of it.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a complete JSON object for each dead letter.")] = False,
     resend: Annotated[
         bool,
         typer.Option(
             "--resend",
-            help="Send the letters of a sink that were not sent again yet, as they were read: to its "
-            "errors.deadletterqueue.resend.topic.name, which it alone reads; where it has none, to the topics and "
-            "partitions that they came from, and then every consumer of those topics reads them again.",
+            help="Resend a sink's dead letters that were not resent yet, as they were read: to its "
+            "errors.deadletterqueue.resend.topic.name, which only the sink reads; without that setting, to their "
+            "original topics and partitions, where every consumer reads them again.",
         ),
     ] = False,
     skip: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --resend: do not send this letter (as in orders-dead-0@4), or the letters that came from this "
-            "topic, now or later. May be given more than once.",
+            help="With --resend: do not send this dead letter (as in orders-dead-0@4), or those that came from this "
+            "topic, now or later. Repeatable.",
             metavar="LETTER|TOPIC",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
 ) -> None:
-    """Show the records that a connector could not process, or send a sink's again: each letter once."""
+    """Show the records that a connector could not process, or resend those of a sink, each once."""
     from fencepost.cli.dead_letters import Where, send_again, show
 
     where = Where(url, properties, bootstrap)
@@ -195,13 +193,13 @@ def dev(
     port: Annotated[int, typer.Option(help="Port of the REST API.")] = 8083,
     kafka_port: Annotated[int, typer.Option(help="Port of the embedded Kafka; 0: any free one.")] = 9092,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Keep Kafka's data here; without it they are gone at the end.")
+        Path | None, typer.Option("--dir", help="Keep Kafka's data here; without it they are deleted at the end.")
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A worker setting; repeatable.")
     ] = None,
 ) -> None:
-    """Run a worker with a Kafka of its own, exactly-once on: nothing to configure."""
+    """Run a worker with a Kafka of its own and exactly-once on; needs no configuration."""
     from fencepost.cli.run import run_dev
 
     raise typer.Exit(run_dev(port, kafka_port, directory, setting or []))

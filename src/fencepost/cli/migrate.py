@@ -1,4 +1,4 @@
-"""`fencepost mirror migrate`: shows what a change of a flow's type takes along, and does it."""
+"""`fencepost mirror migrate`: shows the positions that a flow takes along when its type changes, and moves them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,12 +24,12 @@ def migrate(
     is_dry: bool = False,
     is_confirmed: bool = False,
 ) -> None:
-    """Show the plan; do it, after the user has agreed. Raises ConfigError, or what Kafka says.
+    """Show the plan and, after the user has agreed, carry it out. Raises ConfigError, or Kafka's errors.
 
     Args:
-        flow: which of the file's; None: the only one that is enabled.
-        to: the type that the flow is to have.
-        names: of the older connector and of the new one; None: as `fencepost mirror` calls them.
+        flow: Which of the file's flows; None: the only enabled one.
+        to: The new type of the flow.
+        names: Of the old connector and of the new one; None: the names that `fencepost mirror` uses.
     """
     if to not in _OTHER:
         raise ConfigError(f"--to {to}: a flow's type is source or sink")
@@ -48,13 +48,13 @@ def migrate(
         if not is_confirmed:
             typer.confirm("Take them along?", abort=True)
         plan = migration.carry_out()
-    typer.echo(f"Done, and read again: {len(plan.moves)} positions stand in {new.place()}.")
+    typer.echo(f"Done and verified: {len(plan.moves)} positions are in {new.place()}.")
     typer.echo(f"Now set {old.flow.name}.connector.type={to} in {path} and start it. The other type is stopped.")
-    typer.echo(f"The way back: end it, and `fencepost mirror migrate {path} --flow '{old.flow.name}' --to {old.kind}`.")
+    typer.echo(f"To go back: end it, and `fencepost mirror migrate {path} --flow '{old.flow.name}' --to {old.kind}`.")
 
 
 def shown(old: Side, new: Side, plan: Plan) -> Iterator[str]:
-    """Yield what the plan says, line by line."""
+    """Yield the lines of a plan."""
     yield f"{old.flow.name}: {old.name} ({old.kind}) hands over to {new.name} ({new.kind})"
     yield f"  from  {old.place()}"
     yield f"  to    {new.place()}"
@@ -62,11 +62,11 @@ def shown(old: Side, new: Side, plan: Plan) -> Iterator[str]:
     if plan.moves:
         yield from _table(plan)
     else:
-        yield f"There are no positions of {old.name}: nothing is taken along."
+        yield f"{old.name} has no positions: nothing is taken along."
     for place in plan.left_out:
-        yield f"left out: {place.topic}-{place.partition}, whose remote topic is not there; it is mirrored anew"
+        yield f"skipped: {place.topic}-{place.partition}, which has no remote topic; it is mirrored from the start"
     if plan.gaps:
-        yield f"and {len(plan.gaps)} gaps that were written down"
+        yield f"and {len(plan.gaps)} recorded gaps"
     yield ""
 
 

@@ -1,13 +1,13 @@
-"""Taking the positions of a flow from the connector of one type to that of the other, while neither runs.
+"""Moves the positions of a flow from the connector of one type to that of the other, while neither runs.
 
 1. The workers' group has no members, or both connectors are stopped.
-2. In the config topic the older one is stopped: a worker that comes up from here on does not run it.
-3. The ids of its tasks are fenced: what they left open ends (E2).
-4. Its positions are read, once no transaction is about to change them (E3), with where the remote topics end.
-5. Its offset syncs are copied to where the other type has them: they hold whatever becomes of the rest.
+2. In the config topic the old one is stopped: a worker that starts from here on does not run it.
+3. The ids of its tasks are fenced, which ends what they left open (E2).
+4. Its positions are read, after open transactions that may change them (E3), with the ends of the remote topics.
+5. Its offset syncs are copied to where the other type has them: they hold even if the rest fails.
 6. All positions are written to where the other type has them, in one transaction, if 1 still holds.
-7. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
-8. The other one may run: where it was stopped once, that is taken back.
+7. They are read again. The remote topics still have the same ends, so nothing was mirrored in the meantime.
+8. The other one may run: if it was stopped before, it is started.
 """
 
 import time
@@ -50,14 +50,16 @@ _LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Side:
-    """A flow as one of the two types has it."""
+    """A flow with one of the two types."""
 
     flow: Flow
     name: str
 
     @classmethod
     def of(cls, flow: Flow, kind: str, name: str | None) -> "Side":
-        """Return a flow as the type `kind`; `name`: of its connector, where it is not that of `fencepost mirror`."""
+        """Return a flow with type `kind`; `name` is that of its connector, unless it is the default of `fencepost
+        mirror`.
+        """
         as_kind = replace(flow, own={**flow.own, FlowChoice.key_of("connector_type"): kind})
         return cls(as_kind, name or as_kind.record_connector)
 
@@ -77,17 +79,17 @@ class Side:
 
     @cached_property
     def settings(self) -> WorkerSettings:
-        """Return the worker's, with exactly-once on: what is written here is written in one transaction."""
+        """Return the worker's settings with exactly-once on, as everything is written in one transaction here."""
         support = {WorkerConfig.key_of("exactly_once_source_support"): ExactlyOnceSource.ENABLED.value}
         return WorkerSettings(WorkerConfig({**self.flow.worker_properties(), **support}), "", "migration")
 
     def has_workers(self) -> bool:
-        """Say whether the workers' group has members, Kafka Connect's or ours."""
+        """Say whether the workers' group has members, of Kafka Connect or of Fencepost."""
         with closing(GroupSurvey(self.settings.admin_conf(), timeout_s=_READ_S)) as survey:
             return survey.has_members(self.settings.group_id)
 
     def place(self) -> str:
-        """Return where the positions stand, in words."""
+        """Return where the positions are kept, in words."""
         held = self.settings.offsets_in_group(self.name, self.config)
         where = f"topic {self.settings.offsets_topic(self.config)}" if held is None else f"group {held.group}"
         return f"{where} of {self.flow.target}"
@@ -95,7 +97,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Move:
-    """A position that is taken along. `source_end`: of the log it is a position in; `target_end`: of the remote one."""
+    """A position to move. `source_end`: the end of its log; `target_end`: the end of the remote log."""
 
     place: TopicPartition
     stored: StoredOffset
@@ -110,7 +112,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is taken along, and what cannot be: partitions whose remote topic is not there."""
+    """What is moved, and what cannot be: partitions whose remote topic does not exist."""
 
     moves: tuple[Move, ...]
     left_out: tuple[TopicPartition, ...]
@@ -118,7 +120,7 @@ class Plan:
 
 
 class Migration:
-    """One flow, from one type to the other. A context manager. Raises ConfigError for what the user can put right."""
+    """Moves one flow from one type to the other. A context manager. Raises ConfigError for what the user can fix."""
 
     def __init__(self, old: Side, new: Side) -> None:
         self._old, self._new = old, new
@@ -141,7 +143,7 @@ class Migration:
         self._opened.close()
 
     def plan(self) -> Plan:
-        """Read what there is to take along, and change nothing."""
+        """Read what is to be moved, and change nothing."""
         self.ensure_at_rest()
         found = self._read(self._old).offsets
         gaps = [one for one in found if is_gap_record(one.partition or {})]
@@ -158,9 +160,9 @@ class Migration:
         return Plan(tuple(moves), tuple(left_out), tuple(gaps))
 
     def carry_out(self) -> Plan:
-        """Do it; returns what was taken along: what is read once the older tasks are fenced.
+        """Carry it out; returns what was moved, as it was read after the old tasks were fenced.
 
-        Raises as `plan` does; CommitUnknownError: ask for it again.
+        Raises as `plan` does; after CommitUnknownError, repeat it.
         """
         old, new = self._old, self._new
         self.ensure_at_rest()  # 1
@@ -182,14 +184,14 @@ class Migration:
     def ensure_at_rest(self) -> None:
         """Raise ConfigError while one of the two connectors may run.
 
-        A worker that did not leave is waited for once: the group keeps its place for a while.
+        Waits once for a worker that did not leave the group, which keeps its place for a while.
         """
         while running := self._running():
             if time.monotonic() > self._patient_until:
                 group = self._old.settings.group_id
                 raise ConfigError(
-                    f"{running[0]} may run: group {group} of {self._old.flow.target} has workers. End all of them, or "
-                    f"stop the connector (PUT /connectors/{running[0]}/stop), and ask again"
+                    f"{running[0]} may be running: group {group} of {self._old.flow.target} has workers. End all of "
+                    f"them, or stop the connector (PUT /connectors/{running[0]}/stop), and run this command again"
                 )
             time.sleep(_LOOK_EVERY_S)
 
@@ -209,8 +211,8 @@ class Migration:
             return read_offsets(side.settings, self._topics, side.name, side.config, _READ_S)
         except MissingTopicError as error:
             raise ConfigError(
-                f"{error}. It is where {side.flow.name} has its offsets by the file: name the topic that has them in "
-                f"{side.flow.name}.{WorkerConfig.key_of('offset_storage_topic')}"
+                f"{error}. According to the file it has the offsets of {side.flow.name}: set "
+                f"{side.flow.name}.{WorkerConfig.key_of('offset_storage_topic')} to the topic that has them"
             ) from None
 
     def _snapshot(self) -> ClusterSnapshot:
@@ -239,15 +241,15 @@ class Migration:
         ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
         for move in plan.moves:
             if move.place not in found or last_of(found[move.place].offset) != last_of(move.stored.offset):
-                raise ConfigError(f"{_named(move.place)} does not stand at {move.position}: ask again")
+                raise ConfigError(f"{_named(move.place)} is not at {move.position}: run this command again")
             if ends.get(move.remote) != move.target_end:
                 raise ConfigError(
-                    f"{_named(move.remote)} has got records meanwhile: somebody still mirrors to it, or writes there. "
-                    "Find and end that, and ask again"
+                    f"{_named(move.remote)} has received records in the meantime: something still mirrors or writes to "
+                    "it. Find and stop that, and run this command again"
                 )
 
     def _await_committed(self, plan: Plan) -> None:
-        """Wait until the group has the transaction's offsets: it says nothing of new ones before."""
+        """Wait until the group has the transaction's offsets; before that it does not return new ones."""
         conf, held = self._new.settings.task_admin_conf(self._new.config), self._held
         if self._new.flow.choice.is_sink and plan.moves:
             read_stable(conf, held.group, _READ_S, [move.remote for move in plan.moves])
@@ -277,7 +279,7 @@ def _named(place: TopicPartition) -> str:
 
 
 def _ends(admin: Admin, places: Iterable[TopicPartition], *, read_committed: bool) -> Mapping[TopicPartition, int]:
-    """Return where logs end, of those partitions that there are."""
+    """Return the ends of the logs of those partitions that exist."""
     wanted = set(places)
     topics = admin.topics({place.topic for place in wanted})
     there = [place for place in wanted if place.topic in topics and place.partition < topics[place.topic].partitions]

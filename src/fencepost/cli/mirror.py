@@ -30,9 +30,9 @@ def run_mirror(path: Path, names: Sequence[str], targets: Sequence[str], parent:
     """Run the flows of a file until SIGTERM or Ctrl-C. Returns the exit code.
 
     Args:
-        names: run only these flows, `A->B`; empty: all.
-        targets: run only flows to these clusters; empty: to any.
-        parent: a process whose end ends this one.
+        names: Run only these flows, `A->B`; if empty, all.
+        targets: Run only flows to these clusters; if empty, to any.
+        parent: A process whose end ends this one.
     """
     configure_logs()
     try:
@@ -47,7 +47,7 @@ def run_mirror(path: Path, names: Sequence[str], targets: Sequence[str], parent:
         log.info("%s: %s", path, ", ".join(commands))
         return Processes(commands).run()
     except ConfigError as error:
-        return refused(f"{path}: cannot be mirrored as this file says:", error)
+        return refused(f"{path}: the flows of this file cannot run:", error)
     except EmbeddedKafkaError as error:
         return refused("Java is missing:", ConfigError(str(error)))
 
@@ -68,7 +68,7 @@ def run_flow(file: MirrorFile, flow: Flow, driver: Callable[[WorkerConfig], Driv
 
 
 def chosen(flows: Sequence[Flow], names: Collection[str], targets: Collection[str]) -> list[Flow]:
-    """Return those flows that were asked for. Raises ConfigError for names that are none of them."""
+    """Return the flows that were asked for. Raises ConfigError for unknown names."""
     known = [flow.name for flow in flows]
     if unknown := [name for name in names if name not in known]:
         raise ConfigError([f"--flow {name}: the file runs {', '.join(known)}" for name in unknown])
@@ -79,7 +79,7 @@ def chosen(flows: Sequence[Flow], names: Collection[str], targets: Collection[st
 
 
 def with_port(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's properties with a port that is free where they leave that open: other workers ask there."""
+    """Return the worker's properties with a free port if they have none, as other workers send requests there."""
     listener = Listener.parse(properties[_LISTENERS])
     port = listener.port or choose_ports().client
     return {**properties, _LISTENERS: str(Listener(listener.scheme, listener.host, port))}

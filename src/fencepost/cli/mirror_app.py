@@ -1,4 +1,4 @@
-"""`fencepost mirror`: its commands, of which `run` need not be named."""
+"""`fencepost mirror`: its commands; `run` is the default."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ _FILE = typer.Argument(help="A MirrorMaker 2 file.", metavar="FILE")
 
 
 class RunUnlessNamed(TyperGroup):
-    """Takes `mirror FILE` for `mirror run FILE`."""
+    """Treats `mirror FILE` as `mirror run FILE`."""
 
     unless_named = "run"
 
@@ -33,7 +33,7 @@ def run(
     ] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the flows of a MirrorMaker 2 file (`fencepost mirror FILE` does it, too).
+    """Run the flows of a MirrorMaker 2 file (`fencepost mirror FILE` does the same).
 
     Each flow has a worker and a process of its own. Processes that are started with the same file share the work.
     """
@@ -45,20 +45,18 @@ def run(
 @app.command()
 def migrate(
     file: Annotated[Path, _FILE],
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="The flow; else the only one that is enabled.")
-    ] = None,
-    to: Annotated[str, typer.Option(help="The type that the flow is to have: sink or source.")] = "sink",
+    flow: Annotated[str | None, typer.Option(metavar="A->B", help="The flow. Default: the only enabled one.")] = None,
+    to: Annotated[str, typer.Option(help="The new type of the flow: sink or source.")] = "sink",
     connector: Annotated[
-        str | None, typer.Option(help="The name of the connector that mirrored until now, in a Connect cluster.")
+        str | None, typer.Option(help="The name of the connector that has mirrored so far, in a Connect cluster.")
     ] = None,
-    into: Annotated[str | None, typer.Option(help="The name of the one that is to go on.")] = None,
+    into: Annotated[str | None, typer.Option(help="The name of the connector that continues.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Take the positions of a flow from one type of connector to the other, while neither runs.
+    """Move the positions of a flow from one type of connector to the other, while neither runs.
 
-    They are shown first. Also from MirrorMaker 2 itself, which has the source type.
+    They are shown first. This also works for MirrorMaker 2 itself, which has the source type.
     """
     from fencepost.cli.migrate import migrate as migrate_flow
 
@@ -70,7 +68,7 @@ def status(
     where: Annotated[str, typer.Argument(help="A MirrorMaker 2 file, or a worker's REST API.", metavar="FILE|URL")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds.")] = False,
 ) -> None:
-    """Show how far flows have come: what is behind, in records and in time, gaps, and the state of their tasks."""
+    """Show the progress of flows: lag in records and in time, gaps, and the state of their tasks."""
     from fencepost.cli.mirror_status import status as show_status
 
     show_status(where, as_json=as_json)

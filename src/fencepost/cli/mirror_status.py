@@ -1,4 +1,4 @@
-"""`fencepost mirror status`: how far the flows of a file, or of running workers, have come."""
+"""`fencepost mirror status`: the progress of the flows of a file, or of running workers."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from fencepost.worker.operation.masking import HIDDEN
 from fencepost.worker.supervision.held_offsets import read_offsets
 
 _ROLE = "status"
-_READER = "fencepost-mirror-status"  # a name that nothing is committed under
+_READER = "fencepost-mirror-status"  # a group without commits
 _READ_S = 60.0
 _REST_S = 30.0
 _HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync")
@@ -43,7 +43,7 @@ _HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync"
 
 @dataclass(frozen=True)
 class Told:
-    """What workers say of a connector that copies records."""
+    """What workers report about a connector that copies records."""
 
     name: str
     config: Mapping[str, str]
@@ -58,9 +58,9 @@ class TopicStatus:
     """One topic of a flow.
 
     Attributes:
-        behind: how many offsets of the source are not mirrored yet; None: it is not at the target.
-        behind_ms: how old the oldest of these records is; 0 where nothing is behind, None where none of it is a record.
-        sync_ms: how long ago it was written last which record went where; None: never.
+        behind: How many offsets of the source are not mirrored yet; None if the topic is not at the target.
+        behind_ms: The age of the oldest of these records; 0 if nothing is behind, None if none of it is a record.
+        sync_ms: The time since the last offset sync; None if there was none.
     """
 
     topic: str
@@ -76,8 +76,8 @@ class FlowStatus:
     """One flow.
 
     Attributes:
-        note: why there are no topics, where they cannot be looked at.
-        remarks: why it, or a task, has failed, or what is amiss though it runs, such as topics that are left out.
+        note: Why there are no topics, if they cannot be read.
+        remarks: Why the connector or a task has failed, or a problem of a running one, such as topics that it skips.
     """
 
     flow: str
@@ -90,7 +90,7 @@ class FlowStatus:
     remarks: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as `--json` prints it."""
+        """Return what `--json` prints."""
         return {
             "flow": self.flow,
             "connector": self.connector,
@@ -104,7 +104,7 @@ class FlowStatus:
 
 
 def status(where: str, *, as_json: bool) -> None:
-    """Print it. Raises ConfigError, or what Kafka says."""
+    """Print it. Raises ConfigError, or Kafka's errors."""
     is_url = where.startswith(("http://", "https://"))
     told = of_workers(where) if is_url else of_file(Path(where))
     found = [looked_at(one) for one in told]
@@ -114,11 +114,11 @@ def status(where: str, *, as_json: bool) -> None:
     for each in found:
         typer.echo("\n".join(shown(each)))
     if not found:
-        typer.echo(f"{where}: there is no connector of a mirror that copies records")
+        typer.echo(f"{where}: no connector of a mirror copies records there")
 
 
 def of_file(path: Path) -> Iterator[Told]:
-    """Yield what the topics at the target say of each flow that is enabled."""
+    """Yield the state of each enabled flow from the topics at the target."""
     for flow in MirrorFile.load(path).flows():
         if flow.choice.is_enabled:
             yield _told(Side.of(flow, flow.choice.connector_type, None))
@@ -144,12 +144,12 @@ def _told(side: Side) -> Told:
 
 
 def _remarks(traces: Iterable[str | None]) -> list[str]:
-    """Return what connector and tasks say of themselves, each once: of a stack the last line, which is the error."""
+    """Return the traces of connector and tasks without duplicates; of a stack only its last line, the error."""
     return list(dict.fromkeys(trace.strip().splitlines()[-1] for trace in traces if trace and trace.strip()))
 
 
 def _state(side: Side, statuses: StatusTopic) -> str:
-    """Return a connector's state; what was said last by workers that are gone is none."""
+    """Return a connector's state; statuses of workers that are gone do not count."""
     if not side.has_workers():
         return "NO WORKER"
     own = statuses.table.status(side.name)
@@ -157,7 +157,7 @@ def _state(side: Side, statuses: StatusTopic) -> str:
 
 
 def of_workers(url: str) -> Iterator[Told]:
-    """Yield what the workers at an address say. Raises ConfigError where they do not answer."""
+    """Yield what the workers at an address report. Raises ConfigError if they do not answer."""
     try:
         with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
             found = rest.get("/connectors?expand=info&expand=status").raise_for_status().json()
@@ -173,7 +173,7 @@ def of_workers(url: str) -> Iterator[Told]:
                 states = [task["state"] for task in tasks]
                 yield Told(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
-        raise ConfigError(f"{url}: no worker answers as one ({error}); name its REST address, or a file") from None
+        raise ConfigError(f"{url}: no worker answers ({error}); use a worker's REST address, or a file") from None
 
 
 def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:
@@ -185,7 +185,7 @@ def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:
 
 
 def looked_at(told: Told) -> FlowStatus:
-    """Return how far a flow has come, by what both clusters say."""
+    """Return the progress of a flow, with requests to both clusters."""
     cls = _class_of(told.config)
     assert cls is not None
     connector = cls(told.config)
@@ -197,7 +197,7 @@ def looked_at(told: Told) -> FlowStatus:
         if place is not None and (position := position_of(offset)) is not None
     }
     hidden = sorted(key for key, value in told.config.items() if value == HIDDEN)
-    note = f"not looked at, as workers do not tell {', '.join(hidden)}: give the file" if hidden else ""
+    note = f"topics not shown, because workers hide {', '.join(hidden)}: use the file instead" if hidden else ""
     topics = [] if hidden else list(_topics(connector, standing))
     return FlowStatus(connector.flow, told.name, told.state, told.tasks, gaps, topics, note, told.remarks)
 
@@ -222,7 +222,7 @@ def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, 
 def _waiting(
     source: TopicAdmin, partitions: Mapping[str, int], standing: Mapping[TopicPartition, int]
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return what is not mirrored yet, by topic and partition: from where, to where."""
+    """Return what is not mirrored yet, by topic and partition: first offset and end."""
     places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
     starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=True)
     waiting: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in partitions}
@@ -234,7 +234,7 @@ def _waiting(
 
 
 def _age_of_oldest(connector: MirrorSourceConnector, topic: str, waiting: Mapping[int, tuple[int, int]]) -> int | None:
-    """Return how old the oldest record is that waits; None where there is none: markers, or aborted ones."""
+    """Return the age of the oldest waiting record; None if there are only markers, or aborted records."""
     conf = range_conf(connector.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE), _READER).conf
     browser = TopicBrowser(conf, topic)
     first = (next(browser.read({number: one}), None) for number, one in waiting.items())
@@ -243,7 +243,7 @@ def _age_of_oldest(connector: MirrorSourceConnector, topic: str, waiting: Mappin
 
 
 def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
-    """Return when it was last written where records of each topic went."""
+    """Return the time of each topic's last offset sync."""
     cluster, topic = connector.offset_syncs_cluster(), connector.offset_syncs_topic()
     last: dict[str, int] = {}
 

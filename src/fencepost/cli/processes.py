@@ -18,14 +18,14 @@ _LOOK_S = 0.2
 
 
 class Processes:
-    """Runs commands until SIGTERM or Ctrl-C, or until one of them ends: then the others are told to.
+    """Runs commands until SIGTERM or Ctrl-C, or until one of them ends; the others are then asked to end.
 
-    Whoever restarts this process then restarts all of them. What they print is printed, their names before each line.
-    They are in sessions of their own: Ctrl-C is for this process, which tells them once.
+    A supervisor that restarts this process thus restarts all of them. Their output is printed with their names before
+    each line. They run in separate sessions: Ctrl-C reaches only this process, which ends them once.
     """
 
     def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
-        """`commands` by a name for each."""
+        """`commands`: by a name for each."""
         self._commands = commands
         self._signals = 0
         self._is_told = threading.Event()
@@ -84,7 +84,7 @@ class Processes:
 
 def _pass_on(name: str, lines: IO[bytes]) -> None:
     prefix = f"[{name}] ".encode()
-    for line in lines:  # on and on: a child whose lines nobody takes would stand still
+    for line in lines:  # without an end: a child whose output is not read would block
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.buffer.write(prefix + line)
             sys.stderr.buffer.flush()

@@ -1,8 +1,8 @@
-"""Sending the dead letters of a sink again: each once, however often it is asked for, and whatever fails meanwhile.
+"""Resends the dead letters of a sink, each once, however often the command runs, and whatever fails in between.
 
-1. The transactional id is taken: whoever sends the same letters at this moment is fenced.
-2. Only then it is read how far they were sent again.
-3. Letters, and how far they are gone through, become visible in one transaction; then the next.
+1. The transactional id is taken: another process that sends the same dead letters is fenced.
+2. Only then is it read how far they were resent.
+3. Dead letters, and the position after them, become visible in one transaction; then the next.
 """
 
 import logging
@@ -27,25 +27,25 @@ _ATTEMPTS = 3
 
 
 class LetterRefusedError(FatalError):
-    """A letter that Kafka does not take; none of its transaction is sent. `args` names it."""
+    """Kafka refuses a dead letter; nothing of its transaction is sent. The text names it."""
 
     def __init__(self, what: str) -> None:
         place = what.partition(" ")[0]
         super().__init__(
-            f"Letter {what}. Correct that, or pass over it with --skip {place}. Letters before it are sent"
+            f"Dead letter {what}. Fix that, or pass over it with --skip {place}. Dead letters before it are sent"
         )
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Letters that are not to be sent, by their places and by the topics that they came from."""
+    """Dead letters that are not to be sent, by their places and by the topics that they came from."""
 
     places: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, named: Sequence[str]) -> "Skipped":
-        """Read what a user has named: `orders-dead-0@4` is a letter, anything without an @ a topic."""
+        """Parse a user's names: `orders-dead-0@4` is a dead letter, a name without @ is a topic."""
         return cls(frozenset(n for n in named if "@" in n), frozenset(n for n in named if "@" not in n))
 
     def has(self, letter: Letter) -> bool:
@@ -54,10 +54,11 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Resend:
-    """The letters of one sink that wait to be sent again, as of the browser's making.
+    """The dead letters of one sink that wait to be resent, as of the creation of the browser.
 
-    `own_topic`: read by nobody but the sink, which takes them there as if they came from where they came from; empty:
-    they go to the topics and partitions that they came from. `skipped`: letters that are passed and not sent.
+    `own_topic`: a topic that only the sink reads, which treats them as records of their original topics. If it is
+    empty,
+    they go to their original topics and partitions. `skipped`: dead letters that are passed over.
     """
 
     connector: str
@@ -67,30 +68,30 @@ class Resend:
     skipped: Skipped = field(default_factory=Skipped)
 
     def is_mine(self, record: TopicRecord) -> bool:
-        """Say whether it is a letter of this connector, and tells where it came from."""
+        """Say whether it is a dead letter of this connector with a header about its origin."""
         letter = Letter.of(self.browser.topic, record)
         return letter.connector == self.connector and letter.origin is not None
 
     def waiting(self) -> dict[int, Range]:
-        """Return what of the dead letter topic was not gone through yet."""
+        """Return the ranges of the dead letter topic that were not handled yet."""
         known = ResendProgress(self.connector, self.browser, self.bookmark).read()
         return {p: (max(known.get(p, first), first), end) for p, (first, end) in self.browser.ranges.items()}
 
     def targets(self) -> Counter[str]:
-        """Return how many letters wait, by the topic that they came from."""
+        """Return how many dead letters wait, by the topic that they came from."""
         letters = (Letter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
         sent = (letter for letter in letters if not self.skipped.has(letter))
         return Counter(letter.origin[0] for letter in sent if letter.origin is not None)
 
     def skips(self) -> int:
-        """Return how many of the letters that wait are to be passed and not sent."""
+        """Return how many of the waiting dead letters are to be passed over."""
         letters = (Letter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
         return sum(self.skipped.has(letter) for letter in letters)
 
     def nowhere(self, partitions: Mapping[str, int | None]) -> dict[str, list[str]]:
-        """Return the letters that wait and have nowhere to go: their places by the partition that is not there.
+        """Return the waiting dead letters without a destination: their places, by the missing topic or partition.
 
-        `partitions`: how many each topic has; None: there is no such topic.
+        `partitions`: how many each topic has; None if the topic does not exist.
         """
         found: dict[str, list[str]] = {}
         for record in self.browser.read(self.waiting()):
@@ -106,10 +107,10 @@ class Resend:
         return found
 
     def send(self, conf: Mapping[str, Any]) -> int:
-        """Send what waits; returns how many letters that were. `conf`: of a transactional producer.
+        """Send what waits; returns how many dead letters that were. `conf`: of a transactional producer.
 
-        Raises what `TransactionalWriter` does, where a second and a third try have not helped; FatalError where the
-        group has members, and LetterRefusedError where Kafka takes a letter not, which names it.
+        Raises what `TransactionalWriter` raises, if a second and a third try do not help; FatalError if the group has
+        members; LetterRefusedError, which names the dead letter, if Kafka refuses one.
         """
         sent, failures, at_once = 0, 0, _AT_ONCE
         while True:
@@ -129,17 +130,17 @@ class Resend:
                 if isinstance(error, ProduceError) and error.is_refused and refused:
                     if at_once == 1:
                         raise LetterRefusedError(refused[0]) from error
-                    at_once = 1  # a broker refuses whole batches: alone, each letter is judged for itself
+                    at_once = 1  # a broker refuses whole batches: one by one, the refused dead letter is found
                     continue
                 if failures == _ATTEMPTS or (isinstance(error, ProduceError) and error.is_refused):
                     raise
-                log.warning("dead letters of %s are sent again from where they were: %s", self.connector, error)
+                log.warning("resending dead letters of %s continues after an error: %s", self.connector, error)
             finally:
                 writer.abort()
                 writer.close()
 
     def _transactions(self, writer: TransactionalWriter, at_once: int, refused: list[str]) -> Iterator[int]:
-        """Yield how many letters each transaction held, when it is committed; `refused` is told which are not taken."""
+        """Yield how many dead letters each transaction had, once it is committed; fills `refused` with refusals."""
         for partition, (first, end) in self.waiting().items():  # 2
             records = self.browser.read({partition: (first, end)})
             while chunk := list(islice(records, at_once)):
@@ -160,13 +161,13 @@ class Resend:
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None:
-                refused.append(f"{letter.place} is not taken by topic {topic}: {error.str()}")
+                refused.append(f"{letter.place} is refused by topic {topic}: {error.str()}")
 
         fields = {"key": record.key, "partition": partition, "headers": headers or None, "on_delivery": delivered}
         try:
             writer.send(topic, record.value, **fields)
         except ProduceError as error:
-            refused.append(f"{letter.place} is not taken by topic {topic}: {error}")
+            refused.append(f"{letter.place} is refused by topic {topic}: {error}")
             raise
 
     def _mark(self, writer: TransactionalWriter, partition: int, offset: int) -> None:

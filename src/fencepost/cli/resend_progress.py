@@ -1,11 +1,11 @@
-"""How far the letters of a connector were sent again.
+"""How far the dead letters of a connector were resent.
 
-Two places say so, written in one transaction with the copies:
+Two places have this, written in one transaction with the copies:
 
 - the offsets of a group without members, which are quick to read, but which a broker deletes after
   `offsets.retention.minutes`;
-- a mark in the partition of the dead letter topic, after the letters that it is about. Retention deletes from the
-  front of a partition, so no letter outlives the mark.
+- a mark in the partition of the dead letter topic, after the dead letters that it is about. Retention deletes from the
+  front of a partition, so no dead letter outlives its mark.
 """
 
 import logging
@@ -24,12 +24,12 @@ _VALUE = b"fencepost dead-letters --resend: how far the letters of a connector w
 
 
 def progress_name(connector: str) -> str:
-    """Return the group that keeps how far a connector's letters were sent again; also the transactional id."""
+    """Return the group that keeps a connector's progress of resending; it is also the transactional id."""
     return f"fencepost-dead-letters-{connector}"
 
 
 class Mark(NamedTuple):
-    """The record that says how far one partition was gone through, for one connector."""
+    """The record with one connector's progress in one partition."""
 
     key: bytes
     value: bytes
@@ -37,18 +37,18 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, connector: str, offset: int) -> "Mark":
-        """Make one. It has a key of its own and a value, so that a compacted topic keeps the newest."""
+        """Create one. Its key and value make a compacted topic keep the newest."""
         return cls(progress_name(connector).encode(), _VALUE, [(_PASSED, str(offset).encode())])
 
 
 def is_mark(record: TopicRecord) -> bool:
-    """Say whether a record of a dead letter topic is no letter, but a mark, of any connector."""
+    """Say whether a record of a dead letter topic is a mark, of any connector."""
     names = {name for name, _ in record.headers}
     return _PASSED in names and not any(name.startswith(PREFIX) for name in names)
 
 
 def passed_by(record: TopicRecord, connector: str) -> int | None:
-    """Return the offset that a record says is the next for this connector; None where it is no such mark."""
+    """Return the next offset for this connector that a record has; None if it is no such mark."""
     if record.key != progress_name(connector).encode() or not is_mark(record):
         return None
     text = (dict(record.headers)[_PASSED] or b"").decode("ascii", "replace")
@@ -57,16 +57,16 @@ def passed_by(record: TopicRecord, connector: str) -> int | None:
 
 @dataclass(frozen=True)
 class ResendProgress:
-    """How far one connector's letters were sent again, as of the browser's making."""
+    """How far one connector's dead letters were resent, as of the creation of the browser."""
 
     connector: str
     browser: TopicBrowser
     bookmark: Bookmark
 
     def read(self) -> dict[int, int]:
-        """Return the next offset of each partition of which something was sent again.
+        """Return the next offset of each partition of which something was resent.
 
-        The group's offsets count where it has some. Else the partition is read for its newest mark.
+        The group's offsets count if it has some. Otherwise the partition is read for its newest mark.
         """
         known = self.bookmark.read(self.browser.ranges)
         return {**self._marked(self.browser.ranges.keys() - known.keys()), **known}
@@ -78,5 +78,5 @@ class ResendProgress:
             if passed is not None:
                 found[record.partition] = passed
         if found:
-            log.info("group %s has lost offsets: the marks in %s count", self.bookmark.group, self.browser.topic)
+            log.info("group %s has lost offsets: using the marks in %s", self.bookmark.group, self.browser.topic)
         return found

@@ -1,4 +1,4 @@
-"""Running a worker in the foreground. Spark's JVM is launched first: the rest is imported while it comes up."""
+"""Runs a worker in the foreground. Spark's JVM is launched first, and other modules are imported while it starts."""
 
 import logging
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _DEV = {
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
     "offset.storage.partitions": "5",
-    # As in Kafka Connect's sample file: the same connector writes the same bytes here and there.
+    # As in Kafka Connect's sample file, so that the same connector writes the same bytes.
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "exactly.once.source.support": "enabled",
@@ -58,7 +58,7 @@ def run_worker(path: Path) -> int:
 
 
 def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[str]) -> int:
-    """Run an embedded Kafka and a worker beside it until SIGTERM or Ctrl-C. Returns the exit code."""
+    """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code."""
     configure_logs()
     try:
         given = dict(_pair(s) for s in settings)
@@ -80,12 +80,12 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
 
 
 def _refuse_taken_ports(kafka_port: int, port: int) -> None:
-    """Say it before anything is started. Raises PortInUseError; 0 is any free port."""
+    """Check ports before anything is started; 0 is any free port. Raises PortInUseError."""
     taken = [str(one) for one in (kafka_port, port) if one and not is_free(one)]
     if taken:
         raise PortInUseError(
             f"In use: port {' and port '.join(taken)}, perhaps by another `fencepost dev`. A second one "
-            f"beside it needs ports of its own: fencepost dev --port {_SECOND_PORT} --kafka-port {_SECOND_KAFKA_PORT}"
+            f"needs other ports: fencepost dev --port {_SECOND_PORT} --kafka-port {_SECOND_KAFKA_PORT}"
         )
 
 
@@ -97,7 +97,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def refused(title: str, error: ConfigError) -> int:
-    """Say what is wrong, a line each. Returns the exit code."""
+    """Print the faults, one in each line. Returns the exit code."""
     typer.echo(title, err=True)
     for message in error.messages:
         typer.echo(f"  - {message}", err=True)
@@ -107,14 +107,14 @@ def refused(title: str, error: ConfigError) -> int:
 def serve_worker(
     driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False
 ) -> int:
-    """Run the worker that a driver is for, as `serve` does; Spark's JVM comes up beside it. Returns the exit code.
+    """Run the driver's worker, as `serve` does, while Spark's JVM starts. Returns the exit code.
 
     Raises ConfigError for settings that it cannot serve.
     """
     try:
         driver.launch()
     except SparkError as error:
-        log.warning("%s", error)  # the worker tries again
+        log.warning("%s", error)  # the worker retries
     try:
         from fencepost.cli.serve import serve
 

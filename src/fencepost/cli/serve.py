@@ -31,15 +31,15 @@ def serve(
     declared: Declared | None = None,
     should_end: Callable[[], bool] = lambda: False,
 ) -> Exception | None:
-    """Run a worker until SIGTERM or Ctrl-C. Returns why it could not start, or go on; None if it was told to end.
+    """Run a worker until SIGTERM or Ctrl-C. Returns why it could not start or continue; None after a clean end.
 
     Args:
-        declared: connectors that are to be there.
-        should_end: asked a few times a second; says by other means than a signal that the worker is to end.
+        declared: Connectors to create.
+        should_end: Called a few times a second; returns True to end the worker without a signal.
 
     Raises ConfigError for settings that it cannot serve.
     """
-    faulthandler.enable()  # says where Python was, should Kafka's client crash
+    faulthandler.enable()  # shows Python's stack if Kafka's client crashes
     is_over = threading.Event()
 
     def over(_signal: int, _frame: FrameType | None) -> None:
@@ -47,14 +47,14 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, over)
-    # REST answers beside busy threads: a shorter turn of the interpreter lock keeps its latency low.
+    # REST shares the interpreter lock with busy threads: a shorter switch interval keeps its latency low.
     sys.setswitchinterval(_SWITCH_S)
     _warn(config)
     listener = config.rest_listeners[0]
     if listener.scheme != "http":
         raise ConfigError(
-            f"listeners: {listener} asks for TLS, which the REST server does not speak yet; listen at "
-            "http://127.0.0.1:PORT and put a proxy that does in front"
+            f"listeners: {listener} asks for TLS, which the REST server does not support yet; listen on "
+            "http://127.0.0.1:PORT behind a proxy that does"
         )
     process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)), driver, declared)
     options = RestOptions(
@@ -67,7 +67,7 @@ def serve(
     try:
         server.start()
     except OSError as error:
-        raise ConfigError(f"listeners: cannot listen at {listener}: {error.strerror}; choose another port") from None
+        raise ConfigError(f"listeners: cannot listen on {listener}: {error.strerror}; choose another port") from None
     typer.echo(f"REST       http://{listener.host or 'localhost'}:{server.port}/   (API: /docs)")
     process.start()
     while not (is_over.wait(0.2) or should_end()):

@@ -112,7 +112,7 @@ def test_a_letter_that_is_not_taken_is_named_and_can_be_passed_over(
     """One that is too large for its topic, as the topic of the letters takes larger ones."""
     alter(kafka, topic, "max.message.bytes", "2000")
     bury("a", "b" * 5_000, "c")
-    with pytest.raises(LetterRefusedError, match=rf"^Letter {topic}-dead-0@1 .*--skip {topic}-dead-0@1"):
+    with pytest.raises(LetterRefusedError, match=rf"^Dead letter {topic}-dead-0@1 .*--skip {topic}-dead-0@1"):
         resend(kafka, topic)
     assert values(kafka, topic) == ["a"]
     assert resend(kafka, topic, skip=(f"{topic}-dead-0@1",)) == 1

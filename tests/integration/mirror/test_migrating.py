@@ -109,7 +109,7 @@ def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubl
     scene.send("a", "b")
     with scene.run("source") as process:
         scene.await_mirrored()
-        with pytest.raises(ConfigError, match=r"MirrorSourceConnector may run: group .*-mm2 of .* has workers"):
+        with pytest.raises(ConfigError, match=r"MirrorSourceConnector may be running: group .*-mm2 of .* has workers"):
             scene.migrate("--yes")
         assert process.end() == 0
     scene.send("c")
@@ -159,7 +159,7 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene
     scene.write_file("sink")
     patiently(scene.positions, 60.0, 0.5)  # a broker that has only just started knows no coordinator yet
     told = scene.migrate("--yes", "--flow", scene.flow)
-    assert f"left out: {scene.prefix}-gone-0" in told
+    assert f"skipped: {scene.prefix}-gone-0" in told
     with MirrorProcess(scene.path, scene.flow):
         scene.await_mirrored()
 
@@ -194,6 +194,6 @@ def test_a_flow_that_has_mirrored_nothing_has_nothing_to_take_along(scene: Scene
     with pytest.raises(ConfigError, match=rf"mm2-offsets\.{scene.a}\.internal.*offset\.storage\.topic"):
         scene.migrate("--yes")
     scene.target.topic(f"mm2-offsets.{scene.a}.internal", cleanup_policy="compact")
-    assert "There are no positions of MirrorSourceConnector" in scene.migrate("--yes")
+    assert "MirrorSourceConnector has no positions" in scene.migrate("--yes")
     with pytest.raises(ConfigError, match="--to elsewhere"):
         scene.migrate("--to", "elsewhere")

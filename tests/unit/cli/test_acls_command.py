@@ -97,7 +97,7 @@ def test_e11_no_password_is_printed(worker: Path, tmp_path: Path) -> None:
 )
 def test_a_topic_that_the_config_does_not_tell_is_asked_for(worker: Path, tmp_path: Path, config: object) -> None:
     path = connector(tmp_path, config)
-    assert "name them with --topic" in printed(worker, path)
+    assert "name each of them with --topic" in printed(worker, path)
     found = rows(printed(worker, path, "--topic", "a", "--topic", "b"))
     assert ["User:producer", "topic", "b", "Write", "required"] in found
     assert "--topic" not in printed(worker, path, "--topic", "a")
@@ -248,7 +248,7 @@ def test_the_topics_that_a_stream_writes_to_are_asked_for_where_its_config_does_
     worker: Path, tmp_path: Path, config: object
 ) -> None:
     path = connector(tmp_path, config)
-    assert "name them with --topic" in printed(worker, path)
+    assert "name each of them with --topic" in printed(worker, path)
     found = rows(printed(worker, path, "--topic", "out"))
     assert ["User:producer", "topic", "out", "Write", "required"] in found
     assert ["User:producer", "topic", "in-a", "Read", "required"] in found
@@ -337,5 +337,5 @@ def test_a_mirrormaker_file_has_a_list_for_each_flow(tmp_path: Path) -> None:
     assert flows == ["# west->east", "# east->west"]  # the second one sends heartbeats
     assert "User:ANONYMOUS Create topic west.orders" in rights_at("e:9092", text)
     assert "User:ANONYMOUS Write topic heartbeats" in rights_at("w:9092", text.partition("# east->west")[2])
-    with pytest.raises(ConfigError, match=r"leave .*connector\.json out"):
+    with pytest.raises(ConfigError, match=r"remove .*connector\.json from the command"):
         printed(path, connector(tmp_path, _CONFIG))

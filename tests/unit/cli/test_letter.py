@@ -88,4 +88,4 @@ def test_a_letter_without_context_says_so() -> None:
     own = letter()
     assert own.connector is None
     assert "without context headers" in "\n".join(own.lines(is_sent_again=False))
-    assert summary([own], "dead", "c") == "1 dead letter of c in dead; of 1 of them no header tells whose they are"
+    assert summary([own], "dead", "c") == "1 dead letter of c in dead; 1 of them have no header with their connector"
