@@ -1,5 +1,5 @@
-"""The source connectors that are shipped: FileStreamSource, VerifiableSource and Datagen.
+"""The built-in connectors.
 
-They use nothing that an author of a connector could not use. Each keeps to one rule: what `poll` returns after a
-restart depends on the committed source offset alone, so that records follow on exactly. `pace.Pace` holds a rate.
+They use nothing that a connector author could not use. The sources keep one rule: what `poll` returns after a restart
+depends only on the committed source offset, so that records continue without a gap. `pace.Pace` limits the rate.
 """

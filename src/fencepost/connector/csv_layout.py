@@ -1,7 +1,7 @@
-"""How Spark has to be told to read a file of CSV, so that RFC 4180 holds: doubled quotes, and line breaks in quotes.
+"""The options with which Spark reads a CSV file as RFC 4180 says: doubled quotes, and line breaks in quotes.
 
-Spark reads line by line by default, and then a line break ends a record even inside quotes. It is told of such files
-alone: only line by line it reads files whose lines end in different ways, and passes over lines of blanks.
+By default Spark reads line by line, and a line break ends a record even inside quotes. The options are only set for
+files with such records: only line by line Spark reads files with mixed line ends, and skips blank lines.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 QUOTE = '"'
 HEAD_BYTES = 1 << 20
-"""How much of a file is looked at, at most, to see where its first record ends; a smaller file is looked through."""
+"""How much of a file is read at most to find the end of its first record; a smaller file is read whole."""
 
 _OWN_LAYOUT = frozenset({"multiline", "linesep", "encoding", "charset"})
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class QuoteRule(NamedTuple):
-    """What begins, ends and escapes quoted values of a file, and what a comment begins with, if there are any."""
+    """What separates values, quotes them and escapes quotes, and what begins a comment, if anything does."""
 
     separator: bytes
     quote: bytes
@@ -29,10 +29,10 @@ class QuoteRule(NamedTuple):
 def layout_options(
     given: Mapping[str, str], head: Callable[[], bytes], has_open_line: Callable[[str], bool]
 ) -> dict[str, str]:
-    """Return options of Spark's reader besides those that are given, whose names are in lower case.
+    """Return options of Spark's reader in addition to the given ones, whose names are in lower case.
 
-    `head` gives the first HEAD_BYTES of the file; `has_open_line` says of a whole file whether it has a line with an
-    odd number of some character. Neither is asked where the answer is no matter.
+    `head` returns the first HEAD_BYTES of the file; `has_open_line` says whether the whole file has a line with an odd
+    number of some character. They are only called if the answer matters.
     """
     quote = given.get("quote", QUOTE)
     if len(quote) != 1:
@@ -48,9 +48,9 @@ def layout_options(
 
 
 def quote_rule(options: Mapping[str, str]) -> QuoteRule | None:
-    """Return how to see whether the last quoted value of a file is closed, given all options of Spark's reader.
+    """Return the rule to check whether the last quoted value of a file is closed, given all options of Spark's reader.
 
-    None where no value goes on in another line, and where the bytes of the file do not say.
+    None if no value continues on another line, or if the bytes of the file cannot show it.
     """
     given = {name.lower(): value for name, value in options.items()}
     quote, escape = given.get("quote", QUOTE), given.get("escape", QUOTE)
@@ -73,7 +73,7 @@ def _is_like_ascii(encoding: str) -> bool:
 
 
 def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """Return what `layout_options` decides for any file, as settings: how its rows are cut depends on it."""
+    """Return the decisions of `layout_options` as settings, for any file: the cut of its rows depends on them."""
     quote = given.get("quote", QUOTE)
     if len(quote) != 1:
         return {}
@@ -82,17 +82,17 @@ def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_any_line_open(data: bytes, quote: bytes) -> bool:
-    """Say whether a line has an odd number of quotes: then a quoted value goes on in the next one."""
+    """Say whether a line has an odd number of quotes, so that a quoted value continues on the next one."""
     return quote in data and any(line.count(quote) & 1 for line in _LINE_END.split(data))
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Return the lines of a file, as Spark's reader of text has them."""
+    """Return the lines of a file as Spark's text reader splits them."""
     return _LINE_END.split(data)
 
 
 def ends_in_quotes(lines: Iterable[bytes], rule: QuoteRule) -> bool:
-    """Say whether a quoted value is still open behind the last line: it has swallowed the rows that follow it."""
+    """Say whether a quoted value is still open after the last line, and so contains the rows that should follow it."""
     s, q, e = map(re.escape, (rule.separator, rule.quote, rule.escape))
     to_quote = b"[^%s]*+(?:%s%s[^%s]*+)*+%s" % (q, q, q, q, q)
     if rule.escape != rule.quote:
@@ -111,13 +111,13 @@ def ends_in_quotes(lines: Iterable[bytes], rule: QuoteRule) -> bool:
 
 
 def record_end(head: bytes, separator: bytes, quote: bytes) -> str:
-    """Return what ends the first record; a line feed where none does."""
+    """Return the end of the first record; a line feed if there is none."""
     found = _record(separator, quote).match(head.removeprefix(_BYTE_ORDER_MARK)) or _LINE_END.search(head)
     return found[found.lastindex or 0].decode() if found else "\n"
 
 
 def _record(separator: bytes, quote: bytes) -> re.Pattern[bytes]:
-    """Return the pattern of lines up to the first that ends outside of quotes."""
+    """Return the pattern of the lines up to the first line end outside of quotes."""
     s, q = re.escape(separator), re.escape(quote)
     quoted = b"%s[^%s]*+(?:%s%s[^%s]*+)*+%s" % (q, q, q, q, q, q)
     value = b"(?:%s)?+(?:(?!%s)[^\r\n])*+" % (quoted, s)

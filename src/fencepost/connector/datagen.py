@@ -1,4 +1,4 @@
-"""Datagen: made-up rows at a steady rate, the same ones whenever they are asked for."""
+"""Datagen: generated rows at a steady rate, always the same ones."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -27,7 +27,7 @@ FINISHED_WAIT_S = 1.0
 
 
 class _Done(NamedTuple):
-    """Rows sent by the tasks of another count: those of one residue class up to `row`."""
+    """Rows sent while there was another number of tasks: those of one residue class up to `row`."""
 
     task: int
     tasks: int
@@ -38,7 +38,7 @@ class _Done(NamedTuple):
 
 
 class DatagenTask(SourceTask):
-    """Makes the rows of one residue class: `task`, `task + tasks`, `task + 2 * tasks` and so on."""
+    """Generates the rows of one residue class: `task`, `task + tasks`, `task + 2 * tasks` and so on."""
 
     config: "DatagenConnector"
 
@@ -76,7 +76,7 @@ class DatagenTask(SourceTask):
         )
 
     def _take(self, count: int) -> list[int]:
-        """Return the next row numbers, without those that the tasks of another count have sent."""
+        """Return the next row numbers, without those sent while there was another number of tasks."""
         step = self.config.task_count
         end = self.config.max_rows or self.next_row + step * (count + max(0, self.last_done - self.next_row) + 1)
         numbers = list(islice((n for n in range(self.next_row, end, step) if not self._is_done(n)), count))
@@ -88,10 +88,10 @@ class DatagenTask(SourceTask):
 
 
 class DatagenConnector(SourceConnector):
-    """Sends made-up rows to a topic. Row n depends on `seed` and n alone.
+    """Sends generated rows to a topic. Row n depends only on `seed` and n.
 
     A task's source partition is `{"task": i, "tasks": how many}`, the source offset `{"row": the last number sent}`.
-    Each row is sent once, also when the number of tasks changes.
+    Each row is sent once, even if the number of tasks changes.
     """
 
     task = DatagenTask

@@ -1,17 +1,17 @@
-"""Names of files that are made of names that users gave, which may be longer than a file's may be."""
+"""Names of files made from users' names, which may be longer than a file name may be."""
 
 import hashlib
 
 NAME_MAX_BYTES = 255
-"""The longest name of a file or directory, on every file system in use."""
+"""The longest name of a file or directory, on every common file system."""
 
 _DIGEST = 16
 
 
 def shortened(name: str, most: int) -> str:
-    """Return a name of at most so many bytes: its beginning, and a digest of the whole, where it has more.
+    """Return the name, or if it has more than `most` bytes, its beginning with a digest of the whole.
 
-    The same name always gives the same; a tilde stands before the digest.
+    The same name always gives the same result; a tilde precedes the digest.
     """
     data = name.encode()
     if len(data) <= most:

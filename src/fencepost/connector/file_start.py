@@ -1,4 +1,4 @@
-"""The first bytes of a growing file, by which it is known again."""
+"""The first bytes of a growing file, by which it is recognised."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,16 +14,18 @@ Read = Callable[[int, int], bytes]
 
 
 class FileStart:
-    """What is known of a file's first bytes: those that were read, or, at first, the fingerprint that was committed."""
+    """What is known of a file's first bytes: those that were read or, at first, the committed fingerprint."""
 
     def __init__(self, committed: object = None) -> None:
-        """`committed` is the fingerprint of an offset; what is not one, is ignored."""
+        """`committed` is the fingerprint of an offset; anything else is ignored."""
         self._committed = committed if isinstance(committed, str) and _length(committed) else None
         self._bytes = b""
         self._whole: str | None = None
 
     def is_of(self, read: Read, position: int) -> bool:
-        """Say whether a file that was read up to a position still begins as then; `read(position, size)` reads it."""
+        """Say whether a file that was read up to a position still has the same beginning; `read(position, size)` reads
+        it.
+        """
         if self._committed is not None:
             is_same = fingerprint(read(0, _length(self._committed))) == self._committed
         else:
@@ -34,13 +36,13 @@ class FileStart:
         return is_same
 
     def extend(self, position: int, data: bytes) -> None:
-        """Take note of bytes that were read at a position."""
+        """Add bytes that were read at a position."""
         known = len(self._bytes)
         if position == known < MOST_BYTES:
             self._bytes += data[: MOST_BYTES - known]
 
     def fingerprint(self, position: int) -> str:
-        """Return what is committed with a position: nothing behind it is in it."""
+        """Return the fingerprint to commit with a position; it covers no byte after the position."""
         if position < MOST_BYTES:
             return fingerprint(self._bytes[:position])
         if self._whole is None:
@@ -54,13 +56,13 @@ def fingerprint(data: bytes) -> str:
 
 
 def _length(committed: str) -> int:
-    """Return how many bytes a fingerprint is of; 0 when it is not one."""
+    """Return how many bytes a fingerprint covers; 0 if it is not one."""
     found = re.fullmatch(r"(\d{1,7}):[0-9a-f]{16}", committed)
     return int(found[1]) if found else 0
 
 
 class FileOffsets(Sequence[dict[str, Any]]):
-    """Source offsets of lines: the position behind each, and the fingerprint of the file's start up to there."""
+    """Source offsets of lines: the position after each, and the fingerprint of the file's start up to there."""
 
     __slots__ = ("_positions", "_start")
 

@@ -26,7 +26,7 @@ from fencepost.record.schema import STRING
 
 FILENAME = "filename"
 
-# An appended line is to be seen within 50 ms, and hundreds of idle tasks share a core.
+# An appended line should be seen within 50 ms, while hundreds of idle tasks share a core.
 SHORTEST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.04
 # For a file whose changes wake the task.
@@ -34,7 +34,7 @@ WATCHED_WAIT_S = 0.5
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads the lines of a file and then those appended to it. A line without an end is not handed out."""
+    """Reads the lines of a file and then those appended to it. A line without an end is not returned."""
 
     config: "FileStreamSourceConnector"
 
@@ -77,12 +77,12 @@ class FileStreamSourceTask(SourceTask):
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Sends each line of a file to a topic, and goes on with what is appended to the file.
+    """Sends each line of a file to a topic, and continues with lines that are appended.
 
     A line ends with `\\n`, `\\r\\n` or `\\r`. One task; the source partition is `{"filename": file}`, the source offset
-    `{"position": bytes, "fingerprint": hash}`; the fingerprint is of the file's first bytes. A file that does not exist
-    yet is waited for. One that has become shorter fails the task, as does one that was rotated or replaced, unless it
-    begins with what was read.
+    `{"position": bytes, "fingerprint": hash}`; the fingerprint covers the file's first bytes. The task waits for a file
+    that does not exist yet. It fails if the file becomes shorter, or is rotated or replaced, unless the new file begins
+    with what was read.
     """
 
     task = FileStreamSourceTask

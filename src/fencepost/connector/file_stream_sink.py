@@ -19,7 +19,7 @@ from fencepost.record.java_text import java_text
 
 
 class FileStreamSinkTask(SinkTask):
-    """Appends to the file. What a crash has not let it commit is appended again: at least once, as Kafka's does."""
+    """Appends to the file. After a crash what was not committed is appended again: at least once, as in Kafka."""
 
     config: "FileStreamSinkConnector"
     out: LineFile | None = None
@@ -33,13 +33,13 @@ class FileStreamSinkTask(SinkTask):
             return
         pieces = _lines(batch)
         if self.out is not None:
-            self.out.append(pieces)  # whoever follows the file sees it now
+            self.out.append(pieces)  # readers of the file see it at once
         else:
             sys.stdout.buffer.write(b"".join(pieces))  # in one call: tasks of a slot share it
             sys.stdout.buffer.flush()
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have it on disk."""
+        """Write the file to disk."""
         if self.out is not None:
             self.out.sync()
 
@@ -49,7 +49,7 @@ class FileStreamSinkTask(SinkTask):
 
 
 def _lines(batch: SinkBatch) -> Sequence[Piece]:
-    """Return what is written of a batch, in pieces."""
+    """Return what is written for a batch, in pieces."""
     values = batch.values
     if isinstance(values, Utf8Column):
         if isinstance(values.raw, BinaryColumn):
@@ -62,15 +62,15 @@ def _lines(batch: SinkBatch) -> Sequence[Piece]:
 
 
 def _text(schema: Schema | None, value: object) -> str:
-    """Return what Java prints of a value; of bytes it prints their class and address, which nobody can want."""
+    """Return the text that Java prints for a value; bytes as hexadecimal, since Java prints only their address."""
     return value.hex() if isinstance(value, bytes) else java_text(schema, value)
 
 
 class FileStreamSinkConnector(SinkConnector):
     """Appends the value of each record to a file, or to the standard output of the task's process.
 
-    Values are written as text, each as a line; a record without a value as `null`. Several tasks can share a file:
-    their lines are not mixed, also on a network file system whose locks hold on all machines.
+    Each value is written as a line of text; a record without a value as `null`. Several tasks can share a file: their
+    lines are not mixed, even on a network file system, if its locks apply to all machines.
     """
 
     task = FileStreamSinkTask
@@ -83,5 +83,5 @@ class FileStreamSinkConnector(SinkConnector):
     )
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Accept any change: nothing is kept outside of the group."""
+        """Accept any change: only the group has positions."""
         return True

@@ -1,8 +1,8 @@
-"""Being told that a file has changed, where the system tells (Linux's inotify, on local file systems).
+"""Notifications about changes of a file, if the system has them (Linux's inotify, on local file systems).
 
-Hundreds of idle tasks that look at their files every few hundredths of a second keep a core busy; a task that is woken
-sees a line sooner, for nothing. A watch is a hint: whoever waits for it also looks now and then, for what is written
-through a memory map, or to another layer of an overlay.
+Hundreds of idle tasks that check their files every few hundredths of a second keep a core busy; a task that is woken
+sees a line sooner, at no cost. A watch is a hint: the waiting task still checks from time to time, for changes through
+a memory map, or in another layer of an overlay.
 """
 
 import ctypes
@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 
 _CHANGED = 0x2 | 0x4 | 0x400 | 0x800  # IN_MODIFY, IN_ATTRIB (also: unlinked), IN_DELETE_SELF, IN_MOVE_SELF
-_ONCE = 0x80000000  # IN_ONESHOT: a file that somebody writes to all the time costs one event an idle moment
+_ONCE = 0x80000000  # IN_ONESHOT: a constantly written file costs one event for each idle moment
 _CLOSE_ON_EXEC = 0o2000000
 _EVENT = struct.Struct("iIII")
 
-# Where every writer is on this machine: ext, xfs, btrfs, tmpfs, f2fs, zfs, overlay.
+# File systems whose writers are all on this machine: ext, xfs, btrfs, tmpfs, f2fs, zfs, overlay.
 _LOCAL = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0x2FC12FC1, 0x794C7630}
 
 OnChange = Callable[[], None]
@@ -32,16 +32,16 @@ class FileWatch:
         self._is_possible: bool | None = None
 
     def arm(self) -> bool:
-        """Ask to be told of the next change, once. False: look for yourself.
+        """Request one notification of the next change. Returns False if there are none: check by yourself.
 
-        A change between the last look and this call goes unseen: look again afterwards.
+        A change between the last check and this call is not noticed: check again afterwards.
         """
         if self._is_possible is None and os.path.exists(self._path):
             self._is_possible = is_local(self._path)
         return bool(self._is_possible) and _notifier().arm(self._path, self._on_change)
 
     def close(self) -> None:
-        """Hear no more of it. Idempotent."""
+        """Stop the notifications. Idempotent."""
         if self._is_possible:
             _notifier().forget(self._on_change)
 
@@ -59,7 +59,7 @@ class _Notifier:
             threading.Thread(target=self._run, name="file-watch", daemon=True).start()
 
     def arm(self, path: bytes, on_change: OnChange) -> bool:
-        """Files that are one (the same inode) share a watch."""
+        """Watch a path. Paths of the same file (inode) share a watch."""
         if self._descriptor < 0:
             return False
         with self._lock:
@@ -104,7 +104,7 @@ _making = threading.Lock()
 
 
 def _notifier() -> _Notifier:
-    """Return this process's; one that was made before a fork stays with the parent (E8)."""
+    """Return this process's notifier; after a fork the child creates its own (E8)."""
     global _shared
     with _making:
         if _shared is None or _shared.pid != os.getpid():
@@ -113,7 +113,7 @@ def _notifier() -> _Notifier:
 
 
 def is_local(path: bytes) -> bool:
-    """Say whether all who write to the file do so through this system's kernel."""
+    """Say whether all writers of the file go through this system's kernel."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         answer = ctypes.create_string_buffer(512)

@@ -21,10 +21,11 @@ _TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 
 
 def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
-    """Return what makes the directory for each entry of `partition.by`, by the name of its column.
+    """Return the expression of the directory for each entry of `partition.by`, by the name of its column.
 
-    `types`: Spark's, of the columns that there are; empty while that is not known. Raises ConfigError for an entry that
-    is no column, no time, or no unit of time.
+    `types`: Spark's types of the existing columns; empty if not known yet. Raises ConfigError for an entry that is not
+    a
+    column, not a time, or not a unit of time.
     """
     found: dict[str, str] = {}
     for entry in wanted:
@@ -45,9 +46,9 @@ def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[s
 
 
 def name_check(wanted: Sequence[str], ranges: Sequence[OffsetRange]) -> str | None:
-    """Return a condition that is true of rows whose directories can have names, and fails with the place of others.
+    """Return a condition that is true if a row's directory can have its name, and fails with the place of other rows.
 
-    None: all rows are such. `ranges`: those of the frame's row partitions.
+    None if all rows can. `ranges`: those of the frame's row partitions.
     """
     columns = [entry for entry in wanted if ":" not in entry]
     if not columns:
@@ -65,7 +66,7 @@ def name_check(wanted: Sequence[str], ranges: Sequence[OffsetRange]) -> str | No
 
 
 def too_long(wanted: Sequence[str], columns: Mapping[str, str]) -> str | None:
-    """Return a condition that is true of rows whose directories can have no names; None: all can have.
+    """Return a condition that is true if a row's directory cannot have its name; None if all can.
 
     `columns` has the expression of each column, by its name.
     """
@@ -74,7 +75,7 @@ def too_long(wanted: Sequence[str], columns: Mapping[str, str]) -> str | None:
 
 
 def _is_too_long(name: str, column: str) -> str:
-    """Spark writes three bytes, as in addresses, for each character that a path does not take."""
+    """Return the condition. Spark writes three bytes, as in URLs, for each character that a path does not allow."""
     value, own = f"cast({column} AS string)", len(name.encode()) + 2 * sum(name.count(c) for c in _ESCAPED) + 1
     escaped = f"length({value}) - length(translate({value}, {text(_ESCAPED)}, ''))"
     size = f"octet_length({value})"  # asked first, and alone, of all that is short
@@ -82,12 +83,12 @@ def _is_too_long(name: str, column: str) -> str:
 
 
 def text(value: str) -> str:
-    """Return a text as SQL has it."""
+    """Return a text as an SQL literal."""
     return "'" + "".join(f"\\u{ord(c):04x}" if c in _ESCAPED else c for c in value) + "'"
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as SQL has it."""
+    """Return a column's name, quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 

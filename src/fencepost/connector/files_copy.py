@@ -18,7 +18,7 @@ _SEEN_WHILE_WRITTEN = frozenset({_LOCAL, "hdfs", "viewfs", "webhdfs"})
 
 
 def check_whole(store: FilesStore) -> None:
-    """Raise ConfigError for a directory in which who lists would see a copy that is half done."""
+    """Raise ConfigError for a directory in which readers would see a copy that is not finished."""
     if store.scheme in _SEEN_WHILE_WRITTEN:
         raise ConfigError(
             f"aside.path: path={store.root} is of a file system, {store.scheme}, that shows a file from its first byte "
@@ -27,7 +27,7 @@ def check_whole(store: FilesStore) -> None:
 
 
 class FilesCopy:
-    """Copies files that were written aside in one file system to where they are shown in another one."""
+    """Copies files from the file system where they were written to the one where they are published."""
 
     def __init__(self, session: Any, aside: FilesStore, shown: FilesStore) -> None:
         self._jvm = session._jvm
@@ -37,9 +37,9 @@ class FilesCopy:
         self._shown = shown
 
     def move(self, source: str, target: str) -> None:
-        """Show a file under its name, and rename it where it was, which says that it was shown (E17).
+        """Publish a file under its name, then rename the original, which marks it as published (E17).
 
-        As `FilesStore.move`: what left its mark was shown before, and no other file is ever replaced.
+        As in `FilesStore.move`: a file with a mark was published before, and no other file is ever replaced.
         """
         try:
             self._move(source, target)
@@ -65,7 +65,7 @@ class FilesCopy:
             raise DirectoryError(f"{self._aside.at(source)} cannot be renamed, which is to say that it was shown")
 
     def _found(self, path: str) -> tuple[Any, Any]:
-        """Return a path, and its file system; of a local one that which has no sums in files beside."""
+        """Return a path and its file system; a local one without checksum files."""
         found = self._hadoop.fs.Path(path)
         system = found.getFileSystem(self._conf)
         return (system.getRaw() if str(system.getUri().getScheme()) == _LOCAL else system), found

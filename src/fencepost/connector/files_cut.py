@@ -9,25 +9,25 @@ _WASTED = 0.7
 
 
 class FileCut:
-    """The cut of one sink's files, as far as it has seen them."""
+    """The cut of one sink's files, as learned so far."""
 
     def __init__(self, rows_max: int, bytes_max: int) -> None:
         """0 is no limit."""
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self.rows = rows_max
-        """The most rows of a file; 0: all."""
+        """The maximal number of rows in a file; 0: all."""
 
     def is_too_large(self, size_bytes: int) -> bool:
-        """Say whether a file has more bytes than it may, unless it has one row only."""
+        """Say whether a file has more bytes than allowed, unless it has only one row."""
         return bool(self._bytes_max) and size_bytes > self._bytes_max and self.rows != 1
 
     def narrow(self, rows: int, size_bytes: int) -> None:
-        """Have fewer rows in a file: so many have taken so many bytes, which is too much."""
+        """Use fewer rows in a file: `rows` rows took `size_bytes` bytes, which is too much."""
         self.rows = max(1, self._fitting(rows, size_bytes))
 
     def widen(self, size_bytes: int) -> None:
-        """Have more rows in a file, where the largest of those that were cut is much smaller than it may be."""
+        """Use more rows in a file if the largest of the cut ones is much smaller than allowed."""
         if self._bytes_max and 0 < size_bytes < _WASTED * self._bytes_max:
             more = self._fitting(self.rows, size_bytes)
             self.rows = min(more, self._rows_max) if self._rows_max else more

@@ -28,12 +28,12 @@ _ADVICE = (
 
 
 def is_certain(session: Session, store: FilesStore) -> bool:
-    """Say whether a directory is the same for driver and executors, whatever machines these run on."""
+    """Say whether a directory is the same for driver and executors, on whatever machines these run."""
     return not isinstance(store, LocalFiles) or bool(session.sparkContext._jsc.isLocal())
 
 
 def ensure_shared(session: Session, store: FilesStore, place: str, key: str) -> None:
-    """Raise ConfigError where an executor does not see what the driver writes below a place of the store."""
+    """Raise ConfigError if an executor does not see what the driver writes below a place of the store."""
     if is_certain(session, store) or not isinstance(store, LocalFiles):
         return
     probe = f"{place}/{_PROBE}{uuid.uuid4().hex}"
@@ -51,7 +51,7 @@ def ensure_shared(session: Session, store: FilesStore, place: str, key: str) -> 
 
 @dataclass(frozen=True)
 class _Look:
-    """Says where an executor runs, and whether it sees a path."""
+    """Returns an executor's host, and whether it sees a path."""
 
     path: str
 
@@ -61,7 +61,7 @@ class _Look:
 
 
 class PartsWithRows:
-    """Hears from Spark which row partitions of a frame had rows, while it writes them. Driver side."""
+    """Learns from Spark which row partitions of a frame had rows, while it writes them. Driver side."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -69,14 +69,14 @@ class PartsWithRows:
         self._observation: Any = session._jvm.org.apache.spark.sql.Observation()
 
     def on(self, frame: DataFrame) -> DataFrame:
-        """Return the same frame, whose first action is listened to."""
+        """Return the same frame; its first action is observed."""
         numbered = frame.selectExpr("*", f"spark_partition_id() AS {_PART}")
         parts = self._jvm.org.apache.spark.sql.functions.expr(f"collect_set({_PART})").alias(_PARTS)
         no_more = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq([])
         return type(frame)(numbered._jdf.observe(self._observation, parts, no_more), self._session).drop(_PART)
 
     def ensure_in(self, found: Collection[int], store: FilesStore, key: str) -> None:
-        """Raise ConfigError where a part that had rows has no file among those of the parts `found`."""
+        """Raise ConfigError if a part that had rows has no file among those of the parts `found`."""
         missing = sorted(self._heard() - set(found))
         if missing:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""A file that somebody else appends to: opened when it appears, followed by its path."""
+"""A file that other programs append to: opened when it appears, followed by its path."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ _ADVICE = (
 
 
 class Look(NamedTuple):
-    """What one look at the path showed: the size (0: no file), and whether bytes read earlier may have changed."""
+    """The result of a check of the path: the size (0: no file), and whether bytes read earlier may have changed."""
 
     size: int
     is_other_content: bool
@@ -28,12 +28,13 @@ class Look(NamedTuple):
 class GrowingFile:
     """Reads a file at byte positions.
 
-    The path counts, not the file behind it, as it would after a restart: a file is followed when it is replaced by one
-    that begins with what was read.
+    The path counts instead of the file behind it, as after a restart: if a file is replaced by one that begins with
+    what
+    was read, the new one is followed.
     """
 
     def __init__(self, path: str, start: FileStart) -> None:
-        """`start` is by what the file is known."""
+        """`start` recognises the file."""
         self.path = path
         self._start = start
         self._descriptor: int | None = None
@@ -42,9 +43,9 @@ class GrowingFile:
         self._is_missed = False
 
     def look(self, position: int) -> Look:
-        """Look at the path, and open what is there.
+        """Check the path, and open the file there.
 
-        Raises FatalError when the file ends before `position`, or is not the one that was read up to there.
+        Raises FatalError if the file ends before `position`, or is not the one that was read up to there.
         """
         try:
             found = os.stat(self.path)
@@ -82,13 +83,13 @@ class GrowingFile:
             self._identity = None
 
     def _before(self, position: int) -> bytes:
-        """Return what is before a position in the file that is open, if one is, and if it can still be read."""
+        """Return what is before a position in the open file, if there is one and it can still be read."""
         if self._descriptor is None:
             return b""
         begin = max(0, position - _COMPARED_BYTES)
         try:
             return os.pread(self._descriptor, position - begin, begin)
-        except OSError:  # it was removed, and its file system forgets such files
+        except OSError:  # it was removed, and its file system does not keep such files
             return b""
 
     def _check(self, position: int, read_last: bytes) -> None:

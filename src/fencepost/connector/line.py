@@ -1,4 +1,4 @@
-"""Lines of a growing file, each with the byte position behind it."""
+"""Lines of a growing file, each with the byte position after it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MOST_SCANNED_CHUNKS = 64
 
 
 class LinePositions(Sequence[int]):
-    """The byte position behind each of some lines, added up only when one other than the last is asked for."""
+    """The byte position after each line; computed only when one other than the last is asked for."""
 
     __slots__ = ("_behind", "_end", "_ending", "_lines")
 
@@ -43,7 +43,7 @@ class LinePositions(Sequence[int]):
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Complete lines without their ends, and the byte position behind each."""
+    """Complete lines without their ends, and the byte position after each."""
 
     lines: Sequence[bytes]
     positions: Sequence[int]
@@ -51,14 +51,14 @@ class LineBlock:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Complete lines; `ending` is the length of every line's end, or 0 where `sizes` tells each line's whole length."""
+    """Complete lines; `ending` is the length of each line end, or 0 if `sizes` has the total length of each line."""
 
     lines: list[bytes] | BinaryColumn
     ending: int = 1
     sizes: list[int] | None = None
 
     def size(self) -> int:
-        """Return the bytes that the lines take in the file, their ends included."""
+        """Return the bytes of the lines in the file, including line ends."""
         if self.sizes is not None:
             return sum(self.sizes)
         lines = self.lines
@@ -66,7 +66,7 @@ class Split:
         return own + self.ending * len(lines)
 
     def joined(self, other: "Split") -> "Split | None":
-        """Return both, if their ends are of one kind, and they are kept in one way."""
+        """Return both together, if their line ends and their kinds of storage are the same; else None."""
         if not self.lines:
             return other
         if self.sizes is not None or other.sizes is not None or self.ending != other.ending:
@@ -89,26 +89,26 @@ SplitLines = Callable[[bytes], tuple[Split, int, int]]
 
 
 class LineReader:
-    """Hands out the complete lines of a file that grows, in order, from a position at the start of a line.
+    """Returns the complete lines of a growing file, in order, from a position at the start of a line.
 
-    A line ends with `\\n`, `\\r\\n` or `\\r`; a `\\r` that is the last byte of the file is held until the next byte
-    says which. Nothing is handed out twice, and each byte is read at most twice, however the file grows.
+    A line ends with `\\n`, `\\r\\n` or `\\r`; a `\\r` at the end of the file is held until the next byte shows which it
+    is. Nothing is returned twice, and each byte is read at most twice, however the file grows.
     """
 
     def __init__(self, path: str, position: int, start: FileStart, *, in_columns: bool = False) -> None:
-        """`start` is by what the file is known; `in_columns`: lines are kept in columns of Arrow's, not as objects."""
+        """`start` recognises the file; `in_columns`: lines are kept in Arrow columns instead of objects."""
         self._split_lines = _into_columns() if in_columns else split_lines
         self._start = start
         self._file = GrowingFile(path, start)
-        self._position = position  # behind the last line handed out
-        self._split_to = position  # behind the last line held
+        self._position = position  # after the last line returned
+        self._split_to = position  # after the last line held
         self._scanned_to = position  # no line ends between `_split_to` and here
         self._held = _NOTHING
-        self._kept_back: Split | None = None  # lines whose ends are of another kind than those held
+        self._kept_back: Split | None = None  # lines whose ends differ from those held
         self._is_at_end = True
 
     def read(self, limit: int) -> LineBlock | None:
-        """Return up to `limit` lines, or None when the file has no complete line now."""
+        """Return up to `limit` lines, or None if the file has no complete line now."""
         if not self._held.lines and self._is_at_end and not self._has_grown():
             return None
         self._top_up(limit)
@@ -118,7 +118,7 @@ class LineReader:
         return self._block(taken) if taken.lines else None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _block(self, taken: Split) -> LineBlock:
@@ -152,7 +152,7 @@ class LineReader:
         return bool(self._held.lines) and self._split_to - self._position >= MOST_HELD_BYTES
 
     def _next_lines(self) -> Split:
-        """Split the next chunk. None complete in it: the scan goes on behind it next time."""
+        """Split the next chunk. If it has no complete line, the next scan continues after it."""
         chunk = self._file.read(self._scanned_to, CHUNK_BYTES)
         self._is_at_end = len(chunk) < CHUNK_BYTES
         found, used, scanned = self._split_lines(chunk)
@@ -162,7 +162,7 @@ class LineReader:
         if self._scanned_to > self._split_to:
             begun = self._file.read(self._split_to, self._scanned_to - self._split_to)
             if len(begun) < self._scanned_to - self._split_to:
-                self._is_at_end = True  # it shrinks at this moment; the next look says what that means
+                self._is_at_end = True  # it is shrinking; the next check decides what that means
                 return _NOTHING
             chunk = begun + chunk
             found, used, _ = self._split_lines(chunk)
@@ -179,9 +179,9 @@ def _into_columns() -> SplitLines:
 
 
 def split_lines(data: bytes) -> tuple[Split, int, int]:
-    """Return the complete lines in `data`, the bytes that they take, and the bytes that need no second look.
+    """Return the complete lines in `data`, their bytes, and the bytes that need no second look.
 
-    The two numbers differ only by an incomplete last line; a final `\\r` may be half of a line end, and so belongs to
+    The two numbers differ only by an incomplete last line; a final `\\r` may be half of a line end, and so counts in
     neither.
     """
     if b"\r" not in data:

@@ -1,4 +1,4 @@
-"""Lines as columns: cut and joined by Arrow, so that no line becomes an object of Python's."""
+"""Lines as columns: split and joined by Arrow, so that no line becomes a Python object."""
 
 import struct
 from dataclasses import replace
@@ -16,9 +16,9 @@ _OFFSETS = struct.Struct("=ii")
 
 
 def split_into_columns(data: bytes) -> tuple[Split, int, int]:
-    """Do what `split_lines` does; the lines are a column of Arrow's.
+    """Do the same as `split_lines`, with an Arrow column of lines.
 
-    Those that end with `\\r`, or `\\r\\n`, are objects on the way there. What is too large for a column stays a list.
+    Lines that end with `\\r` or `\\r\\n` are objects in between. What is too large for a column stays a list.
     """
     if len(data) > _MOST_BYTES:
         return split_lines(data)
@@ -30,7 +30,7 @@ def split_into_columns(data: bytes) -> tuple[Split, int, int]:
 
 
 def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
-    """Return binary values, none of which is null, each as a line; in pieces, as a column cannot hold everything."""
+    """Return binary values without nulls as lines; in pieces, as a column has a maximal size."""
     count = len(values)
     if not count:
         return []
@@ -40,7 +40,7 @@ def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
 
 
 def _lines(data: bytes, size: int) -> pa.Array:
-    """Return the lines in the first bytes, the last of which ends a line, without their ends."""
+    """Return the lines in the first `size` bytes, which end with a line end, without their ends."""
     if not size:
         return pa.array([], _BINARY)
     whole = [None, pa.py_buffer(_OFFSETS.pack(0, size - 1)), pa.py_buffer(data)]

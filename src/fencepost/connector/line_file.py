@@ -11,27 +11,27 @@ from fencepost.connector.file_watch import is_local
 
 LONGEST_WAIT_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.02
-_MOST_PIECES = 512  # of one call; systems take 1,024
+_MOST_PIECES = 512  # in one call; systems take 1,024
 
 Piece = bytes | memoryview
 
 
 class LineFile:
-    """Appends whole lines: none is mixed with another task's, whatever its size, also when a task is killed.
+    """Appends whole lines. Lines of several tasks are never mixed, whatever their size, even if a task is killed.
 
     Tasks may be threads of a process, processes, or on machines that share a network file system.
 
     1. They take turns with a lock on the file (flock). It ends with the process that holds it.
-    2. The task that has the lock first ends a line that was left half by a killed one.
-    3. A lock whose holder is frozen is not waited for on a local file system. There one call that appends is never
-       mixed with another; if it met a half line, it is written again.
+    2. The task that gets the lock first ends a line that a killed task left unfinished.
+    3. On a local file system, a task does not wait for a lock whose holder is frozen. A single appending call is never
+       mixed with another there; if it followed an unfinished line, the lines are written again.
     """
 
     def __init__(self, path: str) -> None:
-        """Open the file; it is created when it does not exist. Raises FatalError."""
+        """Open the file; it is created if it does not exist. Raises FatalError."""
         self._path = path
-        self._is_held_up = False  # the lock was waited for in vain
-        is_special = os.path.exists(path) and not os.path.isfile(path)  # a FIFO for one, which nobody reads here
+        self._is_held_up = False  # the last wait for the lock failed
+        is_special = os.path.exists(path) and not os.path.isfile(path)  # such as a FIFO, which is not read here
         flags = (os.O_WRONLY if is_special else os.O_RDWR) | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             self._descriptor = os.open(path, flags, 0o666)
@@ -42,8 +42,9 @@ class LineFile:
     def append(self, pieces: Sequence[Piece]) -> None:
         """Write pieces that are whole lines together.
 
-        Raises RetriableError when nothing was written as another task keeps the file locked, and FatalError when the
-        file cannot be written.
+        Raises RetriableError if nothing was written because another task keeps the file locked, and FatalError if the
+        file
+        cannot be written.
         """
         try:
             if not self._is_regular:
@@ -56,7 +57,7 @@ class LineFile:
             raise self._cannot_be("written", error) from error
 
     def sync(self) -> None:
-        """Return when everything is on disk."""
+        """Return once everything is on disk."""
         if self._is_regular:
             os.fsync(self._descriptor)
 
@@ -65,7 +66,7 @@ class LineFile:
         os.close(self._descriptor)
 
     def _lock(self) -> bool:
-        """Return False when the lock cannot be had, on a file system that needs none to append."""
+        """Take the lock. Returns False if it is not available, on a file system where appending needs none."""
         give_up_at = time.monotonic() + (0 if self._is_held_up else LONGEST_WAIT_S)
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -95,7 +96,7 @@ class LineFile:
             start, end = self._write(lines)
             begin = end - sum(map(len, pieces))
             if end - start != sum(map(len, lines)) or not self._is_start_of_a_line(begin):
-                self._append_among_others(pieces)  # frozen between two calls, and another task went ahead
+                self._append_among_others(pieces)  # this task was frozen, and another one appended without the lock
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
@@ -110,7 +111,7 @@ class LineFile:
         return position == 0 or os.pread(self._descriptor, 1, position - 1) == b"\n"
 
     def _write(self, pieces: Sequence[Piece]) -> tuple[int, int]:
-        """Return where the first byte is, and where the last ends; more lies in between when others write, too."""
+        """Return the positions of the first byte and after the last; there may be others' bytes in between."""
         left: list[Piece] = list(pieces)
         start = None
         while left:

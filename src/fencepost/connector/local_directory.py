@@ -1,7 +1,7 @@
-"""What a directory of this machine answers when it is asked itself.
+"""Questions about a directory of this machine, asked directly.
 
-Java takes every look that fails for a file that is not there: one that it may not search, a link whose target is away,
-a disk that answers with an error.
+Java takes every failed check for a missing file: a directory that may not be searched, a link whose target is away, a
+disk that answers with an error.
 """
 
 import fnmatch
@@ -11,14 +11,14 @@ import stat
 from collections.abc import Callable
 from urllib.parse import quote_from_bytes
 
-# To look a name up the right to search is enough.
+# The right to search is enough for looking up a name.
 _TO_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 _AS_THEY_ARE, _LONGEST = " !#$&'()+,;=@[]^`{}~", 200
 
 
 def identity(directory: str) -> str | None:
-    """Return what tells a directory from another one under the same path; None where there is none. Raises OSError."""
+    """Return an identity that distinguishes directories at the same path; None if there is none. Raises OSError."""
     try:
         return _identity(os.stat(directory), os.statvfs(directory))
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def identity(directory: str) -> str | None:
 
 
 def ensure_nothing(path: str) -> None:
-    """Raise OSError unless the answer of `path` itself is that there is no such file; a link that dangles is one."""
+    """Raise OSError unless the system answers that `path` does not exist; a dangling link does exist."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -35,10 +35,11 @@ def ensure_nothing(path: str) -> None:
 
 
 def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], bool]) -> bool:
-    """Say whether it is certain that a file of `directory`, which is still the one with the identity `known`, is gone.
+    """Say whether a file is certainly gone from `directory`, which must still have the identity `known`.
 
-    It is where the name answers "no such file", or belongs to another plain file: `is_it(size, modified_ms)`. Whatever
-    else a look ends with proves nothing.
+    It is gone if the answer is "no such file", or if the name belongs to another plain file: `is_it(size,
+    modified_ms)`.
+    Any other outcome proves nothing.
     """
     try:
         place = os.open(directory, _TO_SEARCH)
@@ -53,7 +54,7 @@ def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], b
 
 
 def names(directory: str) -> list[bytes]:
-    """Return all names in a directory, as the operating system has them; none where it is not there. Raises OSError."""
+    """Return all names in a directory as bytes; none if it does not exist. Raises OSError."""
     try:
         return os.listdir(os.fsencode(directory))
     except FileNotFoundError:
@@ -61,7 +62,7 @@ def names(directory: str) -> list[bytes]:
 
 
 def is_fit(name: bytes) -> bool:
-    """Say whether Hadoop's paths hold a name: not where it has a colon, or is not UTF-8."""
+    """Say whether Hadoop's paths support a name: it has no colon, and is UTF-8."""
     try:
         name.decode()
     except UnicodeDecodeError:
@@ -70,7 +71,7 @@ def is_fit(name: bytes) -> bool:
 
 
 def unfit_files(directory: str, pattern: str, newest_s: float) -> list[bytes]:
-    """Return the names of files that Hadoop's paths do not hold, of those that are not hidden, and fit a pattern.
+    """Return the names that Hadoop's paths do not support, of files that are not hidden and match a pattern.
 
     Files that were changed after `newest_s` are left out.
     """
@@ -80,7 +81,7 @@ def unfit_files(directory: str, pattern: str, newest_s: float) -> list[bytes]:
 
 
 def set_aside(directory: str, name: bytes, target: str) -> str:
-    """Move a file to another directory under a name that anybody can read; returns its path. Raises OSError."""
+    """Move a file to another directory under a readable name; returns its path. Raises OSError."""
     os.makedirs(target, exist_ok=True)
     wanted = goal = f"{target}/{quote_from_bytes(name, safe=_AS_THEY_ARE)[-_LONGEST:]}"
     number = 0
@@ -108,5 +109,5 @@ def _is_gone(place: int, name: str, is_it: Callable[[int, int], bool]) -> bool:
 
 
 def _identity(directory: os.stat_result, system: os.statvfs_result) -> str:
-    """Device and inode alone are those of the next file system, too, that is mounted there."""
+    """Return an identity; device and inode alone could be the same for the next file system mounted there."""
     return f"{directory.st_dev}:{directory.st_ino}:{system.f_fsid}"

@@ -1,4 +1,4 @@
-"""Made-up values: each a function of seed, row number and field."""
+"""Generated values: each a function of seed, row number and field."""
 
 import datetime as dt
 import re
@@ -26,7 +26,7 @@ _SPEC = re.compile(r"(?P<name>[^:]+):(?P<kind>[a-z0-9]+)(?:\((?P<low>-?[\d.]+?)\
 
 
 class _Kind(NamedTuple):
-    """A kind of field: its schema, and how values are made between two bounds."""
+    """A kind of field: its schema, and the function that generates values between two bounds."""
 
     schema: Schema
     make: Callable[[float, float], Make]
@@ -87,7 +87,7 @@ def bad_fields(specs: Sequence[str]) -> str | None:
     if not names:
         return "at least one field is needed"
     twice = next((name for name in names if names.count(name) > 1), None)
-    return None if twice is None else f"field {twice} is there twice"
+    return None if twice is None else f"field {twice} occurs twice"
 
 
 def _parsed(spec: str) -> tuple[str, Schema, Make]:

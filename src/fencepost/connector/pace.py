@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 
 class Pace:
-    """Says how many records may go now so that `per_second` are never exceeded; 0 or less means no limit.
+    """Says how many records may be sent now without exceeding `per_second`; 0 or less means no limit.
 
-    What was not used adds up for a tenth of a second only: a start, or a pause, is not followed by a burst.
+    Unused capacity is kept for only a tenth of a second, so there is no burst after a start or a pause.
     """
 
     MOST_SAVED_S = 0.1
@@ -23,7 +23,7 @@ class Pace:
         return self.per_second <= 0
 
     def take(self, limit: int) -> int:
-        """Return how many records may go now, at most `limit`, and count them as gone."""
+        """Return how many records may be sent now, at most `limit`, and count them as sent."""
         if self.is_unlimited:
             return limit
         now_s = self._clock()
@@ -35,7 +35,7 @@ class Pace:
         return taken
 
     def wait_s(self) -> float:
-        """Return the seconds until a record may go; a moment longer where several go in each of many waits."""
+        """Return the seconds until a record may be sent, at least a hundredth, so that waits are not too many."""
         if self.is_unlimited:
             return 0.0
         return max((1.0 - self._saved) / self.per_second, 0.01)

@@ -21,7 +21,7 @@ _SOURCE = "${topic}"
 
 
 class TopicTransformTask(StreamTask):
-    """Says of each record which topic it goes to; all else is done by transforms and converters on both sides."""
+    """Chooses the topic of each record; transforms and converters on both sides do everything else."""
 
     config: "TopicTransformConnector"
 
@@ -54,15 +54,15 @@ class TopicTransformTask(StreamTask):
 def _named(value: Any, field: str) -> str:
     topic = value.get(field) if isinstance(value, Mapping) else None
     if not isinstance(topic, str) or not topic:
-        raise RecordError(f"the value has no text in the field {field}, which output.topic.field takes for a topic")
+        raise RecordError(f"the value has no text in field {field}, from which output.topic.field takes the topic")
     return topic
 
 
 class TopicTransformConnector(StreamConnector):
-    """Writes what is in topics to other topics of the same cluster, exactly once.
+    """Writes the records of topics to other topics of the same cluster, exactly once.
 
-    Transforms and converters change records on their way in (`transforms`, `value.converter`) and on their way out
-    (`output.transforms`, `output.value.converter`). Keys, timestamps and headers are kept where these leave them.
+    Transforms and converters change records on input (`transforms`, `value.converter`) and on output
+    (`output.transforms`, `output.value.converter`). Keys, timestamps and headers stay as these leave them.
     """
 
     task = TopicTransformTask
@@ -88,14 +88,14 @@ class TopicTransformConnector(StreamConnector):
     )
 
     def check_together(self) -> list[str]:
-        """Ask for one way to name a topic."""
+        """Require exactly one way to name a topic."""
         names, field = type(self).key_of("topic"), type(self).key_of("topic_field")
         if (self.topic is None) is (self.topic_field is None):
             return [f"{names}: set either {names} or {field}, which say where records go"]
         return []
 
     def output_topic(self, topic: str | None) -> str | None:
-        """Return the one that `output.topic` makes of it."""
+        """Return the topic that `output.topic` gives for an input topic."""
         if self.topic is None or _SOURCE not in self.topic:
             return self.topic
         return None if topic is None else self.topic.replace(_SOURCE, topic)

@@ -1,4 +1,4 @@
-"""VerifiableSink: what it is given and what is flushed, as lines of JSON, as in Kafka's connector of that name."""
+"""VerifiableSink: prints its records, and which are flushed, as lines of JSON, like Kafka's connector of that name."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ ID = "id"
 
 
 class VerifiableSinkTask(SinkTask):
-    """Prints each record when it comes, and again once it is flushed."""
+    """Prints each record when it arrives, and again once it is flushed."""
 
     config: "VerifiableSinkConnector"
 
@@ -61,5 +61,5 @@ class VerifiableSinkConnector(SinkConnector):
         return [{**own, ID: str(i)} for i, own in enumerate(super().task_configs(max_tasks))]
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Accept any change: nothing is kept outside of the group."""
+        """Accept any change: only the group has positions."""
         return True

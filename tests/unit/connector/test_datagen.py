@@ -92,7 +92,7 @@ def test_the_end_is_waited_out_quietly() -> None:
         ("id:nothing", "id:nothing is not name:kind with a kind of sequence"),
         ("p:double(5..1)", "first bound is above"),
         ("w:word(1..2)", "word takes no bounds"),
-        ("a:word,a:word", "a is there twice"),
+        ("a:word,a:word", "a occurs twice"),
         ("", "at least one field"),
     ],
 )
