@@ -1,1 +1,1 @@
-"""Connections to brokers: frames, requests and answers, SASL and TLS, who leads what."""
+"""Connections to brokers: frames, requests and answers, SASL and TLS, partition leaders and coordinators."""

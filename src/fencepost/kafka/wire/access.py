@@ -1,4 +1,4 @@
-"""How the batch client gets to brokers, and in: read from librdkafka's settings."""
+"""How the batch client connects and authenticates to brokers, from librdkafka's settings."""
 
 import ssl
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ _SOCKET_S = 60.0
 
 @dataclass(frozen=True)
 class Access:
-    """Where brokers are asked first, and what every connection is made with. Secrets are not shown (E11).
+    """The bootstrap servers, and the settings of every connection. Secrets are not in `repr` (E11).
 
-    `sasl` holds kafka-python's arguments for the mechanism. An answer takes `answer_s` at most.
+    `sasl` holds kafka-python's arguments for the mechanism. `answer_s` is the time-out of an answer.
     """
 
     servers: tuple[Address, ...]
@@ -31,12 +31,12 @@ class Access:
 
     @property
     def token(self) -> str:
-        """Return the token that brokers are shown, as far as one was asked for; empty where there is none."""
+        """Return the cached OAuth token; empty if none was fetched."""
         provider = self.sasl.get("sasl_oauth_token_provider")
         return "" if provider is None else str(provider.newest)
 
     def refused(self, token: str) -> None:
-        """Note that a broker does not let the principal in with a token, which is not shown again."""
+        """Discard a token that a broker has refused."""
         provider = self.sasl.get("sasl_oauth_token_provider")
         if provider is not None:
             provider.forget(token)

@@ -1,6 +1,6 @@
-"""The brokers of a cluster: who leads which partition, who coordinates what, and a connection to each that is needed.
+"""The brokers of a cluster: partition leaders, coordinators, and a connection to each broker that is needed.
 
-Only questions are asked here: they change nothing, and may be asked again.
+Only read requests are sent here. They change nothing and may be repeated.
 """
 
 import logging
@@ -32,9 +32,9 @@ _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 
 
 class Taking(NamedTuple):
-    """How a topic takes batches, as far as its settings are for us to see: up to which size, and in which compression.
+    """The batch size limit and the compression of a topic, as far as its settings are readable.
 
-    None stands for the batch's own; else its broker unpacks it, and looks at the size of what it makes then.
+    A `compression` of None keeps the batch's own. Otherwise the broker recompresses the batch and checks the new size.
     """
 
     most_bytes: int | None
@@ -42,12 +42,12 @@ class Taking(NamedTuple):
 
 
 class Cluster:
-    """Made for one incarnation. Used by one thread at a time; `close` by any."""
+    """Metadata and connections for one incarnation. For one thread at a time; `close` is for any thread."""
 
     def __init__(self, access: Access, metadata_age_s: float, *, awaits_topics: bool = True) -> None:
-        """`metadata_age_s`: how old what is known of a topic may become. Nothing is asked yet.
+        """`metadata_age_s`: the maximum age of a topic's metadata. Nothing is sent yet.
 
-        `awaits_topics`: whether a topic that there is not is made, where brokers do that, and waited for.
+        `awaits_topics`: whether to create a missing topic, if brokers create topics automatically, and wait for it.
         """
         self._access = access
         self._age_s = metadata_age_s
@@ -55,8 +55,8 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
-        self._stale_since_s: dict[str, float] = {}  # all that is heard of a topic is older than what is known
-        self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
+        self._stale_since_s: dict[str, float] = {}  # since when all metadata of a topic is older than what is known
+        self._failed_s: dict[Address, float] = {}  # when connecting to them last failed
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._epochs: dict[str, list[int]] = {}
         self._newest: dict[str, tuple[Any, dict[int, int]]] = {}  # epochs by partition, and the topic's id
@@ -64,11 +64,11 @@ class Cluster:
         self._is_closed = False
 
     def connections(self) -> list[Connection]:
-        """Return those to brokers that lead or coordinate."""
+        """Return the connections to leaders and coordinators."""
         return list(self._connections.values())
 
     def leaders(self, topic: str, deadline_s: float) -> list[int]:
-        """Return the node that leads each partition of a topic, -1 where there is none.
+        """Return the node that leads each partition of a topic; -1 for a partition without a leader.
 
         Raises AnswerError, LostError.
         """
@@ -81,11 +81,11 @@ class Cluster:
         return found
 
     def epochs(self, topic: str) -> list[int]:
-        """Return the epoch of the leader of each partition, as it was told with the leaders; -1 by an old broker."""
+        """Return the leader epoch of each partition from the same metadata; -1 if the broker is too old."""
         return self._epochs[topic]
 
     def taking(self, topic: str, deadline_s: float) -> Taking:
-        """Return how a topic takes batches; that is as old as what is known of its leaders.
+        """Return the limits of a topic, which are as old as the metadata of its leaders.
 
         Raises LostError, UnsupportedError.
         """
@@ -94,7 +94,7 @@ class Cluster:
         return self._taking[topic]
 
     def forget(self, topic: str) -> None:
-        """Forget what is known of a topic: what a broker says does not fit."""
+        """Discard the metadata of a topic, because a broker's answer contradicts it."""
         self._topics.pop(topic, None)
         self._taking.pop(topic, None)
 
@@ -103,9 +103,9 @@ class Cluster:
         return patiently(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
 
     def connection(self, node: int, deadline_s: float) -> Connection:
-        """Return the connection to a node, a new one where nothing is under way in the one before.
+        """Return the connection to a node: the present one, or a new one if that has ended and no answer is due.
 
-        Where that may have ended meanwhile, what is under way is taken first. Raises LostError, AnswerError.
+        If it may have ended, answers that are due are taken first. Raises LostError, AnswerError.
         """
         known = self._connections.get(node)
         if known is not None:
@@ -119,25 +119,25 @@ class Cluster:
         return made
 
     def let_go(self, node: int) -> None:
-        """Let go of the connection to a node, whatever is under way there."""
+        """Close the connection to a node, even if answers are due."""
         known = self._connections.pop(node, None)
         if known is not None:
             known.close()
 
     def close(self) -> None:
-        """Let go of all connections at once."""
+        """Close all connections at once."""
         self._is_closed = True
         for connection in (self._first, *self._connections.copy().values()):
             if connection is not None:
                 connection.close()
 
     def _ensure_open(self, made: Connection) -> None:
-        if self._is_closed:  # meanwhile, by another thread
+        if self._is_closed:  # by another thread in the meantime
             made.close()
             raise LostError("the client is closed", is_sent=False)
 
     def _ask(self, request: Any, newest: int, deadline_s: float) -> Any:
-        """Ask any broker: the one that was asked before, else the first of the servers that answers."""
+        """Ask any broker: the one that was asked last, or else the first server that answers."""
         if self._first is not None and not self._first.is_usable():
             self._first.close()
             self._first = None
@@ -147,10 +147,10 @@ class Cluster:
         return self._first.ask(request, self._first.version(request, 0, newest), deadline_s)
 
     def _any(self, deadline_s: float) -> Connection:
-        """Return a connection to the first that answers soon or, where none does, to the first that answers at all.
+        """Return a connection to the first server that answers soon; if none does, to the first that answers at all.
 
-        One that swallows what it is sent does not hold up the others: those that failed are tried last, so that a call
-        goes on where the time of the one before was over.
+        A server that never responds does not delay the others: servers that failed are tried last, so that the next
+        call continues where the previous one ran out of time.
         """
         problem = LostError("no bootstrap.servers", is_sent=False)
         known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
@@ -184,10 +184,10 @@ class Cluster:
         return [each.leader_id for each in partitions]
 
     def _ensure_fresh(self, topic: str, found: Any) -> None:
-        """Refuse what a broker says that has not heard of the last elections yet: another one is asked the next time.
+        """Refuse metadata of a broker that does not know the last elections yet. Another broker is asked the next time.
 
-        One that believes that it leads a partition still would tell of an end of its log that is none. So a cluster
-        that was restored from a copy is not believed either, which the log says.
+        A broker that still believes that it leads a partition would report a wrong end of its log. For the same reason
+        the metadata of a cluster that was restored from a copy is refused, and a warning says so.
         """
         told = {each.partition_index: each.leader_epoch for each in found.partitions}
         id_, known = self._newest.get(topic, (found.topic_id, {}))
@@ -208,7 +208,7 @@ class Cluster:
         if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
             self._stale_since_s[topic] = now_s
             log.warning(
-                "for %g s every broker that answers has told of older leaders of topic %s than are known, so nothing "
+                "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
                 "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
                 _STALE_S, topic,
             )  # fmt: skip

@@ -1,7 +1,7 @@
-"""One connection to a broker: requests go out one behind the other, answers are taken when somebody needs them.
+"""One connection to a broker: requests are sent one after another, and answers are read when a caller needs them.
 
-Bytes are kafka-python's: its protocol without its loop, its SASL mechanisms. There is no thread: the caller sends, and
-the caller waits. A request is written once.
+It uses kafka-python's protocol, without its loop, and its SASL mechanisms. There is no thread: the caller sends and
+waits. A request is written once.
 """
 
 import logging
@@ -26,20 +26,20 @@ OnAnswer = Callable[[Any], None]
 _NAME = "fencepost"
 _PART_BYTES = 65_536
 _LONGEST_NAP_S = 1.0
-_IDLE_S = 5.0  # for which no broker, nor what stands before it, closes a connection
-_FORGOTTEN_S = 60.0  # after which what stands before it may know it no more, and says so when it is used
-_RENEWED_AFTER = 0.85  # of the time for which a broker lets a principal in
+_IDLE_S = 5.0  # no broker or load balancer closes a connection that was idle for less
+_FORGOTTEN_S = 60.0  # a load balancer may have dropped a connection that was idle for longer
+_RENEWED_AFTER = 0.85  # of the lifetime of a SASL session
 
 
 def _clock_s() -> float:
-    """Return the time of a clock that goes on while the machine is suspended: the other side's does."""
+    """Return the time of a clock that continues while the machine is suspended, as the broker's does."""
     return time.clock_gettime(_CLOCK)
 
 
 def connect(address: Address, access: Access, deadline_s: float) -> "Connection":
-    """Return a new connection. Where the broker refuses a token that was kept, it is tried with a new one.
+    """Return a new connection. If the broker refuses a cached token, this retries with a new one.
 
-    Raises what `Connection` does.
+    Raises what `Connection` raises.
     """
     kept = access.token
     try:
@@ -47,19 +47,19 @@ def connect(address: Address, access: Access, deadline_s: float) -> "Connection"
     except AnswerError as error:
         if error.code != KafkaError.SASL_AUTHENTICATION_FAILED or not kept or access.token == kept:
             raise
-        log.info("%s:%d does not take a token any more that it took before: asking for another", *address)
+        log.info("%s:%d no longer accepts a token that it accepted before: fetching another", *address)
         return Connection(address, access, deadline_s)
 
 
 class Connection:
-    """Used by one thread at a time; `close` by any. Every method raises LostError, and then the connection is gone."""
+    """For one thread at a time; `close` is for any. Methods raise LostError, and then the connection is gone."""
 
     def __init__(self, address: Address, access: Access, deadline_s: float) -> None:
-        """Connect, agree on versions, and be let in.
+        """Connect, negotiate versions, and authenticate.
 
         Raises:
             LostError: the broker cannot be reached in time.
-            AnswerError: it does not let the principal in.
+            AnswerError: authentication failed.
         """
         self.address = address
         self._access = access
@@ -69,7 +69,7 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._waits_until_s = self._renew_at_s = self._sent_s = 0.0
-        self._granted_until_s = 0.0  # behind the deadline of who had to wait for a quota
+        self._granted_until_s = 0.0  # may be after the deadline of a caller that had to wait for a quota
         self._socket = self._connected(deadline_s)
         try:
             self._agree(deadline_s)
@@ -86,40 +86,40 @@ class Connection:
 
     @property
     def is_throttled(self) -> bool:
-        """Say whether the broker has asked for silence that is not over: who sends waits for that."""
+        """Return whether the broker has throttled this connection and the time is not over. `send` waits for it."""
         return time.monotonic() < self._waits_until_s
 
     def fileno(self) -> int:
-        """Return the number of its socket, -1 where it is closed."""
+        """Return the file descriptor of its socket; -1 if it is closed."""
         return self._socket.fileno()
 
     @property
     def has_more(self) -> bool:
-        """Say whether something was read from its socket, and not taken: nobody who waits for the socket sees it."""
+        """Return whether bytes were read from the socket but not taken, which a wait on the socket would miss."""
         return isinstance(self._socket, ssl.SSLSocket) and self.fileno() >= 0 and self._socket.pending() > 0
 
     def version(self, request: Any, oldest: int, newest: int) -> int:
-        """Return the newest version of a kind of request that both sides know. Raises UnsupportedError."""
+        """Return the newest version of a request that both sides support. Raises UnsupportedError."""
         low, high = self._versions.get(request.API_KEY, (0, -1))
         version = min(newest, high)
         if version < max(low, oldest):
             raise UnsupportedError(
-                f"broker {self.address[0]}:{self.address[1]} speaks versions {low} to {high} of {request.name}, "
-                f"and versions {oldest} to {newest} are needed"
+                f"broker {self.address[0]}:{self.address[1]} supports versions {low} to {high} of {request.name}, "
+                f"but versions {oldest} to {newest} are needed"
             )
         return version
 
     @property
     def may_have_ended(self) -> bool:
-        """Say whether the broker may have closed it: nothing was sent for some time, or somebody was let in long ago.
+        """Return whether the broker may have closed it: it was idle for some time, or its SASL session is old.
 
-        Who sends takes all answers first, then, and asks `is_usable`.
+        Before sending, then take all answers and check `is_usable`.
         """
         return self._idle_s > _IDLE_S or self._is_to_be_renewed
 
     @property
     def _idle_s(self) -> float:
-        """Return for how long nothing was sent."""
+        """Return the seconds since the last request."""
         return _clock_s() - self._sent_s
 
     @property
@@ -127,9 +127,9 @@ class Connection:
         return self._renew_at_s > 0 and _clock_s() >= self._renew_at_s
 
     def is_usable(self) -> bool:
-        """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
+        """Return whether a request may be sent: brokers close idle connections and those with an expired SASL session.
 
-        A load balancer that has dropped one does not close it. Ask only while nothing is under way.
+        A load balancer may drop a connection without closing it. Call this only while no answer is due.
         """
         if self._is_to_be_renewed or self._idle_s > _FORGOTTEN_S:
             return False
@@ -150,10 +150,7 @@ class Connection:
         deadline_s: float,
         body: Sequence[Data] | None = None,
     ) -> None:
-        """Send a request, or one of its class with the body that is given; `on_answer` is called with its answer.
-
-        That is when the answer is taken.
-        """
+        """Send a request, or one of its class with the given body. `on_answer` is called when its answer is taken."""
         self._await_quota()
         pieces = self._frames.framed(request, version, body)  # E21
         self._answers.append(on_answer)
@@ -166,14 +163,14 @@ class Connection:
             raise self._lost(error) from None
 
     def take(self, deadline_s: float, leave: int = 0) -> None:
-        """Take answers until only so many are due. Raises what their callbacks raise, too."""
+        """Take answers until only `leave` are due. Also raises the errors of their callbacks."""
         while len(self._answers) > leave:
             self._hand_over(self._next(deadline_s))
 
     def take_coming(self, until_s: float) -> bool:
-        """Take what comes until then, and say whether nothing is due any more; an answer that has begun may go on.
+        """Take answers until `until_s`. Returns whether none is due any more. An answer may remain partly received.
 
-        Raises what the callbacks of answers raise, too.
+        Also raises the errors of the answers' callbacks.
         """
         while self._answers:
             if self._arrived:
@@ -183,14 +180,14 @@ class Connection:
         return True
 
     def ask(self, request: Any, version: int, deadline_s: float) -> Any:
-        """Send a request and return its answer; the answers due before it are taken first."""
+        """Send a request and return its answer. Earlier answers are taken first."""
         found: list[Any] = []
         self.send(request, version, found.append, deadline_s)
         self.take(deadline_s)
         return found[0]
 
     def close(self) -> None:
-        """Let go at once; whoever waits for an answer is told so."""
+        """Close at once. A call that waits for an answer raises LostError."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -212,7 +209,7 @@ class Connection:
             raise LostError(f"cannot connect to {self.address[0]}:{self.address[1]}: {error}", is_sent=False) from None
 
     def _agree(self, deadline_s: float) -> None:
-        """Ask which versions the broker has: one that does not know how we ask answers in the oldest way."""
+        """Ask for the broker's versions. A broker that does not know our version of it answers in the oldest."""
         from kafka.protocol.metadata import ApiVersionsRequest
 
         asked = ApiVersionsRequest(client_software_name=_NAME, client_software_version="1")
@@ -231,14 +228,14 @@ class Connection:
 
         answer = self.ask(SaslHandshakeRequest(mechanism=mechanism), 1, deadline_s)
         if answer.error_code:
-            detail = f"the broker has {', '.join(answer.mechanisms)}, not {mechanism}"
+            detail = f"the broker supports {', '.join(answer.mechanisms)}, not {mechanism}"
             raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslHandshake", detail)
         conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
         version = self.version(SaslAuthenticateRequest, 0, 2)
         while not conversation.is_done():
             try:
                 said = conversation.auth_bytes()
-            except OSError as error:  # whoever gives tokens does not, just now
+            except OSError as error:  # no token can be fetched now
                 raise self._lost(error) from None
             token = self._access.token
             answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
@@ -253,22 +250,22 @@ class Connection:
         self._renew_at_s = _clock_s() + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
 
     def _await_quota(self) -> None:
-        """Wait as long as the broker has asked for, as it would not read before, whatever deadline the caller has.
+        """Wait until the broker's throttling is over, whatever the caller's deadline: it would not read before.
 
-        What is asked then has the time for an answer that it would have had. `close` by another thread ends the wait.
+        The time waited is added to the deadline of the answer. `close` from another thread ends the wait.
         """
         if not self.is_throttled:
             return
         while (left_s := self._waits_until_s - time.monotonic()) > 0:
             if self.fileno() < 0:
-                raise self._lost(ConnectionError("closed while a quota had it wait"))
+                raise self._lost(ConnectionError("closed while throttled by a quota"))
             time.sleep(min(left_s, _LONGEST_NAP_S))
         self._granted_until_s = time.monotonic() + self._access.answer_s
 
     def _hand_over(self, answer: Any) -> None:
         throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
         if throttled_s:
-            log.debug("%s:%d asks for %g s of silence", *self.address, throttled_s)
+            log.debug("%s:%d throttles this connection for %g s", *self.address, throttled_s)
             self._waits_until_s = max(self._waits_until_s, time.monotonic() + throttled_s)
         self._answers.popleft()(answer)
 
@@ -279,7 +276,7 @@ class Connection:
         return self._arrived.popleft()
 
     def _receive(self, deadline_s: float) -> bool:
-        """Take a part of what arrives; says whether any did in time."""
+        """Read some bytes. Returns whether any arrived in time."""
         try:
             self._socket.settimeout(self._left_s(deadline_s))
             room = self._frames.room()
@@ -296,7 +293,7 @@ class Connection:
             return False
         except (OSError, ValueError) as error:
             raise self._lost(error) from None
-        except Exception as error:  # kafka-python's: bytes that are no answer to what was asked
+        except Exception as error:  # kafka-python's: the bytes are not an answer to the request
             raise self._lost(error) from error
         return True
 
@@ -312,7 +309,7 @@ class Connection:
 
 
 def answering(connections: Sequence[Connection], timeout_s: float) -> list[Connection]:
-    """Return those of which an answer comes, or that are lost; waits for the first of them."""
+    """Wait, and return the connections that have an answer or are lost."""
     found = [each for each in connections if each.fileno() < 0 or each.has_more]
     with selectors.DefaultSelector() as selector:
         for each in connections:

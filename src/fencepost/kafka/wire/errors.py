@@ -1,13 +1,13 @@
-"""What goes wrong between the batch client and a broker, before anybody has said what it means."""
+"""Errors between the batch client and a broker, before they are classified."""
 
 from confluent_kafka import KafkaError
 
 BUSY = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS})
-"""What a broker answers that has done nothing yet, since it is still at work on something earlier: asked again."""
+"""Codes of a broker that has done nothing yet, because it is busy with an earlier request. The request is retried."""
 
 
 class AnswerError(Exception):
-    """A broker answered, and the answer is an error. What was asked has not been done."""
+    """A broker answered with an error. The request was not carried out."""
 
     def __init__(self, code: int, what: str, detail: str | None = None) -> None:
         super().__init__(f"{what}: {KafkaError(code).name()}")
@@ -17,14 +17,14 @@ class AnswerError(Exception):
 
 
 class TooLargeError(AnswerError):
-    """One record makes a batch that its topic does not take: smaller batches are no remedy."""
+    """A batch of one record is larger than its topic accepts, so smaller batches do not help."""
 
 
 class LostError(Exception):
     """A connection could not be made, was lost, or an answer did not come in time.
 
-    `is_sent` says that requests were under way: whether they are carried out, and when, nobody knows; `is_late` that
-    the connection was there, and time was up.
+    `is_sent`: requests were in flight, and it is unknown whether and when they are carried out. `is_late`: the
+    connection existed, but the time was up.
     """
 
     def __init__(self, message: str, *, is_sent: bool, is_late: bool = False) -> None:
@@ -34,10 +34,10 @@ class LostError(Exception):
 
 
 class UnsupportedError(Exception):
-    """A broker does not speak a version of a request that the client needs."""
+    """A broker does not support a version of a request that the client needs."""
 
 
 def ensure(code: int, what: str, detail: str | None = None) -> None:
-    """Raise AnswerError unless the code of an answer is that of success."""
+    """Raise AnswerError unless the code of an answer means success."""
     if code != KafkaError.NO_ERROR:
         raise AnswerError(code, what, detail)

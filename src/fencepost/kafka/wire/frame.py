@@ -1,7 +1,7 @@
-"""Requests as frames, and answers out of frames: those of one connection.
+"""Encodes requests as frames and decodes answers from frames, for one connection.
 
-A frame is its size, a header and a body. kafka-python makes all three. Two headers of one kind of request differ in
-nothing but the request's number, which stands behind kind and version: so a header is made once, and then numbered.
+A frame is its size, a header and a body. kafka-python makes all three. Two headers of one kind of request differ only
+in the correlation id, which follows kind and version. So a header is made once, and then gets each id.
 """
 
 import struct
@@ -48,9 +48,9 @@ class Frames:
         self._large_bytes = 0  # of it that have come
 
     def framed(self, request: Any, version: int, body: Sequence[Data] | None = None) -> list[Data]:
-        """Return the frame of a request, or of one of its class with a given body, in as few pieces as copy little.
+        """Return the frame of a request, or of one of its class with a given body, in few pieces with little copying.
 
-        Its answer is due from now on.
+        From now on its answer is due.
         """
         if body is None:
             body = (request.encode(version),)
@@ -61,14 +61,14 @@ class Frames:
         return _gathered((_HEAD.pack(size, kind.begin, self._number), kind.end, *body))
 
     def room(self) -> memoryview | None:
-        """Return where the next bytes belong, where a large answer has begun: who puts them there calls `filled`.
+        """Return the buffer for the next bytes of a large answer that has begun. After writing to it, call `filled`.
 
-        None where they may be anything's: they go to `answers`.
+        None if no large answer has begun: pass the bytes to `answers`.
         """
         return None if self._large is None else self._large[self._large_bytes :]
 
     def filled(self, count: int) -> list[Any]:
-        """Return the answer of which the last bytes were put into `room`, so many; it raises what `answers` does."""
+        """Count the bytes that were written to `room`. Returns the answer if complete; raises as `answers` does."""
         assert self._large is not None
         self._large_bytes += count
         if self._large_bytes < len(self._large):
@@ -77,9 +77,9 @@ class Frames:
         return [self._answer(frame)]
 
     def answers(self, data: bytes) -> list[Any]:
-        """Return the answers of which the last bytes are in `data`.
+        """Return the answers that `data` completes.
 
-        Raises ValueError for what is no answer to what was asked, and what kafka-python raises for one that is damaged.
+        Raises ValueError for bytes that are not an answer to the request, and kafka-python's errors for a damaged one.
         """
         self._arrived += data
         found: list[Any] = []
@@ -87,7 +87,7 @@ class Frames:
         while len(self._arrived) - at >= _INT.size:
             (size,) = _INT.unpack_from(self._arrived, at)
             if not _INT.size <= size <= (_MOST_BYTES if self._has_answered else _MOST_FIRST_BYTES):
-                raise ValueError(f"an answer that says it has {size} bytes")
+                raise ValueError(f"an answer with an announced size of {size} bytes")
             begin, end = at + _INT.size, at + _INT.size + size
             if end > len(self._arrived) and size < _LARGE_BYTES:
                 break
@@ -125,7 +125,7 @@ class Frames:
 
 
 def _gathered(buffers: Sequence[Data]) -> list[Data]:
-    """Return large buffers as they are, and what is between them put together."""
+    """Return large buffers unchanged, and the small ones between them concatenated."""
     pieces: list[Data] = []
     for is_large, group in groupby(buffers, lambda buffer: len(buffer) >= _LARGE_BYTES):
         together = list(group)

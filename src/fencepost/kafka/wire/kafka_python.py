@@ -1,4 +1,4 @@
-"""How kafka-python is told to connect, derived from librdkafka's settings."""
+"""kafka-python's connection settings, derived from librdkafka's."""
 
 import os
 import ssl
@@ -23,7 +23,7 @@ _RENAMED = {
 
 
 def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out.
+    """Return kafka-python's arguments to connect as `conf` (librdkafka's names) does. Other settings are left out.
 
     Raises ConfigError for a key store in PKCS12: Python's TLS reads PEM only.
     """
@@ -44,11 +44,11 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
-    """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`.
+    """Connect an admin client. `timeout_s` applies to connecting and to answers. Raises the errors of `kafka`.
 
-    It connects over and over, also where a broker refuses it: from the second time on with a new token.
+    The client keeps retrying, even if a broker refuses it; from the second try on it uses a new token.
     """
-    from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
+    from kafka import KafkaAdminClient  # from the package: threads that import its parts would see half-loaded modules
     from kafka.net.compat import KafkaNetClient
 
     made: list[Any] = []
@@ -73,10 +73,10 @@ def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
 
 
 def _bound_requests(client: Any, timeout_s: float) -> None:
-    """Have each request of a client wait as long as a broker's quota says, and then no longer than the time-out.
+    """Make each request of a client wait for a broker's quota, and then no longer than the time-out.
 
-    The client refuses to send while a quota has it wait, and who connects again to try again is throttled again. And
-    it has no time-out for a request that waits for a connection.
+    The client itself refuses to send while it is throttled, and a new connection would be throttled again. Also, it has
+    no time-out for a request that waits for a connection.
     """
     from kafka.errors import NodeNotReadyError
 
@@ -112,7 +112,7 @@ def _end_by(net: Any, deadline_s: float, future: Any) -> None:
 
 
 def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exception:
-    """Return what to raise for an error of kafka-python's, or of a socket, met while `doing` something with a group."""
+    """Convert an error of kafka-python or of a socket, raised while `doing` something with a group."""
     from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 
     if isinstance(error, GroupAuthorizationFailedError | TopicAuthorizationFailedError):
@@ -143,7 +143,7 @@ def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def _load_pem(context: ssl.SSLContext, pem: str, password: str | None) -> None:
-    """Python reads certificates of one's own from files only; this one is private and gone at once (E11)."""
+    """Load a client certificate. Python reads it only from a file, so this uses a private, short-lived one (E11)."""
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(descriptor, "w") as out:

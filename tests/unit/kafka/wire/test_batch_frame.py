@@ -146,7 +146,7 @@ def test_nobody_answers_what_was_not_asked() -> None:
 
 @pytest.mark.parametrize("size", [-1, 3, 0x48545450])
 def test_who_does_not_speak_the_protocol_is_not_waited_for(size: int) -> None:
-    with pytest.raises(ValueError, match=f"says it has {size} bytes"):
+    with pytest.raises(ValueError, match=f"an announced size of {size} bytes"):
         Frames("fencepost").answers(struct.pack(">i", size))
 
 
