@@ -152,7 +152,7 @@ class Retention:
         """Return what would be decided now, without writing or deleting anything."""
         with self._round_lock:
             try:
-                return self._told(self._decided().verdicts)
+                return self._info_of(self._decided().verdicts)
             except _REFUSED as error:
                 self._let_go()
                 return RetentionInfo(self._config.delete_committed_enabled, None, str(error), ())
@@ -161,7 +161,7 @@ class Retention:
         """Delete what may be deleted now. `info` reports errors, and the next round tries again."""
         with self._round_lock:
             try:
-                self._info = self._told(self._carried_out())
+                self._info = self._info_of(self._carried_out())
             except (*_REFUSED, OperationError, TimeoutError) as error:
                 self._let_go()
                 log.warning("retention: nothing more is deleted in this round: %s", error)
@@ -390,14 +390,14 @@ class Retention:
         if admin is not None:
             admin.close()
 
-    def _told(self, verdicts: Iterable[Verdict]) -> RetentionInfo:
-        told = []
+    def _info_of(self, verdicts: Iterable[Verdict]) -> RetentionInfo:
+        topics = []
         for v in verdicts:
             tally = self._tallies.get(v.topic, _Tally())
             seen = (tally.deleted, tally.deleted_ms)
-            told.append(TopicRetentionInfo(v.topic, v.refusal or None, tally.error, v.partitions, *seen))
+            topics.append(TopicRetentionInfo(v.topic, v.refusal or None, tally.error, v.partitions, *seen))
         asked = self._asked_so_far() - self._counted
-        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told, asked)
+        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, topics, asked)
 
     def _asked_so_far(self) -> int:
         return self._questions + sum(survey.requests for survey in self._surveys.values())

@@ -56,7 +56,7 @@ class StablePositions:
         self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
         self._timeout_s = timeout_s
         self._waiting = ""
-        self._told: set[str] = set()  # missing permissions that were logged
+        self._logged: set[str] = set()  # missing permissions that were logged
 
     def read(self, places: Places, membership: Membership | None = None) -> dict[TopicPartition, Committed]:
         """Return the group's committed offsets. Partitions without one are left out, pending ones never are.
@@ -116,8 +116,8 @@ class StablePositions:
         except WriterOpenError as error:
             if not error.is_denied:
                 raise
-            if str(error) not in self._told:
-                self._told.add(str(error))
+            if str(error) not in self._logged:
+                self._logged.add(str(error))
                 names = _names(places)
                 log.warning(
                     "group %s: cannot fence producers with pending offsets of %s: %s", self._group, names, error
@@ -147,8 +147,8 @@ class StablePositions:
 
     def _note_blindness(self, error: Exception) -> None:
         """Log, once per reason, that the principal may not read the log of offsets. It is tried again the next time."""
-        if str(error) not in self._told:
-            self._told.add(str(error))
+        if str(error) not in self._logged:
+            self._logged.add(str(error))
             log.warning("group %s: producers of pending offsets are known only from metadata: %s", self._group, error)
 
     def _tell(self, fenced: list[Fenced]) -> None:

@@ -409,8 +409,8 @@ def _unseen(group: Any, parts: Collection[Any] | None) -> str | None:
         return "not all of its members have the topology that its coordinator reports"
     if any(not part.source_topics and not part.repartition_source_topics for part in parts or ()):
         return "a part of its topology has no sources by name"  # the response does not include patterns
-    told = {part.subtopology_id for part in parts or ()}
-    if any(task.subtopology_id not in told for member in group.members for task in _tasks(member)):
+    reported = {part.subtopology_id for part in parts or ()}
+    if any(task.subtopology_id not in reported for member in group.members for task in _tasks(member)):
         return "its members have tasks that are not in its topology"
     return None
 

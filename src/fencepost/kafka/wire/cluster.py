@@ -189,11 +189,11 @@ class Cluster:
         A broker that still believes that it leads a partition would report a wrong end of its log. For the same reason
         the metadata of a cluster that was restored from a copy is refused, and a warning says so.
         """
-        told = {each.partition_index: each.leader_epoch for each in found.partitions}
+        reported = {each.partition_index: each.leader_epoch for each in found.partitions}
         id_, known = self._newest.get(topic, (found.topic_id, {}))
         if id_ != found.topic_id:
             known = {}
-        if any(epoch < known.get(partition, epoch) for partition, epoch in told.items()):
+        if any(epoch < known.get(partition, epoch) for partition, epoch in reported.items()):
             if self._first is not None:
                 self._failed_s[self._first.address] = time.monotonic()
                 self._first.close()
@@ -201,7 +201,7 @@ class Cluster:
             self._warn_of_stale(topic)
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
         self._stale_since_s.pop(topic, None)
-        self._newest[topic] = (found.topic_id, known | told)
+        self._newest[topic] = (found.topic_id, known | reported)
 
     def _warn_of_stale(self, topic: str) -> None:
         now_s = time.monotonic()
@@ -220,8 +220,8 @@ class Cluster:
             resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
         )
         answer = self._ask(Request(resources=[wanted]), 4, deadline_s)
-        told = (each for result in answer.results for each in result.configs if not result.error_code)
-        found = {each.name: each.value for each in told if each.value is not None}
+        reported = (each for result in answer.results for each in result.configs if not result.error_code)
+        found = {each.name: each.value for each in reported if each.value is not None}
         most_bytes, compression = found.get(_MAX_MESSAGE_BYTES), found.get(_COMPRESSION)
         return Taking(None if most_bytes is None else int(most_bytes), None if compression == _AS_SENT else compression)
 

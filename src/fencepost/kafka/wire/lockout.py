@@ -30,7 +30,7 @@ def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_
 
     `conf` holds a producer's settings in librdkafka's names. Otherwise a producer has to take the id: it finds out and
     reports what was in the way (a refusal, a broker that does not answer, a way to connect that only librdkafka knows).
-    A request that was not answered may be carried out late, and fence whoever has the id then.
+    A request that was not answered may be carried out late, and fence the holder that the id has then.
     """
     try:
         _lock_out(conf, transactional_id, time.monotonic() + min(timeout_s, _MOST_S))

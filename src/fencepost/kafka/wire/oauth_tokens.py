@@ -85,7 +85,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
     def for_one_client(self) -> "OneClientsTokens":
-        """Return what gives the same tokens to a client of kafka-python's, which tells nobody of a refusal."""
+        """Return what gives the same tokens to a client of kafka-python's, which does not report a refusal."""
         return OneClientsTokens(self)
 
     def _renew(self) -> None:
