@@ -1,9 +1,9 @@
-"""The directory of a files sink: on this machine, or any file system that Hadoop knows. Driver side.
+"""The directory of a files sink: on this machine, or any file system that Hadoop supports. Driver side.
 
-A file is shown whole or not at all: by a link on a local disk, by a rename on HDFS and what is like it; in an object
-store, where a renamed file is a copy, that appears whole, too.
-A file that was moved leaves a mark where it was, and is never moved again: who comes late finds the mark (E17). A file
-that is merely missing was not shown: its directory may be away.
+A file is published whole or not at all: by a link on a local disk, by a rename on HDFS and similar file systems. In an
+object store a rename is a copy, which appears whole, too.
+A file that was moved leaves a mark in its old place, and is never moved again: a late start finds the mark (E17). A
+file that is merely missing was not published: its directory may be away.
 """
 
 import contextlib
@@ -26,27 +26,30 @@ _NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EROFS})
 
 
 class FilesStore(ABC):
-    """File access below one directory, by paths relative to it. Raises DirectoryError: nothing is lost by that."""
+    """File access below one directory, by relative paths. Raises DirectoryError, after which nothing is lost."""
 
     def __init__(self, root: str, scheme: str) -> None:
         self.root = root.rstrip("/")
         self.scheme = scheme
 
     def at(self, relative: str) -> str:
-        """Return a path as Spark takes it."""
+        """Return a path in the form that Spark takes."""
         return f"{self.root}/{relative}"
 
     @abstractmethod
     def files(self, relative: str) -> dict[str, int]:
-        """Return all files below a directory, relative to it, sorted, and their sizes in bytes. It has to be there."""
+        """Return all files below a directory, sorted and relative to it, with sizes in bytes.
+
+        The directory must exist.
+        """
 
     @abstractmethod
     def names(self, relative: str) -> list[str]:
-        """Return what stands directly in a directory; nothing where there is none."""
+        """Return the entries of a directory; none if it does not exist."""
 
     @abstractmethod
     def read(self, relative: str) -> str | None:
-        """Return the text of a small file; None where there is none."""
+        """Return the text of a small file; None if it does not exist."""
 
     @abstractmethod
     def write(self, relative: str, text: str) -> None:
@@ -54,27 +57,28 @@ class FilesStore(ABC):
 
     @abstractmethod
     def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
-        """Have files on disk, and the directories that name them, before anybody counts on them.
+        """Bring files, and the directories that contain them, to disk before anything relies on them.
 
-        Readers may have taken away those that are shown.
+        Published files may already have been removed by readers.
         """
 
     @abstractmethod
     def move(self, source: str, target: str) -> None:
-        """Show a file under its name, once and for all.
+        """Publish a file under its name, exactly once.
 
-        One that left its mark has been moved before, by whoever did the same; readers may have taken it away since.
-        Raises DirectoryError where a file is missing without that, and where another file has the name, unless it is
-        just the same: none is ever replaced.
+        A file with a mark was moved before by another start; readers may have removed it since. Raises DirectoryError
+        if a
+        file without a mark is missing, or if another file has the name, unless its content is the same: no file is ever
+        replaced.
         """
 
     @abstractmethod
     def remove(self, relative: str) -> None:
-        """Delete a directory with what is in it."""
+        """Delete a directory with its contents."""
 
 
 def files_store(session: Any, root: str, key: str = "path") -> FilesStore:
-    """Return what gets at the directory of a setting. Raises DirectoryError for no file system that Spark knows."""
+    """Return the store for the directory of a setting. Raises DirectoryError if Spark does not know its file system."""
     try:
         path = session._jvm.org.apache.hadoop.fs.Path(root)
         system = path.getFileSystem(session._jsc.hadoopConfiguration())
@@ -85,7 +89,7 @@ def files_store(session: Any, root: str, key: str = "path") -> FilesStore:
 
 
 class LocalFiles(FilesStore):
-    """A directory of this machine, or one that is mounted at the same place on all of them."""
+    """A directory of this machine, or one that is mounted at the same place on all machines."""
 
     def __init__(self, root: str, path: Path) -> None:
         super().__init__(root, _LOCAL)
@@ -157,7 +161,7 @@ class LocalFiles(FilesStore):
             origin.rename(mark)
 
     def make(self, relative: str) -> None:
-        """Make a directory, and those above it."""
+        """Create a directory, and those above it."""
         try:
             (self.path / relative).mkdir(parents=True)
         except OSError as error:
@@ -168,7 +172,7 @@ class LocalFiles(FilesStore):
 
 
 class HadoopFiles(FilesStore):
-    """A directory of any other file system: what was closed there is safe."""
+    """A directory of any other file system, in which closed files are safe."""
 
     def __init__(self, root: str, session: Any, system: Any) -> None:
         super().__init__(root, str(system.getUri().getScheme()))
@@ -204,7 +208,7 @@ class HadoopFiles(FilesStore):
             stream.write(bytearray(text.encode()))
 
     def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
-        """Do nothing: it is so once they are closed."""
+        """Do nothing: closed files are safe."""
 
     def move(self, source: str, target: str) -> None:
         origin, goal, mark = self._at(source), self._at(target), self._at(mark_of(source))
@@ -220,7 +224,7 @@ class HadoopFiles(FilesStore):
             self._system.create(mark, True).close()
 
     def _drop_if_same(self, origin: Any, goal: Any, target: str) -> None:
-        """Delete what was written aside if it is shown already; what another start has shown meanwhile has gone."""
+        """Delete the original if it is published already; it is gone if another start published it in the meantime."""
         if not self._system.exists(origin) and self._system.exists(goal):
             return
         if not self._are_same(origin, goal):
@@ -228,9 +232,9 @@ class HadoopFiles(FilesStore):
         self._system.delete(origin, False)
 
     def _are_same(self, one: Any, other: Any) -> bool:
-        """Say whether two files have the same content; they are read unless their sums say so.
+        """Say whether two files have the same content. They are read unless their checksums are equal.
 
-        Sums may differ where content does not: those of an object store depend on the parts in which it was sent.
+        Checksums may differ for the same content: in an object store they depend on the parts of the upload.
         """
         sums = [self._system.getFileChecksum(path) for path in (one, other)]
         if None not in sums and sums[0].equals(sums[1]):
@@ -246,7 +250,7 @@ class HadoopFiles(FilesStore):
 
     @contextmanager
     def _told(self, relative: str, done: str) -> Iterator[None]:
-        """Turn whatever Hadoop throws within into a DirectoryError that says what could not be done."""
+        """Turn Hadoop's exceptions into a DirectoryError that says what could not be done."""
         try:
             yield
         except DirectoryError:
@@ -262,7 +266,7 @@ def are_same_content(jvm: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> 
 
 
 def taken_error(store: FilesStore, target: str) -> DirectoryError:
-    """Return what keeps a file from being shown: another one has its name."""
+    """Return the error for a file that cannot be published because another one has its name."""
     return DirectoryError(
         f"{store.at(target)} is there already, and holds something else: it was written before offsets were set back, "
         "of a topic that was made anew, or by another connector. Move it away, or delete it: then this goes on"
@@ -270,7 +274,7 @@ def taken_error(store: FilesStore, target: str) -> DirectoryError:
 
 
 def missing_error(aside: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
-    """Return what keeps an epoch from being committed: nobody knows where one of its files is."""
+    """Return the error for an epoch that cannot be committed because one of its files is missing."""
     return DirectoryError(
         f"{aside.at(source)} is missing, and was not shown as {shown.at(target)}: mount the file system if it is away, "
         f"or put the file back. If it was shown and somebody has taken it from there since, create {mark_of(source)} "
@@ -279,7 +283,7 @@ def missing_error(aside: FilesStore, source: str, shown: FilesStore, target: str
 
 
 def mark_of(source: str) -> str:
-    """Return the path of what says that a file was moved away from another path."""
+    """Return the path of the mark which says that a file was moved from its path."""
     return f"{source}.shown"
 
 
@@ -292,7 +296,7 @@ class _Named(Enum):
 
 
 def _give_name(origin: Path, goal: Path) -> _Named:
-    """Give a file its name, if nothing has that; where a file system has no links, by a rename."""
+    """Give a file its name, unless it is taken; by a rename if the file system has no links."""
     try:
         os.link(origin, goal)
     except FileExistsError:
@@ -316,7 +320,7 @@ def _fail(error: OSError) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Bring a file or a directory to disk, unless it is not ours, or a directory of a kind that is not on one."""
+    """Bring a file or directory to disk, except for others' files, and directories that cannot be synced."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:

@@ -1,4 +1,4 @@
-"""What Spark has written into a directory: files whose names say which partition of the frame they are of."""
+"""The files that Spark has written into a directory; their names contain the number of the frame's partition."""
 
 import re
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ _TEMPORARY = "_temporary/"
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One of them."""
+    """One written file."""
 
     path: str
     directory: str
-    """That of `partition.by`, with a slash behind it, or ""."""
+    """The directory of `partition.by`, with a trailing slash, or ""."""
     part: int
     roll: int
-    """Which it is, of those that Spark has cut."""
+    """The number of the file among those into which Spark cut a partition."""
     end: str
     size_bytes: int
 
 
 def written_files(store: FilesStore, place: str) -> list[WrittenFile]:
-    """Return the files below a place. Raises FatalError for a name that Spark does not give by itself."""
+    """Return the files below a place. Raises FatalError for a name that is not one of Spark's own."""
     found = []
     for file, size_bytes in store.files(place).items():
         directory, slash, name = file.rpartition("/")

@@ -160,7 +160,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return []
 
     def splits(self, session: Session) -> Iterable[Split]:
-        """Raise ConfigError where the directory is not there."""
+        """Return the splits of the listed files. Raises ConfigError if the directory does not exist."""
         system = SparkFileSystem(session)
         self._finish_moves(system)
         directory = system.identity(self.path)
@@ -185,7 +185,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return reader.load(file.path)
 
     def csv_lines(self, session: Session, split: Split) -> CsvLines | None:
-        """Return None where settings of the reader change how a line is read, or which columns it has."""
+        """Return None if the reader's settings change how a line is read, or which columns it has."""
         options = self._reader_options
         has_header = options.get("header", "false").lower()
         is_known = options.keys() <= _LINE_OPTIONS and has_header in ("true", "false")
@@ -205,7 +205,7 @@ class SpoolDirectorySource(DataFrameConnector):
         )
 
     def row_settings(self) -> dict[str, str]:
-        """Return what `_reader` is made of; `input.schema` shows in the columns."""
+        """Return the settings of `_reader`; `input.schema` shows in the columns."""
         given = {k: str(v) for k, v in self.with_prefix(_READER).items()}
         layout = layout_settings(self._reader_options) if self._format == "csv" else {}
         reader = {f"{_READER}{k}": v for k, v in {**layout, **given}.items()}
@@ -225,7 +225,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return is_gone
 
     def _tell_doubtful(self) -> None:
-        """Say, once for as long as it is so, how many files were missing and could not be shown to be removed."""
+        """Log how many missing files could not be confirmed as removed, once for as long as the number stays."""
         doubtful, self._doubtful = self._doubtful, set()
         if doubtful and len(doubtful) != self._doubtful_told:
             log.warning(
@@ -239,7 +239,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return system.is_gone(file, self._sightings.directory)
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
-        """Move or delete the file. Where that fails it is told, and tried again at the next listing."""
+        """Move or delete the file. A failure is logged, and retried at the next listing."""
         system = SparkFileSystem(session)
         file, removal = file_of(split), Removal(system)
         if self._action == KEEP:
@@ -270,7 +270,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return True
 
     def _set_unfit_aside(self, system: SparkFileSystem, newest_s: float) -> None:
-        """Move files away whose names Spark cannot read; where that fails, say so once."""
+        """Move files away whose names Spark cannot read; a failure is logged once."""
         directory, target = system.local(self.path), system.local(self._error_path)
         if directory is None:
             return
@@ -300,7 +300,7 @@ class SpoolDirectorySource(DataFrameConnector):
             log.warning("%s; this is tried again", error)
 
     def _put_back(self, session: Session, file: FoundFile) -> None:
-        """Give a file back the name that it had before a removal which was not finished. Raises RecordError."""
+        """Give a file the name back that it had before an unfinished removal. Raises RecordError."""
         if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
             raise RecordError(f"{file.path} was about to be moved, and another file has its name now")
 
@@ -323,7 +323,7 @@ class SpoolDirectorySource(DataFrameConnector):
 
     @property
     def _reader_options(self) -> dict[str, str]:
-        """Return the options of Spark's reader, whose names are as good in any case, in lower case."""
+        """Return the options of Spark's reader, with names in lower case, as case does not matter for them."""
         return {k.lower(): str(v) for k, v in self.with_prefix(_READER).items()}
 
     def _reader(self, session: Session, file: FoundFile) -> Any:
@@ -340,7 +340,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
 
     def _layout_of(self, session: Session, file: FoundFile) -> dict[str, str]:
-        """Return what Spark is told of a file of CSV where settings say nothing."""
+        """Return options for a CSV file that the settings leave open."""
         if self._layout is None or self._layout[0] != file:
             head = cache(lambda: SparkFileSystem(session).head(file.path, HEAD_BYTES))
             options = layout_options(self._reader_options, head, lambda quote: has_open_line(session, file.path, quote))
@@ -351,7 +351,7 @@ class SpoolDirectorySource(DataFrameConnector):
     def _ensure_closed(
         self, session: Session, file: FoundFile, rule: QuoteRule | None, head: Callable[[], bytes]
     ) -> None:
-        """Raise RecordError for a file whose last quoted value is open: Spark makes one value of all that follows."""
+        """Raise RecordError for a file whose last quoted value is open: Spark reads all following rows as one value."""
         if rule is None:
             return
         is_whole = len(head()) < HEAD_BYTES
@@ -359,7 +359,7 @@ class SpoolDirectorySource(DataFrameConnector):
             raise RecordError(f"{file.path} ends within a quoted value: a quote is missing, or the end of the file")
 
     def _schema(self, session: Session, file: FoundFile) -> Any:
-        """Return the columns that a file shows: its own, whichever files came before it."""
+        """Return a file's own columns, independent of earlier files."""
         if self._inferred is None or self._inferred[0] != file:
             self._inferred = (file, self._reader(session, file).load(file.path).schema)
         return self._inferred[1]

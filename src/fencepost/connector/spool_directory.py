@@ -1,4 +1,4 @@
-"""Directories as Spark sees them: on this machine or any file system that Hadoop knows. Driver side."""
+"""Directories as Spark sees them: on this machine or any file system that Hadoop supports. Driver side."""
 
 import contextlib
 import fnmatch
@@ -24,13 +24,13 @@ class DirectoryError(OSError):
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file's identity: another size or time of modification is another file."""
+    """A file's identity: another size or time of modification makes another file."""
 
     path: str
     size: int
     modified_ms: int
     is_taken: bool = field(default=False, compare=False)
-    """It waits under a hidden name to be moved or deleted."""
+    """The file waits under a hidden name to be moved or deleted."""
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class SparkFileSystem:
         return list(dict.fromkeys(found))
 
     def _listed(self, system: Any, path: Any) -> list[Any]:
-        """Return the statuses in a directory. A name with a colon fails Hadoop's own listing as a whole."""
+        """Return the statuses in a directory. Hadoop's own listing fails as a whole for a name with a colon."""
         if not _is_local(system):
             return list(system.listStatus(path))
         own = local_directory.names(_local(path))
@@ -105,12 +105,12 @@ class SparkFileSystem:
         return found
 
     def local(self, directory: str) -> str | None:
-        """Return a directory as Python can open it; None where it is not of this machine's file system."""
+        """Return a directory in a form that Python can open; None if it is not in this machine's file system."""
         path = self._path(directory)
         return _local(path) if _is_local(path.getFileSystem(self._conf)) else None
 
     def find(self, file: str) -> FoundFile | None:
-        """Return what stands at a path, None for nothing. Raises DirectoryError where that cannot be known."""
+        """Return the status of a path; None if it does not exist. Raises DirectoryError if that is unknown."""
         path = self._path(file)
         try:
             system = path.getFileSystem(self._conf)
@@ -119,7 +119,7 @@ class SparkFileSystem:
             raise DirectoryError(f"{file} cannot be looked at: {reason(error)}") from error
 
     def head(self, file: str, most: int) -> bytes:
-        """Return the first bytes of a file, out of its compression; none where it cannot be read."""
+        """Return the first bytes of a file, decompressed; none if it cannot be read."""
         path = self._path(file)
         try:
             stream = path.getFileSystem(self._conf).open(path)
@@ -150,19 +150,19 @@ class SparkFileSystem:
             return False
 
     def delete(self, file: str) -> None:
-        """Delete a file. Raises DirectoryError, also where there is none."""
+        """Delete a file. Raises DirectoryError, also if it does not exist."""
         path = self._path(file)
         if not path.getFileSystem(self._conf).delete(path, False):
             raise DirectoryError(f"deleting {file} was refused")
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file. Raises DirectoryError, or what Hadoop raises."""
+        """Rename a file. Raises DirectoryError, or Hadoop's errors."""
         path = self._path(source)
         if not path.getFileSystem(self._conf).rename(path, self._path(target)):
             raise DirectoryError(f"renaming {source} was refused (rights, or a full disk)")
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file over `target`; leaves nothing there where it fails. Raises DirectoryError, or Hadoop's own."""
+        """Copy a file over `target`; a failed copy is removed. Raises DirectoryError, or Hadoop's errors."""
         origin, goal = self._path(source), self._path(target)
         here, there = origin.getFileSystem(self._conf), goal.getFileSystem(self._conf)
         if _is_local(there):
@@ -176,12 +176,12 @@ class SparkFileSystem:
             raise
 
     def make(self, directory: str) -> None:
-        """Make a directory, and those above it, where it is not there. Raises what Hadoop raises."""
+        """Create a directory, and those above it, unless it exists. Raises Hadoop's errors."""
         path = self._path(directory)
         path.getFileSystem(self._conf).mkdirs(path)
 
     def are_near(self, directory: str, other: str) -> bool:
-        """Say whether a file can be renamed from one directory to the other: else a move is a copy."""
+        """Say whether a file can be renamed from one directory to the other; otherwise a move is a copy."""
         systems = {str(self._path(d).getFileSystem(self._conf).getUri()) for d in (directory, other)}
         if len(systems) > 1 or not next(iter(systems)).startswith(f"{_LOCAL}:"):
             return len(systems) == 1
@@ -197,23 +197,23 @@ class SparkFileSystem:
         return [str(s.getPath().getName()) for s in pattern.getFileSystem(self._conf).globStatus(pattern) or ()]
 
     def keeps_times(self, path: str) -> bool:
-        """Say whether a file that is renamed stays as old as it was; an object store makes a new object."""
+        """Say whether a rename keeps a file's time of modification; an object store creates a new object."""
         return str(self._path(path).getFileSystem(self._conf).getUri().getScheme()) in _KEEP_TIMES
 
     def qualified(self, directory: str) -> str:
-        """Return a path as listings show it."""
+        """Return a path in the form of listings."""
         path = self._path(directory)
         return str(path.getFileSystem(self._conf).makeQualified(path).toString())
 
 
 def has_open_line(session: Any, path: str, quote: str) -> bool:
-    """Have Spark say whether a line of a file has an odd number of quotes."""
+    """Let Spark find out whether a line of a file has an odd number of quotes."""
     lines = session.read.option("__globPaths__", "false").text(path)
     return not lines.where(f"(length(value) - length(replace(value, char({ord(quote)}), ''))) % 2 = 1").isEmpty()
 
 
 def ends_in_open_quotes(session: Any, path: str, rule: QuoteRule) -> bool:
-    """Have an executor say whether the last quoted value of a file is open: line by line, in their order."""
+    """Let an executor find out, line by line in their order, whether the last quoted value of a file is open."""
 
     def found(rows: Iterable[Any]) -> Iterator[bool]:
         yield ends_in_quotes((row[0].encode(errors="replace") for row in rows), rule)
@@ -223,12 +223,12 @@ def ends_in_open_quotes(session: Any, path: str, rule: QuoteRule) -> bool:
 
 
 def hidden(file: FoundFile) -> str:
-    """Return the hidden path beside a file under which it waits to be moved or deleted."""
+    """Return the hidden path next to a file under which it waits to be moved or deleted."""
     return f"{file.parent}/.{file.name}.{file.size}.{file.modified_ms}{TAKEN}"
 
 
 def file_of(hidden_name: str, directory: str) -> FoundFile | None:
-    """Return the file of `directory` that has a hidden name; None for any other name."""
+    """Return the file of `directory` that a hidden name belongs to; None for any other name."""
     found = _HIDDEN.fullmatch(hidden_name)
     if found is None:
         return None
@@ -236,7 +236,7 @@ def file_of(hidden_name: str, directory: str) -> FoundFile | None:
 
 
 def _exists(system: Any, path: Any) -> bool:
-    """Say whether something stands at a path. Raises OSError where that something cannot be looked at."""
+    """Say whether a path exists. Raises OSError if that cannot be determined."""
     if system.exists(path):
         return True
     if _is_local(system):
@@ -261,7 +261,7 @@ def _found(status: Any) -> FoundFile:
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of what Hadoop, or anybody, says."""
+    """Return the first line of an error of Hadoop or others."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java.toString()) if java is not None else str(error)
     return text.strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The source partitions and offsets of SpoolDirectorySource: what is stored of a file."""
+"""The source partitions and offsets of SpoolDirectorySource: what is stored about a file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _DONE, _ROWS, _READING = "done", "rows", "reading"
 
 
 def split_of(file: FoundFile) -> Split:
-    """Return the split that a file is."""
+    """Return the split of a file."""
     return Split(
         partition={_FILE: file.path, _SIZE: file.size, _MTIME: file.modified_ms},
         order=(file.modified_ms, file.path),
@@ -21,7 +21,7 @@ def split_of(file: FoundFile) -> Split:
 
 
 def file_of(split: Split) -> FoundFile:
-    """Return the file that a split is; of a partition that is none of ours, one that is not there."""
+    """Return the file of a split; for a foreign partition, a file that does not exist."""
     path, size, modified_ms = (split.partition.get(name, -1) for name in (_FILE, _SIZE, _MTIME))
     return FoundFile(path, size, modified_ms)
 

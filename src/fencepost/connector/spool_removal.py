@@ -18,7 +18,7 @@ class Removal:
         self._system = system
 
     def delete(self, file: FoundFile) -> None:
-        """Delete a file; nothing where it is gone, or another one stands there. Raises DirectoryError."""
+        """Delete a file; does nothing if it is gone, or another one has its name. Raises DirectoryError."""
         try:
             if self._take(file):
                 self._system.delete(hidden(file))
@@ -53,7 +53,7 @@ class Removal:
             raise DirectoryError(f"{file.path} cannot be moved to {directory}: {reason(error)}") from error
 
     def finish_moves(self, source: str, directory: str) -> None:
-        """Do step 5 of the moves from `source` to `directory` that stopped short of it. Raises DirectoryError."""
+        """Complete step 5 of unfinished moves from `source` to `directory`. Raises DirectoryError."""
         tag, parent = self._tag(source), self._system.qualified(source)
         try:
             for name in self._system.hidden_names(directory, tag):
@@ -64,7 +64,7 @@ class Removal:
             raise DirectoryError(f"moves to {directory} cannot be finished: {reason(error)}") from error
 
     def try_put_back(self, file: FoundFile) -> bool:
-        """Give a file that was taken its name again. False where another one has it. Raises DirectoryError."""
+        """Give a taken file its name back. False if another file has the name. Raises DirectoryError."""
         if self._system.find(hidden(file)) is None:
             return True
         if self._system.find(file.path) is not None:
@@ -73,7 +73,7 @@ class Removal:
         return True
 
     def _take(self, file: FoundFile) -> bool:
-        """Rename a file to its hidden name, where no writer reaches it. False where it is gone, or another one."""
+        """Rename a file to its hidden name, out of writers' reach. False if it is gone, or is another file."""
         if self._system.find(file.path) == file:
             self._system.rename(file.path, hidden(file))
         elif self._system.find(hidden(file)) is None:
@@ -85,14 +85,14 @@ class Removal:
         return False
 
     def _is_taken(self, file: FoundFile) -> bool:
-        """Say whether it is the file itself that stands under its hidden name."""
+        """Say whether the file itself has its hidden name."""
         found = self._system.find(hidden(file))
         if found is None or found.size != file.size:
             return False
         return found.modified_ms == file.modified_ms or not self._system.keeps_times(file.path)
 
     def _location(self, file: FoundFile) -> str | None:
-        """Return where a file is that may have been taken; None where it is gone, or another one."""
+        """Return the path of a file that may have been taken; None if it is gone, or is another file."""
         if self._system.find(hidden(file)) is not None:
             return hidden(file)
         return file.path if self._system.find(file.path) == file else None
