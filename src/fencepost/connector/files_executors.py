@@ -16,7 +16,7 @@ from fencepost.api import ConfigError, RetriableError
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.files_store import FilesStore, LocalFiles
 
-_PROBE = "0-probe-"  # deleted with what was written for earlier epochs, if it is left behind
+_PROBE = "0-probe-"  # if it remains, it is deleted with the files of earlier epochs
 _PART, _PARTS = "_fencepost_part", "parts"
 _SPREAD_S = 0.2
 """How long each task of the look takes, so that one executor does not run them all."""

@@ -85,7 +85,7 @@ class FilesSink(DataFrameSink):
     file_bytes_max: int = setting(
         "file.bytes.max", default=0, type=Type.LONG, check=at_least(0),
         doc="The most bytes of a file, from 1000000 on, unless a single row has more; 0: no limit. An epoch of which a "
-        "file has become larger is written anew, with fewer rows in each, before it is shown.",
+        "file has become larger is written again, with fewer rows in each, before it is published.",
     )  # fmt: skip
 
     def check_together(self) -> list[str]:
@@ -115,7 +115,9 @@ class FilesSink(DataFrameSink):
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
         store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
-        if not self._is_tidy:  # the number is durable: whoever has a lower one is a zombie, and is to show nothing more
+        if (
+            not self._is_tidy
+        ):  # the number is durable: a start with a lower one is a zombie, and must publish nothing more
             self._clean_up(store, epoch.number, ())
             self._is_tidy = True
         try:
@@ -185,8 +187,8 @@ class FilesSink(DataFrameSink):
         if text is None:
             key, path = self._aside_key, aside.root
             raise ConfigError(
-                f"{key}={path}: what epoch {epoch.number} wrote aside is not there. If {key} has changed, put it "
-                f"back until the epoch is committed. If somebody has deleted {_ASIDE}, stop the connector, delete the "
+                f"{key}={path}: the files of epoch {epoch.number} are missing. If {key} has changed, put it "
+                f"back until the epoch is committed. If {_ASIDE} was deleted, stop the connector, delete the "
                 "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
                 "its offsets to what they are (PATCH): the epoch is written again"
             )

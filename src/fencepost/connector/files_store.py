@@ -268,17 +268,17 @@ def are_same_content(jvm: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> 
 def taken_error(store: FilesStore, target: str) -> DirectoryError:
     """Return the error for a file that cannot be published because another one has its name."""
     return DirectoryError(
-        f"{store.at(target)} is there already, and holds something else: it was written before offsets were set back, "
-        "of a topic that was made anew, or by another connector. Move it away, or delete it: then this goes on"
+        f"{store.at(target)} already exists with other contents: it was written before offsets were set back, "
+        "from a topic that was recreated, or by another connector. Move or delete it; the sink then continues"
     )
 
 
 def missing_error(aside: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
     """Return the error for an epoch that cannot be committed because one of its files is missing."""
     return DirectoryError(
-        f"{aside.at(source)} is missing, and was not shown as {shown.at(target)}: mount the file system if it is away, "
-        f"or put the file back. If it was shown and somebody has taken it from there since, create {mark_of(source)} "
-        f"below {aside.root}, empty: then this goes on"
+        f"{aside.at(source)} is missing, and was not published as {shown.at(target)}: mount the file system, "
+        f"or put the file back. If it was published and has been removed since, create {mark_of(source)} "
+        f"below {aside.root}, empty; the sink then continues"
     )
 
 

@@ -81,7 +81,7 @@ class SpoolDirectorySource(DataFrameConnector):
         "all of them text; each file of JSON, and of CSV with `reader.inferSchema`, is looked through before it is "
         "read, and has the columns that it shows, all of them (with `reader.samplingRatio` below 1: those that the "
         "sample shows), so they may differ from file to file; Parquet knows. Set: the same columns for all files; what "
-        "a JSON file has besides is left out without a word, what it lacks is null. Columns have to be wide enough, or "
+        "a JSON file has in addition is silently dropped, what it lacks is null. Columns must be wide enough, or "
         "STRING: [values are not checked](../delivery-guarantees.md#dataframe-connectors). Set it where "
         "`transforms.sql` or `key.field` names a field that not every file has (a file without it is set aside), or "
         "where looking through files before reading them takes too long.",

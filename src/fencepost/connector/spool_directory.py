@@ -129,7 +129,7 @@ class SparkFileSystem:
             finally:
                 stream.close()
         except Exception:
-            return b""  # who reads it meets the trouble, and says so
+            return b""  # reading the file will fail, and report it
 
     def is_gone(self, file: FoundFile, directory: str | None) -> bool:
         """Say whether it is certain that a file is gone from its directory, which had the identity `directory`.
@@ -166,7 +166,7 @@ class SparkFileSystem:
         origin, goal = self._path(source), self._path(target)
         here, there = origin.getFileSystem(self._conf), goal.getFileSystem(self._conf)
         if _is_local(there):
-            there = there.getRawFileSystem()  # without a file of checksums beside it
+            there = there.getRawFileSystem()  # without an additional file of checksums
         try:
             if not self._jvm.org.apache.hadoop.fs.FileUtil.copy(here, origin, there, goal, False, True, self._conf):
                 raise DirectoryError(f"copying {source} was refused")

@@ -135,7 +135,7 @@ def test_no_file_is_ever_replaced_by_a_copy(runtime: SparkRuntime, once: OnceSto
         copy.move("a", "x/a")  # shown before, as its mark says
         assert ((out / "x/a").read_text(), (tmp_path / "a").exists()) == ("one\n", False)
     aside.write("a", "two\n")
-    with pytest.raises(DirectoryError, match="is there already, and holds something else"):
+    with pytest.raises(DirectoryError, match="already exists with other contents"):
         copy.move("a", "x/a")
     assert ((out / "x/a").read_text(), (tmp_path / "a").read_text()) == ("one\n", "two\n")
     assert [each.name for each in (out / "x").iterdir()] == ["a"]
@@ -143,7 +143,7 @@ def test_no_file_is_ever_replaced_by_a_copy(runtime: SparkRuntime, once: OnceSto
         (tmp_path / name).unlink()
     copy.move("a", "x/a")  # what is there is the best that is known
     (out / "x/a").unlink()
-    with pytest.raises(DirectoryError, match="a is missing, and was not shown"):
+    with pytest.raises(DirectoryError, match="a is missing, and was not published"):
         copy.move("a", "x/a")
 
 

@@ -201,14 +201,14 @@ def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFil
     store.write("aside/e", "one\n")
     store.move("aside/e", "shown/x/a")
     store.write("aside/d", "longer than that\n")
-    with pytest.raises(DirectoryError, match="is there already, and holds something else"):
+    with pytest.raises(DirectoryError, match="already exists with other contents"):
         store.move("aside/d", "shown/x/a")
     assert (tmp_path / "shown/x/a").read_text() == "one\n"
     store.remove("aside")
     assert (store.names("aside"), store.read("aside/a")) == ([], None)
     with pytest.raises(DirectoryError, match="aside cannot be listed"):
         store.files("aside")
-    with pytest.raises(DirectoryError, match="aside/f is missing, and was not shown"):
+    with pytest.raises(DirectoryError, match="aside/f is missing, and was not published"):
         store.move("aside/f", "shown/x/f")
 
 

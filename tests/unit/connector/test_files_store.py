@@ -151,7 +151,7 @@ def test_e17_a_zombie_shows_nothing_once_a_successor_writes_behind_deleted_offse
     successor = Written({**cast(Any, sink.originals)})
     again = Epoch(1 + successor.started(None, 0, ()), EPOCH.ranges)
     successor.write(None, None, again)
-    with pytest.raises(ConfigError, match="what epoch 57 wrote aside is not there"):
+    with pytest.raises(ConfigError, match="the files of epoch 57 are missing"):
         sink.publish(None, epoch, token)
     assert shown(sink) == {}
 
@@ -215,7 +215,7 @@ def test_e17_a_file_that_is_missing_was_shown_only_where_that_is_known(sink: Fil
     moved.rename(Path(sink.path, list_[str(moved.relative_to(sink.path))]))
     lost.unlink()
     for _ in range(2):
-        with pytest.raises(DirectoryError, match=r"part-00000.* is missing, and was not shown as .*a=1/t\+0"):
+        with pytest.raises(DirectoryError, match=r"part-00000.* is missing, and was not published as .*a=1/t\+0"):
             sink.publish(None, EPOCH, token)
     lost.write_text(content)
     sink.publish(None, EPOCH, token)
@@ -299,7 +299,7 @@ def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPat
     assert shown(sink) == before
     changed = Path(sink.path, next(iter(before)))
     changed.write_text("something else\n")
-    with pytest.raises(DirectoryError, match="is there already, and holds something else"):
+    with pytest.raises(DirectoryError, match="already exists with other contents"):
         sink.publish(None, EPOCH, sink.write(None, None, EPOCH))
     assert changed.read_text() == "something else\n"
 
@@ -369,7 +369,7 @@ class HadoopPath(PurePosixPath):
 def test_a_file_that_was_copied_in_other_pieces_is_the_same(content: str, is_same: bool) -> None:
     system = Summed({"/d/aside": ("text", "2 pieces"), "/d/shown": (content, "1 piece")})
     store = in_hadoop(system)
-    with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="holds something else"):
+    with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="exists with other contents"):
         store.move("aside", "shown")
     assert list(system.files) == (["/d/shown", "/d/aside.shown"] if is_same else ["/d/aside", "/d/shown"])
 
@@ -393,7 +393,7 @@ def test_e17_a_file_that_is_missing_from_another_file_system_was_shown_only_wher
     del system.files["/d/shown"]  # a reader has taken it away
     store.move("aside", "shown")
     del system.files["/d/aside.shown"]
-    with pytest.raises(DirectoryError, match=r"aside is missing, and was not shown.*create aside\.shown"):
+    with pytest.raises(DirectoryError, match=r"aside is missing, and was not published.*create aside\.shown"):
         store.move("aside", "shown")
     system.files["/d/shown"] = ("text", "1 piece")  # whoever moved it died before it left the mark
     store.move("aside", "shown")

@@ -62,7 +62,7 @@ class SinkRunner(TaskLife):
             letters.close()
 
     def _before_the_last_report(self) -> None:
-        """Leave the group first: whoever sees the end of the task may rely on it."""
+        """Leave the group first: those who see that the task has ended may rely on it."""
         self._close()
 
     def _start_over(self, error: Exception) -> None:
