@@ -10,7 +10,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.task.lane import HELD_BYTES, Room
+from fencepost.task.lane import HELD_BYTES, QueueLimits
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
@@ -40,7 +40,7 @@ def deliver(kafka: EmbeddedKafka, topics: tuple[str, str]) -> Iterator[Deliver]:
 
     def open_one(*, lanes: int = 2, bootstrap: str | None = None, batch_bytes: int | None = None) -> LanedDelivery:
         conf = transactional_conf({"bootstrap.servers": bootstrap or kafka.bootstrap_servers}, task).conf
-        room = Room.made_in(conf, HELD_BYTES if batch_bytes is None else batch_bytes)
+        room = QueueLimits.made_in(conf, HELD_BYTES if batch_bytes is None else batch_bytes)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(task))
         writers = [first, second] if lanes == 2 else [first]
         delivery = LanedDelivery(writers, topics[1], room=room, on_failure=lambda: None, may_widen=lanes == 1)

@@ -22,7 +22,7 @@ from fencepost.record import Batch
 from fencepost.storage.offset_topic import encode
 from fencepost.task.delivery import PlainDelivery
 from fencepost.task.finish import GroupPositions, LastSent
-from fencepost.task.lane import Room
+from fencepost.task.lane import QueueLimits
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
@@ -104,7 +104,7 @@ class Scene:
         """Open both lanes. `via`: where the producers find the broker; they queue ahead, then."""
         servers = {"bootstrap.servers": via or self.bootstrap}
         conf = {**transactional_conf(servers, self.id).conf, "delivery.report.only.error": False}
-        room = None if via is None else Room.made_in(conf)
+        room = None if via is None else QueueLimits.made_in(conf)
         writers = [TransactionalWriter(conf, id_) for id_ in self.ids(task)]
         open_lanes(*writers, keeps_second=True)
         self.position()  # as at the admission; it also makes a new broker have a coordinator of groups

@@ -9,7 +9,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.task.lane import Room
+from fencepost.task.lane import QueueLimits
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
@@ -37,7 +37,7 @@ class Target:
         conf = transactional_conf({"bootstrap.servers": self._kafka.bootstrap_servers}, self.id).conf
         if queue_kb is not None:
             conf["queue.buffering.max.kbytes"] = str(queue_kb)
-        room = Room.made_in(conf)
+        room = QueueLimits.made_in(conf)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(self.id))
         delivery = LanedDelivery([first, second], self.offsets, room=room, on_failure=lambda: None)
         self._opened.append(delivery)
