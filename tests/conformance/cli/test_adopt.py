@@ -167,7 +167,7 @@ def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(
         first.commit(group_offsets=offsets[:1], group_metadata=group)
         second.commit(group_offsets=offsets[1:], group_metadata=group)
     with closing(producer(other)) as stranger:
-        with pytest.raises(AdoptionError, match=rf"{other}: named like .* --prefix, .* --foreign"):
+        with pytest.raises(AdoptionError, match=rf"{other}: named like .*--prefix if .*--foreign if"):
             adopt(scene, "--yes")
         assert {each["transactional_id"] for each in adopt(scene, "--dry-run")["producers"] if each["is_guessed"]} == {
             other

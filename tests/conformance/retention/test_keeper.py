@@ -95,7 +95,7 @@ def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothin
 
 def test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing(scene: Scene) -> None:
     scene.leader.before.append(lambda: (scene.sink("late"), None)[1])
-    assert "Connectors were changed" in str(scene.round())
+    assert "Connectors have changed" in str(scene.round())
     assert scene.round() is None
     assert scene.start == 0
 

@@ -151,7 +151,7 @@ def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic:
     spoken = client._protocol
     assert spoken is not None
     twice = [spoken.encoded(TopicPartition(topic, 0), Columns(binary([b"x"]))) for _ in range(2)]
-    with pytest.raises(ValueError, match="one batch for a partition"):
+    with pytest.raises(ValueError, match="one batch per partition"):
         spoken.produce(twice, time.monotonic() + 30)
 
 

@@ -262,7 +262,7 @@ def test_a_topic_of_offset_syncs_that_comes_later_is_waited_for(flow: Flow) -> N
     topic, group = flow.topic(), flow.group()
     flow.commit(group, topic, 10)
     start(flow)
-    eventually(lambda: f"before topic {flow.syncs_topic} exists" in flow.worker.log_text(), within_s=60)
+    eventually(lambda: f"until topic {flow.syncs_topic} exists" in flow.worker.log_text(), within_s=60)
     flow.sync(topic, (9, 20))
     flow.await_positions(group, topic, (10, 21))
 

@@ -87,7 +87,7 @@ def test_exactly_what_is_printed_lets_a_connector_run_exactly_once(secured: Secu
     assert sorted(map(str, secured.grants)) == sorted(map(str, every))
     secured.worker.wait_for_tasks(CONNECTOR, "RUNNING", within_s=100)
     deliver(secured, 1000)
-    assert f"not authorised for transactional id {GROUP}-{CONNECTOR}-0#1" in secured.worker.log_text()
+    assert f"not authorised to write with transactional id {GROUP}-{CONNECTOR}-0#1" in secured.worker.log_text()
 
 
 def trace_of_restart(secured: Secured) -> str:

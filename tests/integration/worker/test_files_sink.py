@@ -233,7 +233,7 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
     out.chmod(0o500)
     produce(1, 60)
     assert worker.create(name, files_sink(out, topic, value__schema="n INT, country STRING")).status_code == 201
-    eventually(lambda: "in trouble" in worker.status(name)["tasks"][0].get("trace", ""), within_s=60)
+    eventually(lambda: "and retrying" in worker.status(name)["tasks"][0].get("trace", ""), within_s=60)
     task = worker.status(name)["tasks"][0]
     assert task["state"] == "RUNNING"
     assert str(out) in task["trace"], task["trace"]

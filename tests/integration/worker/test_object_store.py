@@ -205,7 +205,7 @@ def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
         created(worker, name, in_bucket(where, topic))
         tries = re.compile(rf"task {name}-0 will retry: .*{code}, say the tests")
         eventually(lambda: len(tries.findall(worker.log_text())) > 5, within_s=90)  # so many would be too many
-        assert "in trouble" in trouble(worker, name)
+        assert "and retrying" in trouble(worker, name)
     eventually(lambda: is_at(worker, name, 20), within_s=180)
     ensure_exact(rows(store, where), 60)
 

@@ -127,7 +127,7 @@ def test_step_2_a_fencing_round_comes_before_the_topic_is_read(scene: Scene) -> 
 
 def test_step_3_task_configs_that_no_task_count_follows_start_nothing(scene: Scene) -> None:
     scene.on_fence = lambda: None
-    with pytest.raises(AbandonedError, match="no task-count record"):
+    with pytest.raises(AbandonedError, match="without a task-count record"):
         scene.prepare()
 
 

@@ -172,7 +172,7 @@ def test_a_group_that_somebody_reads_in_is_not_moved_for_a_new_sink(
         begin = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 1}}]
         config = file_sink(out, topic, consumer__override__group__id=theirs)
         answer = worker.create(name, config, initial_offsets=begin)
-        assert (answer.status_code, "name another in consumer.override.group.id" in answer.text) == (500, True)
+        assert (answer.status_code, "set a different consumer.override.group.id" in answer.text) == (500, True)
         assert name not in worker.rest.get("/connectors").json()
     finally:
         somebody.close()
