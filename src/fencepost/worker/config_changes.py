@@ -100,7 +100,7 @@ class ConfigChanges:
                 self._departures.ended(change.incarnation, change.tasks)
 
     def _see_to_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """If this worker leads, write statuses for the parts of lost workers that wait for the worker to return."""
+        """Write statuses, if this worker leads, for the parts of lost workers that wait for the worker to return."""
         if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
             before = old.assignment.waiting if old.assignment is not None else ()
             lost = [each for each in new.assignment.waiting if each not in before]

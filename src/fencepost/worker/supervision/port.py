@@ -36,10 +36,10 @@ class HostEvents(Protocol):
     def reported(self, reports: Sequence[TaskReport]) -> None: ...
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
-        """The process that ran these starts is gone, or was silent for longer than its lease."""
+        """Report that the process of these starts is gone, or was silent for longer than its lease."""
 
     def crashed(self, incarnations: Sequence[str], reason: str) -> None:
-        """The process that ran these starts crashed; one of them may be the cause."""
+        """Report that the process of these starts crashed; one of them may be the cause."""
 
     def room_changed(self) -> None:
-        """There may now be a slot or core for starts that wait for one."""
+        """Report that there may now be a slot or core for starts that wait for one."""
