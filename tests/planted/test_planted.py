@@ -180,7 +180,7 @@ PLANTS = {
     ),
     "deletion_not_checked": Plant(
         f"{_KEEPER}::test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing",
-        'assert "Connectors were changed" in str(scene.round())',
+        'assert "Connectors have changed" in str(scene.round())',
     ),
     "lost_request_repeated": Plant(
         f"{_CONFORMANCE}/test_nothing_twice.py::"
@@ -194,7 +194,7 @@ PLANTS = {
     ),
     "partition_twice_in_request": Plant(
         f"{_TRAPS}::test_a_request_never_holds_a_partition_twice",
-        'with pytest.raises(ValueError, match="one batch for a partition"):',
+        'with pytest.raises(ValueError, match="one batch per partition"):',
     ),
     "holders_not_cleared": Plant(
         f"{_INPUT}::test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it[batch]",
@@ -226,7 +226,7 @@ PLANTS = {
     ),
     "file_replaced": Plant(
         f"{_STORE}::test_no_file_is_ever_replaced[True]",
-        'with pytest.raises(DirectoryError, match="is there already',
+        'with pytest.raises(DirectoryError, match="already exists with other',
     ),
 }
 

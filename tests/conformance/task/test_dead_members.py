@@ -69,7 +69,7 @@ def test_a_member_that_lives_comes_back_and_keeps_the_group(members: Members) ->
     try:
         while not member.assignment:
             is_over.wait(0.05)
-        with pytest.raises(GroupInUseError, match="a member that lives: ours"):
+        with pytest.raises(GroupInUseError, match="a live member: ours"):
             take_out_dead_members(members.conf(), is_ours, 30)
     finally:
         is_over.set()

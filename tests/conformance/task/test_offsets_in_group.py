@@ -109,7 +109,7 @@ class Scene:
         open_lanes(*writers, keeps_second=True)
         self.position()  # as at the admission; it also makes a new broker have a coordinator of groups
         group = GroupPositions(self.held)
-        delivery = LanedDelivery(writers, self.offsets, room=room, group=group, on_failure=on_failure)
+        delivery = LanedDelivery(writers, self.offsets, limits=room, group=group, on_failure=on_failure)
         self.opened.append(delivery)
         return delivery
 

@@ -39,7 +39,7 @@ class Target:
             conf["queue.buffering.max.kbytes"] = str(queue_kb)
         room = QueueLimits.made_in(conf)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(self.id))
-        delivery = LanedDelivery([first, second], self.offsets, room=room, on_failure=lambda: None)
+        delivery = LanedDelivery([first, second], self.offsets, limits=room, on_failure=lambda: None)
         self._opened.append(delivery)
         open_lanes(first, second, keeps_second=True)
         return delivery

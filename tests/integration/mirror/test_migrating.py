@@ -120,18 +120,18 @@ def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubl
     assert f"group connect-MirrorSinkConnector-{scene.flow} of {scene.b}" in plan
     assert scene.positions() == {}  # a plan changes nothing
     scene.write_file("sink")
-    assert "1 positions stand in group" in scene.migrate("--yes")
+    assert "1 positions are in group" in scene.migrate("--yes")
     with scene.run("sink") as process:
         scene.await_mirrored()
         assert process.end() == 0
     assert scene.positions() == {(f"{scene.a}.{scene.prefix}", 0): 3}
     scene.send("d")
-    assert "1 positions stand in topic" in scene.migrate("--to", "source", "--yes")
+    assert "1 positions are in topic" in scene.migrate("--to", "source", "--yes")
     with scene.run("source") as process:
         scene.await_mirrored()
         assert process.end() == 0
     scene.send("e")
-    assert "1 positions stand in group" in scene.migrate("--yes")
+    assert "1 positions are in group" in scene.migrate("--yes")
     with scene.run("sink") as process:
         scene.await_mirrored()
 
@@ -181,10 +181,10 @@ def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
     (directory := tmp_path / "java").mkdir()
     with MirrorMaker(directory, clusters, (scene.a, scene.b), settings, is_exactly_once=False):
         scene.await_mirrored()
-        with pytest.raises(ConfigError, match="MirrorSourceConnector may run"):
+        with pytest.raises(ConfigError, match="MirrorSourceConnector may be running"):
             scene.migrate("--yes")
     scene.send("c")
-    assert "1 positions stand in group" in scene.migrate("--yes")
+    assert "1 positions are in group" in scene.migrate("--yes")
     with scene.run("sink"):
         scene.await_mirrored()
 
