@@ -93,7 +93,7 @@ def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
 
         before(monkeypatch, question, end)
         found = of(survey.look(), group)
-    assert "a moment ago" in str(found.doubt)
+    assert "has just ended" in str(found.doubt)
     assert [each for each in survey.look() if each.group == group] == []
 
 
