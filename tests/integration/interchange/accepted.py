@@ -99,7 +99,7 @@ ANSWERS = (
     Accepted("PATCH", _SINK_OFFSETS, '"kafka_partition": -1', (400,), "Topic sunk-words has no part", _NOT_THERE),
     Accepted("PATCH", _SINK_OFFSETS, '"kafka_offset": -1', (400,), "Offset -1 of topic sunk-words", _NOT_THERE),
     Accepted("PATCH", _SINK_OFFSETS, '9}, "offset": {"kafka', (400,), "Topic sunk-words has no part", _NOT_THERE),
-    Accepted("PATCH", _SINK_OFFSETS, '"nowhere", "kafka_partition": 0}, "offset": {', (400,), "Topic nowhere", _NOT_THERE),
+    Accepted("PATCH", _SINK_OFFSETS, '"nowhere", "kafka_partition": 0}, "offset": {', (400,), "Topic nowh", _NOT_THERE),
     Accepted("PATCH", _SINK_OFFSETS, '{"offsets": "x"}', (500,), _NO_OBJECT, _WORDING),
     Accepted(
         "PATCH", _SINK_OFFSETS, '"kafka_offset": 99', (400,), "Offset 99 of topic sunk-words",
