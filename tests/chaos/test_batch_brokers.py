@@ -5,7 +5,6 @@ readers tell.
 """
 
 import contextlib
-import os
 import random
 import threading
 from collections import Counter
@@ -43,11 +42,11 @@ from fencepost.transaction import (
     WriterOpenError,
 )
 from support.brokers import Brokers
+from support.long_form import IS_LONG
 
 PARTITIONS, RECORDS = 3, 9
 COORDINATORS = ("__transaction_state", "__consumer_offsets")
 IN_SYNC = "min.insync.replicas"
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 ROUNDS = 6 if IS_LONG else 1
 VERSIONS = (1, 2) if IS_LONG else (2,)
 WITHIN_S = 180

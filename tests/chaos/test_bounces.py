@@ -4,7 +4,6 @@ Stricter than those: what the source gave is known to its last record, so that a
 order; every connector goes on after each bounce, and runs in the end, though nobody has restarted anything.
 """
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,8 +14,9 @@ from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad, clients
 from support.cluster import ready
+from support.long_form import IS_LONG
 
-ROUNDS = 4 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
+ROUNDS = 4 if IS_LONG else 1
 RECORDS_PER_S = 160
 UP_AGAIN_S = 10.0
 SETTINGS = {"session_timeout_ms": "3000", "slot_lease_ms": "2000", "plugin_path": PLUGIN_PATH}

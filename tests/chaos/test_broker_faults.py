@@ -7,7 +7,6 @@ and in the end each record is in files and in the other topic once, in the order
 import functools
 import glob
 import json
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +26,9 @@ from fencepost.testing.verdict import Verdict, judge
 from support.brokers import Brokers
 from support.chaos.evidence import Evidence
 from support.feed import Feed
+from support.long_form import IS_LONG
 from support.worker import Worker
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 PARTITIONS, REPLICAS = 3, 3
 BLOCK, PER_S = 20, 100
 WITHIN_S = 240

@@ -1,7 +1,6 @@
 """Three workers under load, hurt in every way that somebody has thought of: nothing is lost, doubled or torn."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,9 +14,9 @@ from support.chaos.gated_cluster import GatedCluster
 from support.chaos.hold import Coordinator
 from support.chaos.leader_writes import LeaderWrites
 from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad
+from support.long_form import IS_LONG
 from support.quick import quick_kafka
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {Cut.KILL: 1, Cut.STOP: 1, Cut.BROKER_LOST: 1, Cut.PEERS_LOST: 1, Cut.BROKER_KILL: 1}
 LONG_QUOTAS = {Cut.KILL: 12, Cut.STOP: 12, Cut.BROKER_LOST: 10, Cut.PEERS_LOST: 8, Cut.BROKER_KILL: 4}
 WRITES_EACH = 6 if IS_LONG else 1

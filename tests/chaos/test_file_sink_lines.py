@@ -1,6 +1,5 @@
 """Tasks of FileStreamSink that are killed while they write batches of megabytes: no line is mixed with another's."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.chaos.appenders import value
+from support.long_form import IS_LONG
 
-ROUNDS = 50 if os.environ.get("FENCEPOST_CHAOS") == "long" else 8
+ROUNDS = 50 if IS_LONG else 8
 SUPPORT = Path(__file__).parents[1]
 
 

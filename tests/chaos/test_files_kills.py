@@ -9,7 +9,6 @@ import functools
 import glob
 import itertools
 import json
-import os
 import random
 import threading
 from collections.abc import Iterator
@@ -25,9 +24,9 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, judge
 from support.feed import Feed
+from support.long_form import IS_LONG
 from support.worker import Worker
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 ROUNDS = 25 if IS_LONG else 1
 PARTITIONS = 4
 PER_S = 400

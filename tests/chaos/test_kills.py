@@ -4,8 +4,6 @@ The moments that somebody has thought of are in `test_matrix.py`, which `make te
 would add nothing to those.
 """
 
-import os
-
 import pytest
 
 from support.chaos.campaign import Campaign
@@ -13,6 +11,7 @@ from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
 from support.chaos.kills import Kills
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 TIMES = 12
@@ -27,7 +26,7 @@ SETTINGS = {
 
 
 @pytest.mark.chaos
-@pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="only in `make chaos`")
+@pytest.mark.skipif(not IS_LONG, reason="only in `make chaos`")
 @pytest.mark.timeout(900 * TIMES)
 def test_every_fault_leaves_the_delivery_exact(kafka, tmp_path, seed, capfd):
     group = f"chaos-{seed}"

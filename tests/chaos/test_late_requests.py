@@ -4,7 +4,6 @@ librdkafka speaks the protocol in which a coordinator cannot tell a late request
 A task that keeps E5 is exact all the same; one that does not is not, which is shown first.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,9 +19,9 @@ from fencepost.testing.proxy import Action, ApiKey
 from support.chaos.evidence import Evidence
 from support.late.attempt import Attempt, plan
 from support.late.trial import Trials
+from support.long_form import IS_LONG
 from support.member import undisturbed_member
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 COUNT = 200 if IS_LONG else 8
 OF_A_VERSION = 100 if IS_LONG else 3
 SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)

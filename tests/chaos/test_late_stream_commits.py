@@ -1,6 +1,5 @@
 """Forced rebalances of a stream, whose old members commit late: what they send is seen on the wire, and refused."""
 
-import os
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,9 +10,10 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
+from support.long_form import IS_LONG
 from support.stream_stage import StreamRun, StreamStage
 
-ROUNDS = 200 if os.environ.get("FENCEPOST_CHAOS") == "long" else 6
+ROUNDS = 200 if IS_LONG else 6
 _A_ROUND = 5  # records
 _ANY = 1_000_000
 _WITHIN_S = 120

@@ -13,10 +13,10 @@ from support.chaos.hold import Coordinator, Target
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
 from support.chaos.matrix import TRANSACTION_TIMEOUT_S, Matrix, Network
 from support.chaos.point import Door, matrix
+from support.long_form import IS_LONG
 from support.quick import quick_kafka
 from support.worker import Worker, free_port
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if IS_LONG else "1"))
 RECORDS_PER_S = 100  # for each of six loads; it is the faults that count
 SETTINGS = {

@@ -4,7 +4,6 @@ A third of the source's transactions come to nothing; it has tombstones, headers
 Whether the mirror goes by records or by whole batches is the seed's choice.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from support.brokers import Brokers
 from support.chaos.evidence import Evidence
 from support.chaos.mirror_brokers import IN_SYNC, End, MirrorBrokers, broker_plan
 from support.cluster import Cluster
+from support.long_form import IS_LONG
 from support.mirror.two_clusters import Naming, TwoClusters
 from support.mirror.workload import QUICK_TO_COMPACT, Workload, Written
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 FAULTS = 50
 REPLICAS = 3
 TRANSACTIONS_PER_S = 20.0

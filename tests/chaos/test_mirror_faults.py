@@ -4,8 +4,6 @@ A third of the source's transactions come to nothing; it has tombstones, headers
 Whether it goes by records or by whole batches is the seed's choice.
 """
 
-import os
-
 import pytest
 
 from fencepost.testing.proxy import KafkaProxy
@@ -13,11 +11,11 @@ from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.mirror_chaos import MirrorChaos
 from support.chaos.mirror_fault import Hurt, mirror_plan
+from support.long_form import IS_LONG
 from support.mirror.two_clusters import Naming, TwoClusters
 from support.mirror.workload import QUICK_TO_COMPACT, Workload, Written
 from support.quick import quick_kafka
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
     Hurt.KILL_SLOT: 3,
     Hurt.STOP_SLOT: 1,

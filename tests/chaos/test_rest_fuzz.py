@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 pytestmark = [
-    pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="only in `make chaos`"),
+    pytest.mark.skipif(not IS_LONG, reason="only in `make chaos`"),
     pytest.mark.timeout(1500),
 ]
 

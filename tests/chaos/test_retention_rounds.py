@@ -12,8 +12,8 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from support.chaos.retention_rounds import Rounds
+from support.long_form import IS_LONG
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_ROUNDS", "500" if IS_LONG else "20"))
 
 

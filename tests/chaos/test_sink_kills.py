@@ -20,9 +20,9 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.feed import Feed
+from support.long_form import IS_LONG
 from support.worker import Worker
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 ROUNDS = 25 if IS_LONG else 1
 PARTITIONS = 4
 PER_S = 500

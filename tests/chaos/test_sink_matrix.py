@@ -13,9 +13,9 @@ from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed, SinkMatrix, SinkTarget
 from support.chaos.sink_point import sink_matrix
 from support.cluster import LightWorker
+from support.long_form import IS_LONG
 from support.worker import Worker
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "9" if IS_LONG else "1"))
 TARGETS = 6
 # `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.

@@ -12,11 +12,12 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.footprint import Growth, sample, total
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 pytestmark = [
     pytest.mark.chaos,
-    pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="only in `make chaos`"),
+    pytest.mark.skipif(not IS_LONG, reason="only in `make chaos`"),
 ]
 
 MINUTES = float(os.environ.get("FENCEPOST_SOAK_MINUTES", "60"))

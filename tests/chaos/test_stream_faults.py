@@ -4,8 +4,6 @@ A third of the input's transactions come to nothing. Now and then an instance of
 each partition, does the same in the same group.
 """
 
-import os
-
 import pytest
 
 from fencepost.kafka.admin.client import Admin
@@ -14,10 +12,10 @@ from support.chaos.gated_cluster import GatedCluster
 from support.chaos.load import PLUGIN_PATH
 from support.chaos.stream_chaos import StreamChaos
 from support.chaos.stream_fault import StreamHurt, stream_plan
+from support.long_form import IS_LONG
 from support.mirror.workload import Workload, Written
 from support.quick import quick_kafka
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
     StreamHurt.KILL_SLOT: 4,
     StreamHurt.STOP_SLOT: 1,

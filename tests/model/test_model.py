@@ -1,6 +1,5 @@
 """Every state of a small world is visited: each rule is needed, and with all of them nothing goes wrong."""
 
-import os
 import time
 from dataclasses import replace
 
@@ -10,9 +9,9 @@ from model.broker import Kind, Way
 from model.search import Found, search
 from model.task import ALL_KINDS, Plan, Rules
 from model.world import World
+from support.long_form import IS_LONG
 
 GROUP = Way(keeps_group_offsets=True)
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 # The short form has as many transactions and repeated requests as a broken rule needs above to be found.
 TRANSACTIONS, RESENDS, LEAST_STATES = (3, 2, 800_000) if IS_LONG else (2, 1, 200_000)
 

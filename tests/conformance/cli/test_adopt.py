@@ -1,7 +1,6 @@
 """Groups of the old style, taken over in the middle of their transactions: nothing twice, nothing left out."""
 
 import json
-import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from fencepost.transaction.adoption import AdoptionError
 from support.log_writer import LogWriter
+from support.long_form import IS_LONG
 from support.old_style.per_partition import POINTS
 from support.old_style.running import OldProgram
 from support.old_style.scene import CopyScene
@@ -32,7 +32,6 @@ from support.old_style.successor import Successor
 from support.stream_stage import StreamStage
 
 Start = Callable[[CopyScene], OldProgram]
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 # Each member holds one transaction open.
 PARTITIONS, MEMBERS = (50, 10) if IS_LONG else (15, 5)
 

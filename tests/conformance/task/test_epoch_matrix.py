@@ -5,7 +5,6 @@ broker for longer than its session; what it was about to say is delivered when i
 """
 
 import itertools
-import os
 import random
 import threading
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import Standing
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, KafkaProxy
+from support.long_form import IS_LONG
 
 COMMITS = ("plan", "token", "commit")
 WORKS = ("write", "publish")
@@ -27,7 +27,6 @@ KINDS = ("killed", "frozen")
 MOMENTS = ("before", "during", "after")
 _OFFSET_COMMIT = 8  # https://kafka.apache.org/protocol
 _AT_ONCE = 8
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 
 
 def drawn(seed: int) -> list[tuple[str, str, str]]:

@@ -1,6 +1,5 @@
 """Two producers that take turns, on the real broker: order, E1, E2, E5, and what an error of one does to the other."""
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,9 +16,10 @@ from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterFencedError, lane_ids, open_lanes
+from support.long_form import IS_LONG
 
 Deliver = Callable[..., LanedDelivery]
-TURNS = 200 if os.environ.get("FENCEPOST_CHAOS") == "long" else 80
+TURNS = 200 if IS_LONG else 80
 
 
 @pytest.fixture

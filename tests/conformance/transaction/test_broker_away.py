@@ -1,6 +1,5 @@
 """A broker that was away while a transaction was open: whoever writes must get on when it is back."""
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,11 +10,12 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
+from support.long_form import IS_LONG
 from support.member import undisturbed_member
 from support.quick import quick_kafka
 
 TOPIC = "t"
-ROUNDS = 2 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
+ROUNDS = 2 if IS_LONG else 1
 
 
 @pytest.fixture

@@ -18,13 +18,12 @@ from fencepost.record import TopicPartition
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts
 from support.clients import only_batch
+from support.long_form import IS_LONG
 from support.quotas import CONSUMER, PRODUCER, REQUEST, set_quotas
 
 SHORT_S = 1.0  # less than each quota has somebody wait
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("FENCEPOST_CHAOS") != "long", reason="waits for quotas, and a second has to be enough for the rest"
-)
+pytestmark = pytest.mark.skipif(not IS_LONG, reason="waits for quotas, and a second has to be enough for the rest")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """One cluster of three workers for the module; the last sees the broker through a proxy. All run before each test."""
 
-import os
 import uuid
 from collections.abc import Iterator
 
@@ -10,10 +9,11 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.source import PLUGIN_PATH
 from support.cluster import Cluster, LightWorker
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 # With Spark below each of them these tests take minutes.
-KIND = Worker if os.environ.get("FENCEPOST_CHAOS") == "long" else LightWorker
+KIND = Worker if IS_LONG else LightWorker
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
 
-import os
 import re
 from collections.abc import Iterator
 
@@ -10,10 +9,11 @@ from rows import gone, hurry, judged, ok, rows
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
 from support.cluster import Cluster, identity, pause, resume
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 TASKS = 6
-LONG = pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs these")
+LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 
 
 @pytest.fixture

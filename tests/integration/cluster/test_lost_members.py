@@ -16,6 +16,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import Cluster, identity
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 _PARTITIONS = 4
@@ -76,7 +77,7 @@ def test_partitions_of_a_killed_slot_flow_again_at_once(flow: Flow) -> None:
     assert took_s < _LONGEST_S
 
 
-@pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs it")
+@pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs it")
 def test_partitions_of_a_killed_worker_flow_again_though_its_tasks_wait_for_it(flow: Flow) -> None:
     leader = flow.cluster.await_leader()
     victim = next(w for w in flow.cluster.workers if w is not leader)

@@ -20,8 +20,8 @@ from rest_scene import CONNECTOR_CLASS, PLUGINS, Scene, path_of
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from support.cluster import Cluster
+from support.long_form import IS_LONG
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 NAMES = ("one", "two words", "a/b%c", "dash-1")
 TARGETS = {"pause": ("PAUSED", 202), "resume": (RUNNING, 202), "stop": (STOPPED, 204)}
 TOPICS = 2

@@ -1,7 +1,6 @@
 """Exactly-once is switched on and off worker by worker, under load (KIP-618, Compatibility, Deprecation, Migration)."""
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,12 +16,12 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict
 from support.cluster import Cluster, ready
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 MODE = "exactly.once.source.support"
 TASKS = 3
 PER_S = 75
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 
 
 @pytest.fixture

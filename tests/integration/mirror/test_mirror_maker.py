@@ -1,9 +1,8 @@
 """The verdict on a mirror, held against Java's MirrorMaker: clean, as that delivers records exactly once."""
 
-import os
-
 import pytest
 
+from support.long_form import IS_LONG
 from support.mirror.mirror_maker import MirrorMaker
 from support.mirror.two_clusters import Naming, TwoClusters
 from support.mirror.workload import NOT_MIRRORED, Outcome, Workload, Written
@@ -13,7 +12,7 @@ TOPICS = (Written("w-plain", 3, empty=frozenset({2})), Written("w-compacted", 2,
 _START_S = 180
 
 
-@pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs this")
+@pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs this")
 @pytest.mark.timeout(900)
 def test_mirror_maker_copies_a_workload_exactly_once(source_kafka, kafka, tmp_path, capfd):
     addresses = {"source": source_kafka.bootstrap_servers, "target": kafka.bootstrap_servers}

@@ -1,7 +1,6 @@
 """Two workers for all tests here, with exactly-once and without: a start takes seconds."""
 
 import itertools
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +12,12 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.source import PLUGIN_PATH
 from support.cluster import LightWorker
+from support.long_form import IS_LONG
 from support.shared import shared
 from support.worker import Worker
 
 # No test here is about Spark.
-KIND = Worker if os.environ.get("FENCEPOST_CHAOS") == "long" else LightWorker
+KIND = Worker if IS_LONG else LightWorker
 _numbers = itertools.count()
 
 

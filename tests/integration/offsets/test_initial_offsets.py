@@ -1,14 +1,14 @@
 """`initial_offsets` (KIP-995) and `initial_state` (KIP-980) of a new connector: all of it, or nothing."""
 
-import os
 from typing import Any
 
 import pytest
 from moved import EVERYWHERE, Scene
 
 from fencepost.testing import eventually
+from support.long_form import IS_LONG
 
-LONG = pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs these")
+LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 ALTERED = "The offsets for this connector have been altered successfully"
 
 

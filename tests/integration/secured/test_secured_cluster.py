@@ -3,7 +3,6 @@ fails that says what is missing.
 """
 
 import contextlib
-import os
 from pathlib import Path
 
 import psutil
@@ -43,10 +42,10 @@ from fencepost.transaction import (
     WriterOpenError,
 )
 from support.cluster import LightWorker
+from support.long_form import IS_LONG
 from support.secured import Grant, SecuredKafka, key_store
 from support.worker import Worker
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 OWN_OFFSETS = f"{CONNECTOR}-offsets"
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.cluster import LightWorker
 from support.log_writer import LogWriter
+from support.long_form import IS_LONG
 from support.secured import Grant, SecuredKafka, parsed
 
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 WORKERS = "mirrors"
 SINK, CHECKPOINT = "copy", "follow"
 TOPIC, REMOTE, SYNCS, CHECKPOINTS = (

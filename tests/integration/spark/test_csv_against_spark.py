@@ -3,7 +3,6 @@
 import csv
 import itertools
 import json
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +18,9 @@ from fencepost.spark.row.csv_objects import CsvForm, with_objects
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.split.run import SPLIT_COLUMN
 from fencepost.spark.split.splits import SplitReader
+from support.long_form import IS_LONG
 
-FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else (8, 1_000)
+FILES, LINES = (200, 40_000) if IS_LONG else (8, 1_000)
 PLAIN = [
     "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.batch_topic import Records, difference, written_batches
 from support.log_writer import LogWriter
+from support.long_form import IS_LONG
 from support.quick import spark_properties
 from support.seed import new_seed
 from support.slow_batch import PlainRecord
@@ -34,7 +35,7 @@ from support.slow_batch import PlainRecord
 pytestmark = pytest.mark.timeout(900)  # a Spark, its jars, and twenty topics that two sources read
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]
-LAYOUTS = 30 if os.environ.get("FENCEPOST_CHAOS") == "long" else 20
+LAYOUTS = 30 if IS_LONG else 20
 _TIME_MS = 1_700_000_000_000
 _NEVER_MS = "4102444800000"
 _COMMITTED = {"kafka.isolation.level": "read_committed"}  # where Spark's own source differs, unless it is told

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import threading
 import uuid
@@ -16,12 +15,12 @@ from file_connector import Produce, created, ensure_exact, files_sink, settings_
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from support.long_form import IS_LONG
 from support.object_store import SECRET, ObjectStore, object_store
 from support.shared import shared
 from support.worker import Worker
 
 WRONG = "s3-not-the-one-of-tests"
-IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 COPIED = "a file is copied from where it was written aside"
 KILLS = {

@@ -1,6 +1,5 @@
 """A campaign on a cluster: how long it takes until everything runs and every connector has committed something new."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -11,12 +10,12 @@ from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster, ensure_whole
 from support.chaos.load import Load
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 _LOOK_S = 0.05
 _PATIENCE_S = 180.0  # for the busiest of machines: who is not back by then stands still
 _LATE_SHARE = 0.1
-IS_TIMED = os.environ.get("FENCEPOST_CHAOS") == "long"  # `make test` shares its cores
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class ClusterCampaign(Campaign):
         assert not self.gated.snapshot().inconsistent
         print(f"  late recoveries: {self.late} of {self._recoveries}", flush=True)
         most = max(1, self._recoveries * _LATE_SHARE)
-        assert len(self.late) <= most or not IS_TIMED, f"late: {self.late} of {self._recoveries}"
+        assert len(self.late) <= most or not IS_LONG, f"late: {self.late} of {self._recoveries}"
         self.evidence.verdict = "clean"
 
     def _log_text(self) -> str:
