@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.kafka.wire.kafka_python import kafka_python_conf
+from fencepost.kafka.wire.kafka_python import TOKEN_PROVIDER, kafka_python_conf
 
 Address = tuple[str, int]
 
@@ -32,12 +32,12 @@ class Access:
     @property
     def token(self) -> str:
         """Return the cached OAuth token; empty if none was fetched."""
-        provider = self.sasl.get("sasl_oauth_token_provider")
+        provider = self.sasl.get(TOKEN_PROVIDER)
         return "" if provider is None else str(provider.newest)
 
     def refused(self, token: str) -> None:
         """Discard a token that a broker has refused."""
-        provider = self.sasl.get("sasl_oauth_token_provider")
+        provider = self.sasl.get(TOKEN_PROVIDER)
         if provider is not None:
             provider.forget(token)
 

@@ -11,7 +11,8 @@ from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
 _QUOTA_LOOK_S, _GRACE_S = 0.05, 1.0
-_TOKENS = "sasl_oauth_token_provider"
+TOKEN_PROVIDER = "sasl_oauth_token_provider"
+"""The argument of kafka-python's clients that gives them tokens of OAUTHBEARER."""
 _RENAMED = {
     "client.id": "client_id",
     "security.protocol": "security_protocol",
@@ -39,7 +40,7 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
             token_provider,  # kafka-python and an HTTP client, for those who use it
         )
 
-        result[_TOKENS] = token_provider(conf)
+        result[TOKEN_PROVIDER] = token_provider(conf)
     return result
 
 
@@ -53,8 +54,8 @@ def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
 
     made: list[Any] = []
     arguments = kafka_python_conf(conf)
-    if _TOKENS in arguments:
-        arguments[_TOKENS] = arguments[_TOKENS].for_one_client()
+    if TOKEN_PROVIDER in arguments:
+        arguments[TOKEN_PROVIDER] = arguments[TOKEN_PROVIDER].for_one_client()
 
     def connect(**settings: Any) -> Any:
         made.append(KafkaNetClient(**settings))
