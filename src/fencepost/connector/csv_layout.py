@@ -83,7 +83,7 @@ def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 def is_any_line_open(data: bytes, quote: bytes) -> bool:
     """Say whether a line has an odd number of quotes, so that a quoted value continues on the next one."""
-    return quote in data and any(line.count(quote) & 1 for line in _LINE_END.split(data))
+    return quote in data and any(line.count(quote) & 1 for line in lines_of(data))
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -94,7 +94,7 @@ def lines_of(data: bytes) -> list[bytes]:
 def ends_in_quotes(lines: Iterable[bytes], rule: QuoteRule) -> bool:
     """Say whether a quoted value is still open after the last line, and so contains the rows that should follow it."""
     s, q, e = map(re.escape, (rule.separator, rule.quote, rule.escape))
-    to_quote = b"[^%s]*+(?:%s%s[^%s]*+)*+%s" % (q, q, q, q, q)
+    to_quote = _to_quote(q)
     if rule.escape != rule.quote:
         to_quote = b"[^%s%s]*+(?:%s(?:.|$)[^%s%s]*+)*+%s" % (q, e, e, q, e, q)
     unquoted = b"(?:(?!%s).)*+" % s
@@ -119,6 +119,10 @@ def record_end(head: bytes, separator: bytes, quote: bytes) -> str:
 def _record(separator: bytes, quote: bytes) -> re.Pattern[bytes]:
     """Return the pattern of the lines up to the first line end outside of quotes."""
     s, q = re.escape(separator), re.escape(quote)
-    quoted = b"%s[^%s]*+(?:%s%s[^%s]*+)*+%s" % (q, q, q, q, q, q)
-    value = b"(?:%s)?+(?:(?!%s)[^\r\n])*+" % (quoted, s)
+    value = b"(?:%s%s)?+(?:(?!%s)[^\r\n])*+" % (q, _to_quote(q), s)
     return re.compile(b"%s(?:%s%s)*+(\r\n|\n|\r)" % (value, s, value))
+
+
+def _to_quote(quote: bytes) -> bytes:
+    """Return the pattern of what follows an opening quote, up to the closing one; a doubled quote is none."""
+    return b"[^%s]*+(?:%s%s[^%s]*+)*+%s" % (quote, quote, quote, quote, quote)

@@ -208,7 +208,7 @@ class SparkFileSystem:
 
 def has_open_line(session: Any, path: str, quote: str) -> bool:
     """Let Spark find out whether a line of a file has an odd number of quotes."""
-    lines = session.read.option("__globPaths__", "false").text(path)
+    lines = _lines(session, path)
     return not lines.where(f"(length(value) - length(replace(value, char({ord(quote)}), ''))) % 2 = 1").isEmpty()
 
 
@@ -218,8 +218,12 @@ def ends_in_open_quotes(session: Any, path: str, rule: QuoteRule) -> bool:
     def found(rows: Iterable[Any]) -> Iterator[bool]:
         yield ends_in_quotes((row[0].encode(errors="replace") for row in rows), rule)
 
-    lines = session.read.option("__globPaths__", "false").text(path).coalesce(1)
-    return bool(lines.rdd.mapPartitions(found).first())
+    return bool(_lines(session, path).coalesce(1).rdd.mapPartitions(found).first())
+
+
+def _lines(session: Any, path: str) -> Any:
+    """Return the lines of a file as a DataFrame."""
+    return session.read.option("__globPaths__", "false").text(path)
 
 
 def hidden(file: FoundFile) -> str:
