@@ -263,16 +263,16 @@ class EpochLife(FrameLife):
         changes = self._holding.changes
         self._holding.decided = self._decided_elsewhere()
         standings = self._holding.all
-        open_ = begun(standings)
-        if open_ is not None:
-            log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_.epoch.number)
+        open_ = all_begun(standings)
+        if open_:
+            log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_[0].epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
         self._commit_fresh()
-        number = newest(standings) if open_ is None else open_.epoch.number
+        number = open_[0].epoch.number if open_ else newest(standings)
         self._started(number, standings)
         newer = max(self._known, newest(standings))
-        for each in all_begun(standings):
+        for each in open_:
             if each.token is None and each.epoch.number < newer:
                 newer += 1  # others may delete what an older number has written
                 self._commit(each.with_number(newer).standings())
