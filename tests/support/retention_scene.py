@@ -19,6 +19,7 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.settings import WorkerSettings
+from support.group_commit import put_at
 from support.log_writer import LogWriter
 from support.settings import SETTINGS
 
@@ -89,12 +90,7 @@ class Scene:
 
     def commit(self, name: str, offset: int) -> None:
         group = GroupOffsets({"bootstrap.servers": self.bootstrap}, f"connect-{name}-{self.topic}")
-
-        def is_committed() -> bool:
-            group.alter({TopicPartition(self.topic, 0): offset})
-            return True
-
-        eventually(is_committed)  # a broker that is young has no coordinator yet
+        put_at(group, {TopicPartition(self.topic, 0): offset})
 
     def give_up(self, until: int) -> None:
         """Have another leader give up what comes before an offset; it has not deleted it yet."""

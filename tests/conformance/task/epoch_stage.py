@@ -23,9 +23,9 @@ from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.sink.epoch_plan import Note
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
-from fencepost.testing import eventually
 from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
+from support.group_commit import put_at
 
 
 class Store:
@@ -144,9 +144,8 @@ class Stage:
         return {place.partition: offset for place, offset in found.items() if place.topic == (topic or self.topic)}
 
     def alter(self, offsets: dict[TopicPartition, int]) -> None:
-        """Set where the group stands, on a broker that may have had no group yet."""
-        group = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group)
-        eventually(lambda: group.alter(offsets) or True, within_s=60)
+        """Set where the group stands."""
+        put_at(GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group), offsets)
 
     def note(self) -> Note:
         """Return what stands with the offset of partition 0."""

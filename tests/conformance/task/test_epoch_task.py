@@ -23,6 +23,7 @@ from fencepost.task.sink.epoch_plan import Note
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch_task import EpochTask
+from support.group_commit import commit_for
 from support.quick import quick_kafka
 
 
@@ -579,7 +580,7 @@ def test_e17_none_of_several_epochs_that_were_begun_keeps_a_number_that_the_stor
     group = GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group)
     notes = [Note(partition + 1, f"begun-{partition}", 0, 3).to_text() + "\0" for partition in (0, 1)]  # as librdkafka
     offsets = [GroupOffset(stage.topic, partition, 0, note) for partition, note in enumerate(notes)]
-    eventually(lambda: group.commit(offsets) or True, within_s=60)
+    commit_for(group, offsets)
     stage.store.newest = 7
     stage.start()
     eventually(lambda: stage.offsets() == {0: 5, 1: 5}, within_s=60)

@@ -23,6 +23,7 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
+from support.group_commit import commit_for
 from support.group_members import Members, Notes, read
 from support.log_writer import LogWriter
 
@@ -124,8 +125,7 @@ def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members:
 def test_a_member_goes_on_where_another_program_has_noted_something(members: Members, produce: Any, note: str) -> None:
     """Such as Kafka Streams: its notes do not end with a zero, as those of librdkafka do."""
     produce(5)
-    group = members.offsets()
-    eventually(lambda: group.commit([GroupOffset(members.topic, 0, 3, note)]) or True, within_s=60)
+    commit_for(members.offsets(), [GroupOffset(members.topic, 0, 3, note)])
     member = members.join(Notes())
     assert read(member, 2) == [(0, 3), (0, 4)]
     member.commit({TopicPartition(members.topic, 0): 5})

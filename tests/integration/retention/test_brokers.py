@@ -13,6 +13,7 @@ from fencepost.testing import eventually
 from support.brokers import Brokers
 from support.chaos.retention_ledger import Ledger, Life
 from support.cluster import LightWorker
+from support.group_commit import put_at
 from support.log_writer import LogWriter
 
 TOPIC, GROUP, PARTITIONS, WITHIN_S = "carried", "emptying", 3, 120
@@ -52,12 +53,7 @@ class Stage:
         group = GroupOffsets({"bootstrap.servers": self.brokers.bootstrap_servers}, "connect-still")
         for partition in range(PARTITIONS):
             self.ledger.will_stand("connect-still", self.life, partition, offset)
-
-        def is_committed() -> bool:
-            group.alter({TopicPartition(TOPIC, partition): offset for partition in range(PARTITIONS)})
-            return True
-
-        eventually(is_committed, within_s=WITHIN_S)
+        put_at(group, {TopicPartition(TOPIC, partition): offset for partition in range(PARTITIONS)}, WITHIN_S)
 
     def await_starts(self, offset: int) -> None:
         """Wait until every partition begins there, and hold the verdict."""
