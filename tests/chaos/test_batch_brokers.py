@@ -41,12 +41,10 @@ from fencepost.transaction import (
     WriterFencedError,
     WriterOpenError,
 )
-from support.brokers import Brokers
+from support.brokers import COORDINATORS, IN_SYNC, Brokers
 from support.long_form import IS_LONG
 
 PARTITIONS, RECORDS = 3, 9
-COORDINATORS = ("__transaction_state", "__consumer_offsets")
-IN_SYNC = "min.insync.replicas"
 ROUNDS = 6 if IS_LONG else 1
 VERSIONS = (1, 2) if IS_LONG else (2,)
 WITHIN_S = 180

@@ -23,8 +23,9 @@ from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge
-from support.brokers import Brokers
+from support.brokers import COORDINATORS, IN_SYNC, Brokers
 from support.chaos.evidence import Evidence
+from support.chaos.processes import standing_still
 from support.feed import Feed
 from support.long_form import IS_LONG
 from support.worker import Worker
@@ -32,8 +33,6 @@ from support.worker import Worker
 PARTITIONS, REPLICAS = 3, 3
 BLOCK, PER_S = 20, 100
 WITHIN_S = 240
-IN_SYNC = "min.insync.replicas"
-COORDINATORS = ("__transaction_state", "__consumer_offsets")
 STILL_S = 6.0  # longer than a broker may be silent before others lead
 LAGS_S = 8.0
 QUICK = {IN_SYNC: "2", "broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
@@ -179,12 +178,8 @@ class Campaign:
     def _stop_leader(self, reader: CommittedReader) -> float:
         """It has not heard that it was deposed when it wakes up."""
         victim = self._leader()
-        process = psutil.Process(self.brokers.pid(victim))
-        process.suspend()
-        try:
+        with standing_still(psutil.Process(self.brokers.pid(victim))):
             time.sleep(STILL_S)
-        finally:
-            process.resume()
         return self.recover(reader)
 
     def _leader(self) -> int:

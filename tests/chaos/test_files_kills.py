@@ -4,7 +4,6 @@ So it is when it stands still until another worker has taken over, and wakes up 
 column is in the dead letters, at least once.
 """
 
-import contextlib
 import functools
 import glob
 import itertools
@@ -23,6 +22,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, judge
+from support.chaos.processes import standing_still
 from support.feed import Feed
 from support.long_form import IS_LONG
 from support.worker import Worker
@@ -98,22 +98,6 @@ def _lines(path: str, identity: tuple[int, ...]) -> list[tuple[int, int]]:
 def _identity(path: str) -> tuple[int, ...]:
     status = Path(path).stat()
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-@contextlib.contextmanager
-def standing_still(process: psutil.Process) -> Iterator[None]:
-    """Suspend a process with all below it; some of these live for moments only, and may be gone."""
-    still = []
-    for each in (process, *process.children(recursive=True)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.suspend()
-            still.append(each)
-    try:
-        yield
-    finally:
-        for each in still:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.resume()
 
 
 def busy_of(workers: tuple[Worker, Worker]) -> Worker:

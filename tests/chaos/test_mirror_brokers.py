@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.brokers import Brokers
+from support.brokers import IN_SYNC, Brokers
 from support.chaos.evidence import Evidence
-from support.chaos.mirror_brokers import IN_SYNC, End, MirrorBrokers, broker_plan
+from support.chaos.mirror_brokers import End, MirrorBrokers, broker_plan
 from support.cluster import Cluster
 from support.long_form import IS_LONG
 from support.mirror.two_clusters import Naming, TwoClusters

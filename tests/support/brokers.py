@@ -21,6 +21,10 @@ from fencepost.kafka.wire.kafka_python import kafka_python_admin
 from fencepost.testing import eventually
 from support.quick import QUICK
 
+COORDINATORS = ("__transaction_state", "__consumer_offsets")
+"""The topics whose leaders are coordinators, of transactions and of groups."""
+IN_SYNC = "min.insync.replicas"
+
 _START_S = 240
 _IN_SYNC_S = 240
 _CLUSTER_ID = "fencepost-tests-0000000"
@@ -157,7 +161,7 @@ class Brokers:
                 "node.id": str(node_id),
                 "controller.quorum.voters": voters,
                 **dict.fromkeys(_REPLICATED, str(len(self._ids))),
-                "min.insync.replicas": "1",
+                IN_SYNC: "1",
                 **self._properties,
             },
         )

@@ -10,17 +10,16 @@ from enum import Enum
 import psutil
 
 from fencepost.kafka.admin.topic_admin import TopicAdmin
-from support.brokers import Brokers
+from support.brokers import COORDINATORS, IN_SYNC, Brokers
 from support.chaos.evidence import Evidence
 from support.chaos.mirror_chaos import mirror_config
+from support.chaos.processes import standing_still
 from support.cluster import Cluster
 from support.mirror.two_clusters import MirrorVerdict, TwoClusters
 from support.mirror.workload import Workload
 
 NAME = "mirror"
-IN_SYNC = "min.insync.replicas"
 TASKS = 2
-_INTERNAL = ("__transaction_state", "__consumer_offsets")
 _NODES = (1, 2, 3)
 _LONGEST_S = 300.0  # for the busiest of machines; what it took is in the evidence
 _STILL_S = 9.0  # longer than a broker may be silent before others lead
@@ -148,7 +147,7 @@ class MirrorBrokers:
         return self._recover()
 
     def _move_coordinators(self, fault: BrokerFault) -> float:
-        for topic in _INTERNAL:
+        for topic in COORDINATORS:
             self._brokers[fault.end].lead(_node(fault.choice), topic)
         return self._recover()
 
@@ -162,12 +161,8 @@ class MirrorBrokers:
 
     def _stop_leader(self, fault: BrokerFault) -> float:
         """Others lead meanwhile; the one that wakes up does not know it yet."""
-        victim = psutil.Process(self._brokers[fault.end].pid(self._leader(fault)))
-        victim.suspend()
-        try:
+        with standing_still(psutil.Process(self._brokers[fault.end].pid(self._leader(fault)))):
             threading.Event().wait(_STILL_S)
-        finally:
-            victim.resume()
         return self._recover()
 
     def _miss_replicas(self, fault: BrokerFault) -> float:

@@ -1,6 +1,7 @@
 """Processes of a worker: which of them talks to the broker, and whether they live."""
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -22,6 +23,22 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@contextlib.contextmanager
+def standing_still(process: psutil.Process) -> Iterator[None]:
+    """Suspend a process with all below it; some of these live for moments only, and may be gone."""
+    still = []
+    for each in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.suspend()
+            still.append(each)
+    try:
+        yield
+    finally:
+        for each in still:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.resume()
 
 
 def peer_ports(pid: int) -> set[int]:
