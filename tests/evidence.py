@@ -9,7 +9,8 @@ import json
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _MIRROR = "mirror"
 _STREAM = "stream"
 _BROKERS = "brokers"
 _MIRROR_BROKERS = "mirror-brokers"
+
+Cells = Sequence[Mapping[str, Any]]
 
 _HEAD = """\
 # Evidence
@@ -228,34 +231,22 @@ def _cells(faults: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def page(summary: Mapping[str, Any]) -> str:
     """Return the page that says what a summary holds."""
-    cells = summary["cells"]
-    matrix = [cell for cell in cells if cell["test"] == _MATRIX]
-    cluster = [cell for cell in cells if cell["test"] == _CLUSTER]
-    sinks = [cell for cell in cells if cell["test"] == _SINK_MATRIX]
-    mirrors = [cell for cell in cells if cell["test"] == _MIRROR]
-    streams = [cell for cell in cells if cell["test"] == _STREAM]
-    brokers = [cell for cell in cells if cell["test"] == _BROKERS]
-    ends = [cell for cell in cells if cell["test"] == _MIRROR_BROKERS]
-    told = (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM, _BROKERS, _MIRROR_BROKERS)
-    others = [cell for cell in cells if cell["test"] not in told]
+    by_test: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for cell in summary["cells"]:
+        by_test[cell["test"]].append(cell)
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
-    if matrix:
-        parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix, _PHASES)))
-    if sinks:
-        parts.append(_SINK_TEXT + "\n" + "\n".join(_tables(sinks, _PHASES_OF_SINKS)))
-    if cluster:
-        parts.append(_CLUSTER_TEXT + "\n".join(map(_cluster_row, cluster)) + "\n")
-    if mirrors:
-        parts.append(_MIRROR_TEXT + "\n".join(map(_connector_row, mirrors)) + "\n")
-    if streams:
-        parts.append(_STREAM_TEXT + "\n".join(map(_connector_row, streams)) + "\n")
-    if brokers:
-        parts.append(_BROKERS_TEXT + "\n".join(map(_connector_row, brokers)) + "\n")
-    if ends:
-        parts.append(_MIRROR_BROKERS_TEXT + "\n".join(map(_connector_row, ends)) + "\n")
+    for test, text, lines in _SECTIONS:
+        if found := by_test.pop(test, None):
+            parts.append(text + "\n".join(lines(found)))
+    others = [cell for cell in summary["cells"] if cell["test"] in by_test]
     if others:
-        parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
+        parts.append(_OTHER_TEXT + "\n".join(_rows(_other, others)))
     return "\n".join(parts)
+
+
+def _rows(row: Callable[[Mapping[str, Any]], str], cells: Cells) -> Iterator[str]:
+    yield from map(row, cells)
+    yield ""
 
 
 def _verdict(summary: Mapping[str, Any]) -> str:
@@ -326,6 +317,18 @@ def _other(cell: Mapping[str, Any]) -> str:
 def _recovery(cell: Mapping[str, Any]) -> str:
     median, longest = (f"{t:.1f} s" for t in cell["recovery_s"]) if cell["recovery_s"] else ("", "")
     return f"{median} | {longest}"
+
+
+_SECTIONS: Sequence[tuple[str, str, Callable[[Cells], Iterable[str]]]] = (
+    (_MATRIX, f"{_MATRIX_TEXT}\n", lambda cells: _tables(cells, _PHASES)),
+    (_SINK_MATRIX, f"{_SINK_TEXT}\n", lambda cells: _tables(cells, _PHASES_OF_SINKS)),
+    (_CLUSTER, _CLUSTER_TEXT, partial(_rows, _cluster_row)),
+    (_MIRROR, _MIRROR_TEXT, partial(_rows, _connector_row)),
+    (_STREAM, _STREAM_TEXT, partial(_rows, _connector_row)),
+    (_BROKERS, _BROKERS_TEXT, partial(_rows, _connector_row)),
+    (_MIRROR_BROKERS, _MIRROR_BROKERS_TEXT, partial(_rows, _connector_row)),
+)
+"""The sections of the page in their order: the test, the text, and the lines that are made of the test's cells."""
 
 
 def main(arguments: Sequence[str]) -> None:

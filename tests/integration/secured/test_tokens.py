@@ -1,7 +1,9 @@
 """SASL's OAUTHBEARER: every client of a worker gets in with tokens that it asks for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
@@ -33,6 +35,16 @@ CLIENTS = {
 def tokens() -> Iterator[TokenServer]:
     with TokenServer(CLIENTS) as running:
         yield running
+
+
+def writer_conf(broker: SecuredKafka, login: Mapping[str, str], id_: str, client: str = "batch") -> dict[str, Any]:
+    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": client, **broker.channel, **login}
+    return dict(transactional_conf(given, id_).conf)
+
+
+def open_once(conf: dict[str, Any], id_: str, within_s: float = 60.0) -> None:
+    with closing(TransactionalWriter(conf, id_)) as writer:
+        writer.open(within_s)
 
 
 @pytest.mark.parametrize("client", ["auto", "librdkafka"])
@@ -72,45 +84,27 @@ def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
     client: str, broker: SecuredKafka, tokens: TokenServer
 ) -> None:
     broker.grant([Grant("User:writer", "transactional-id", f"lone-{client}", "Write")])
-    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": client, **broker.channel}
-
-    def opened(secret: str, within_s: float) -> None:
-        conf = transactional_conf({**given, **tokens.login("writer", secret)}, f"lone-{client}").conf
-        writer = TransactionalWriter(conf, f"lone-{client}")
-        try:
-            writer.open(within_s)
-        finally:
-            writer.close()
-
+    id_ = f"lone-{client}"
     with pytest.raises(WriterOpenError) as refused:
-        opened("hush-wrong", 12.0)
+        open_once(writer_conf(broker, tokens.login("writer", "hush-wrong"), id_, client), id_, 12.0)
     assert "hush" not in str(refused.value)
     if client == "batch":
         assert f"{tokens.url} gives no token: it answers 401" in str(refused.value)
-    opened(CLIENTS["writer"], 60.0)
+    open_once(writer_conf(broker, tokens.login("writer"), id_, client), id_)
 
 
 def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: SecuredKafka, tokens: TokenServer) -> None:
     broker.grant([Grant("User:writer", "transactional-id", "lone-refused", "Write")])
-    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
-    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-refused").conf
+    conf = writer_conf(broker, tokens.login("writer"), "lone-refused")
     provider = token_provider(conf)
     provider.forget(provider.newest)  # that of the tests before
-
-    def opened() -> None:
-        writer = TransactionalWriter(conf, "lone-refused")
-        try:
-            writer.open(60.0)
-        finally:
-            writer.close()
-
     tokens.ends_s = -3600.0  # what stands in the token, whatever is said of it
     try:
         with pytest.raises(WriterOpenError, match="SASL_AUTHENTICATION_FAILED"):
-            opened()
+            open_once(conf, "lone-refused")
     finally:
         tokens.ends_s = None
-    opened()
+    open_once(conf, "lone-refused")
 
 
 @pytest.mark.parametrize("client", ["batch", "admin"])
@@ -119,8 +113,7 @@ def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_on
 ) -> None:
     """As when the keys change that tokens are signed with: every task would fail at once."""
     broker.grant([Grant("User:writer", kind, "lone-kept", "All") for kind in ("transactional-id", "group")])
-    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
-    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-kept").conf
+    conf = writer_conf(broker, tokens.login("writer"), "lone-kept")
     provider = token_provider(conf)
     provider.forget(provider.newest)
     tokens.ends_s = -3600.0
@@ -129,11 +122,7 @@ def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_on
     finally:
         tokens.ends_s = None
     if client == "batch":
-        writer = TransactionalWriter(conf, "lone-kept")
-        try:
-            writer.open(60.0)
-        finally:
-            writer.close()
+        open_once(conf, "lone-kept")
     else:
         eventually(lambda: GroupOffsets(conf, "lone-kept").read() == {}, within_s=60)  # on a broker with no group yet
     assert provider.newest not in ("", kept)
@@ -145,10 +134,11 @@ def test_e2_an_id_is_locked_out_by_a_request_where_principals_log_in(broker: Sec
     broker.grant(
         [Grant("User:writer", "transactional-id", "lone-locked", "All"), Grant("User:writer", "topic", topic, "All")]
     )
-    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
-    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-locked").conf
-    holder, other = TransactionalWriter(conf, "lone-locked"), TransactionalWriter(conf, "lone-locked")
-    try:
+    conf = writer_conf(broker, tokens.login("writer"), "lone-locked")
+    with (
+        closing(TransactionalWriter(conf, "lone-locked")) as holder,
+        closing(TransactionalWriter(conf, "lone-locked")) as other,
+    ):
         holder.open(60.0)
         holder.send(topic, b"0")
         holder.commit()
@@ -156,6 +146,3 @@ def test_e2_an_id_is_locked_out_by_a_request_where_principals_log_in(broker: Sec
         holder.send(topic, b"1")
         with pytest.raises((WriterFencedError, CommitUnknownError)):
             holder.commit()
-    finally:
-        holder.close()
-        other.close()
