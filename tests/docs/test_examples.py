@@ -33,7 +33,7 @@ from fencepost.kafka.setting.client_settings import Kind, translate
 from fencepost.mirror.dedicated import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.task.dead_letter import TIMESTAMP
+from fencepost.task.failure.dead_letter import TIMESTAMP
 from fencepost.worker.validation.validation import require_valid, validate_connector
 
 _WORKER = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.kafka.group.memberless import memberless
-from fencepost.task.lanes import LanedDelivery
+from fencepost.task.delivery.lanes import LanedDelivery
 from planted import replace
 
 _BEFORE_THE_GROUP = len(b"CGMDv2:") + 4

@@ -2,7 +2,7 @@
 
 from dataclasses import replace as changed
 
-from fencepost.task.lane import Turn
+from fencepost.task.delivery.lane import Turn
 from planted import replace
 
 

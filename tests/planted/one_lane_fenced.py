@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.task import producing
+from fencepost.task.life import producing_life as producing
 from planted import replace
 
 

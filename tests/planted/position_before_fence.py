@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fencepost.task.producing import ProducingLife
-from fencepost.task.runner import TaskRunner
+from fencepost.task.life.producing_life import ProducingLife
+from fencepost.task.source.runner import TaskRunner
 from planted import replace
 
 

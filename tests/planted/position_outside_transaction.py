@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.kafka.produce.producer import ProducerClient
-from fencepost.task.lanes import LanedDelivery
+from fencepost.task.delivery.lanes import LanedDelivery
 from planted import replace
 
 

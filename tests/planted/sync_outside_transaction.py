@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.kafka.produce.producer import ProducerClient
-from fencepost.task.finish import Finish
+from fencepost.task.delivery.finish import Finish
 from planted import replace
 
 

@@ -29,7 +29,7 @@ _CONTEXT.set_forkserver_preload(
         "fencepost.cli.serve",
         "fencepost.cli.mirror",
         "fencepost.worker.driver",
-        "fencepost.task.slot",
+        "fencepost.task.slot.slot",
         "pytest",
         "_pytest.assertion.rewrite",
     ]

@@ -128,7 +128,7 @@ def _mirror(nursery: Nursery, path: str, name: str) -> int:
 
 
 def _slot(arguments: list[str]) -> int:
-    from fencepost.task.slot import run_slot
+    from fencepost.task.slot.slot import run_slot
 
     faulthandler.register(signal.SIGUSR1)
     run_slot(arguments[0], 0)

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.task.spec import TaskSpec
+from fencepost.task.channel.spec import TaskSpec
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.task.dead_letter import (
+from fencepost.task.failure.dead_letter import (
     CLASS,
     CONNECTOR,
     EXCEPTION,

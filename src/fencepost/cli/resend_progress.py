@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.record import HeaderBytes
-from fencepost.task.dead_letter import PREFIX, RESENT
+from fencepost.task.failure.dead_letter import PREFIX, RESENT
 
 log = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceE
 
 
 class TransactionalWriter:
-    """Writes all records of a transaction or none. Source offsets are among these records (`task/lanes.py`, E1).
+    """Writes all records of a transaction or none. Source offsets are among them (`task/delivery/lanes.py`, E1).
 
     For one thread. A writer serves many transactions until it is struck (E5), fenced, or its commit has an unknown
     outcome (E6). Then `close` it and open another with the same id, which must be *admitted* before it sends anything

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.task.signature import SignatureError, StaleError, Verifier
+from fencepost.task.channel.signature import SignatureError, StaleError, Verifier
 
 log = logging.getLogger(__name__)
 

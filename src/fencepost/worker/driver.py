@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.session.jvm import DriverJvm
-from fencepost.task.channel import CA_VARIABLE
-from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import CA_VARIABLE
+from fencepost.task.channel.signature import SECRET_VARIABLE
 
 if TYPE_CHECKING:
     from fencepost.worker.host.slot_pool import Jobs
@@ -56,7 +56,7 @@ class Driver:
     def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
         """Return the launcher of slots for a Spark that was started."""
         from fencepost.spark.slot.job import SlotJobs
-        from fencepost.task.slot import run_slot
+        from fencepost.task.slot.slot import run_slot
 
         return SlotJobs(runtime, run_slot, on_end)
 

@@ -21,8 +21,8 @@ from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
 from fencepost.task.sink.epoch_plan import Note
-from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
 from support.group_commit import put_at

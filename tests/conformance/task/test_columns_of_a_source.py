@@ -18,7 +18,7 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.record import BinaryColumn
 from fencepost.spark.row.columns import RecordColumns
-from fencepost.task.lanes import open_delivery
+from fencepost.task.delivery.lanes import open_delivery
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.late.lone_task import LoneTask

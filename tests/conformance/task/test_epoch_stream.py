@@ -18,8 +18,8 @@ from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.output import range_id, write_range
 from fencepost.spark.epoch.records import EpochRecords
-from fencepost.task.outgoing import Outgoing
-from fencepost.task.spec import EpochReading, TaskSpec
+from fencepost.task.channel.spec import EpochReading, TaskSpec
+from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError

@@ -20,11 +20,11 @@ from fencepost.kafka.setting.client_settings import producer_conf, transactional
 from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
 from fencepost.record import Batch
 from fencepost.storage.offset_topic import encode
-from fencepost.task.delivery import PlainDelivery
-from fencepost.task.finish import GroupPositions, LastSent
-from fencepost.task.lane import QueueLimits
-from fencepost.task.lanes import LanedDelivery
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.delivery import PlainDelivery
+from fencepost.task.delivery.finish import GroupPositions, LastSent
+from fencepost.task.delivery.lane import QueueLimits
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from fencepost.testing.reader import CommittedReader

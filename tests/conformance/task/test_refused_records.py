@@ -9,9 +9,9 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.task.lane import QueueLimits
-from fencepost.task.lanes import LanedDelivery
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.lane import QueueLimits
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
 
 _LIMIT_BYTES = 2_000

@@ -8,7 +8,7 @@ from lone_updating import UpdatingRun, at, record
 
 from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
-from fencepost.task.plugins import runs_ahead
+from fencepost.task.source.task_class import runs_ahead
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.chaos.wire import names

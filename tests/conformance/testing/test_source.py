@@ -24,8 +24,8 @@ from fencepost.testing.verdict import judge
 _RUNNER = textwrap.dedent("""
     import json, sys
     from fencepost.kafka.read.log import LogReader
-    from fencepost.task.runner import TaskRunner
-    from fencepost.task.spec import Admission, TaskSpec
+    from fencepost.task.source.runner import TaskRunner
+    from fencepost.task.channel.spec import Admission, TaskSpec
 
     spec, bootstrap = TaskSpec.from_json(json.loads(sys.argv[1])), sys.argv[2]
 

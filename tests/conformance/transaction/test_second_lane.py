@@ -1,7 +1,7 @@
 """A task that takes a second producer while it runs: it waits for nobody."""
 
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.task import lanes
+from fencepost.task.delivery import lanes
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from support.late.lone_task import LoneTask

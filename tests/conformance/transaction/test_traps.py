@@ -32,7 +32,7 @@ from fencepost.kafka.value.placed import NOW, PlacedRecords
 from fencepost.kafka.value.whole import PlacedBatch
 from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.record import Repeated, TopicPartition
-from fencepost.task.lane import HELD_COLUMNS_BYTES
+from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader

@@ -11,8 +11,8 @@ from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.task.lanes import LanedDelivery
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge

@@ -200,7 +200,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
 
 
 def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
-    logger = "/admin/loggers/fencepost.task.loop"
+    logger = "/admin/loggers/fencepost.task.source.loop"
     before = [worker.rest.get(logger).json()["level"] for worker in cluster.workers]
     ok(cluster.workers[1].rest.put(logger, params={"scope": "cluster"}, json={"level": "error"}), 204)
     for worker in cluster.workers:

@@ -7,7 +7,7 @@ import pytest
 from secret_values import CHANNEL_SECRET, SECRET
 
 from fencepost.spark.session.session import SparkRuntime
-from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.task.channel.signature import SECRET_VARIABLE
 from support.quick import spark_properties
 
 sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files

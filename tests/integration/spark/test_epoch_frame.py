@@ -27,7 +27,7 @@ from fencepost.spark.epoch.records import ensure_is_read
 from fencepost.spark.row.frame import ConverterChoice, record_columns
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
 from fencepost.spark.session.session import SparkRuntime
-from fencepost.task.spec import EpochReading, Path
+from fencepost.task.channel.spec import EpochReading, Path
 from fencepost.worker.channel import ChannelServer
 
 SCHEMA = {"value.schema": "n INT, name STRING"}

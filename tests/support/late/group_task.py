@@ -1,7 +1,7 @@
 """A task that keeps its position in a consumer group (KIP-447), as the leader does and sinks that write to Kafka will.
 
-It keeps the writer's rules as `task/runner.py` does: a struck writer is replaced, and after any error the position is
-read again behind a new one.
+It keeps the writer's rules as `task/source/runner.py` does: a struck writer is replaced, and after any error the
+position is read again behind a new one.
 """
 
 import threading

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.task.channel import ChannelClient, ChannelFailedError, ChannelRefusedError
-from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import ChannelClient, ChannelFailedError, ChannelRefusedError
+from fencepost.task.channel.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from support.no_exception import no_exceptions
@@ -24,7 +24,7 @@ _ELSEWHERE = """
 import sys, time
 wall, steady, off = time.time, time.monotonic, float(sys.argv[2])
 time.time, time.monotonic = lambda: wall() + off, lambda: steady() + off
-from fencepost.task.channel import ChannelClient
+from fencepost.task.channel.client import ChannelClient
 client = ChannelClient(sys.argv[1])
 print([client.call("/say", {"n": n})["n"] for n in range(3)])
 """

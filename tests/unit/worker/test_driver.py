@@ -11,8 +11,8 @@ from fencepost.worker.driver import print_line
     ("line", "level"),
     [
         ("2026-11-26 00:31:07,214 ERROR fencepost.task.sink.loop task c-0: nothing is committed", logging.ERROR),
-        ("2026-11-26 00:31:07,214 WARNING fencepost.task.slot slot s lost its worker", logging.WARNING),
-        ("2026-11-26 00:31:07,214 INFO fencepost.task.life task c-0 failed", logging.INFO),
+        ("2026-11-26 00:31:07,214 WARNING fencepost.task.slot.slot slot s lost its worker", logging.WARNING),
+        ("2026-11-26 00:31:07,214 INFO fencepost.task.life.task_life task c-0 failed", logging.INFO),
         ("26/11/26 00:31:07 ERROR Executor: Exception in task 0.0", logging.INFO),  # the JVM's: of every job that ends
         ("ValueError: no such table", logging.INFO),
     ],

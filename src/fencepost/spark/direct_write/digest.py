@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.record import Repeated
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing
 
 _NULL = -1
 

@@ -25,7 +25,7 @@ from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartit
 from fencepost.spark.direct_write.plan import WritePlan
 from fencepost.spark.partition.write import OffsetRecords, Position, cut_at
 from fencepost.spark.row.columns import RecordColumns
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing
 
 _READ_S = 60.0
 # Other transactions in the topic of markers last only for their commit. One that lasts longer may be abandoned.

@@ -16,9 +16,9 @@ from fencepost.api import RecordError
 from fencepost.api.dataframe import DataFrame
 from fencepost.record import Header, SinkRecord
 from fencepost.spark.epoch.read import asked_reading
-from fencepost.task.sink.dead_letters import DeadLetters
-from fencepost.task.spec import TaskSpec
-from fencepost.task.tolerance import ErrorCounters
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.failure.dead_letter_producer import DeadLetters
+from fencepost.task.failure.tolerance import ErrorCounters
 
 LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """What a letter is made of: bytes as they were read, the timestamp in milliseconds since 1970."""

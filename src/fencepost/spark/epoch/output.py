@@ -15,10 +15,10 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import Written
-from fencepost.task.delivery import send_outgoing
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.channel.spec import EpochOutput, EpochReading
+from fencepost.task.delivery.delivery import send_outgoing
+from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.sink.subscription import LoopGuard, ReadTopics
-from fencepost.task.spec import EpochOutput, EpochReading
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
 from fencepost.transaction.signature import Signature

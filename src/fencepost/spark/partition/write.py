@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError
-from fencepost.task.copies import OffsetCopier, with_copies
-from fencepost.task.delivery import Delivery
-from fencepost.task.lanes import open_delivery
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.copies import OffsetCopier, with_copies
+from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.lanes import open_delivery
+from fencepost.task.delivery.outgoing import Outgoing
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.config import ConfigError
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated
 from fencepost.spark.row.json_rows import json_rows
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing
 
 _BYTES = ("string", "binary")
 _ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": ("int", "integer")}

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.task.memory import give_back, share_a_heap
+from fencepost.task.slot.memory import give_back, share_a_heap
 
 _LIGHT = (
     "pyspark.worker",
@@ -19,7 +19,7 @@ _LIGHT = (
     "kafka.protocol.consumer",
     "kafka.protocol.metadata",
     "kafka.protocol.parser",
-    "fencepost.task.slot",
+    "fencepost.task.slot.slot",
     "fencepost.spark.datasource",
     "fencepost.spark.partition.write",
     "fencepost.spark.split.run",

@@ -10,10 +10,10 @@ import orjson
 from fencepost.api import FatalError, RetriableError
 from fencepost.spark.partition.reading import READING, ensure_same_reading
 from fencepost.spark.partition.write import OffsetRecords, Position, Written, behind
-from fencepost.task.channel import ChannelError
-from fencepost.task.client_choice import split_conf
-from fencepost.task.copies import OffsetCopier
-from fencepost.task.splits import SplitClient, split_client
+from fencepost.task.channel.client import ChannelError
+from fencepost.task.channel.split_client import SplitClient, split_client
+from fencepost.task.delivery.copies import OffsetCopier
+from fencepost.task.source.client_choice import split_conf
 from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,

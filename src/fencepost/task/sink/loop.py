@@ -13,13 +13,13 @@ from typing import Protocol
 from fencepost.api import ConnectError, RetriableError, SinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
-from fencepost.task.back_off import pause_after
+from fencepost.task.channel.spec import RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import SinkCounters
+from fencepost.task.failure.back_off import pause_after
+from fencepost.task.failure.tolerance import StoppedInRetryError
+from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.context import Reading, SinkContext
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.spec import RunState, TaskSpec
-from fencepost.task.tolerance import StoppedInRetryError
 
 log = logging.getLogger(__name__)
 

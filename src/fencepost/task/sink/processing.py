@@ -21,8 +21,11 @@ from fencepost.record import (
     SinkRecord,
     TopicPartition,
 )
-from fencepost.task.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
-from fencepost.task.tolerance import Tolerance
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
+from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
+from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -193,3 +196,8 @@ def _is_empty(column: Sequence[bytes | None]) -> bool:
     if isinstance(column, BinaryColumn):
         return column.null_count == len(column)
     return next(iter(column), None) is None and column.count(None) == len(column)
+
+
+def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
+    """Return the converters, transforms and error handling that a sink's config asks for."""
+    return SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.resend_topic)

@@ -4,7 +4,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from fencepost.api import SinkRecord
-from fencepost.task.dead_letter import class_of
+from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.sink.processing import SinkProcessor
 
 _PUT = "TASK_PUT"

@@ -13,17 +13,18 @@ from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import lacking_to_read
-from fencepost.task.admitted import admitted
-from fencepost.task.counters import SinkCounters
-from fencepost.task.dead_letter import ensure_topics
-from fencepost.task.life import TaskLife
-from fencepost.task.plugins import connector_of, sink_processor_of
+from fencepost.task.channel.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.failure.dead_letter import ensure_topics
+from fencepost.task.failure.dead_letter_producer import DeadLetters
+from fencepost.task.life.admitted import admitted
+from fencepost.task.life.counters import SinkCounters
+from fencepost.task.life.plugins import connector_of
+from fencepost.task.life.task_life import TaskLife
 from fencepost.task.sink.context import SinkContext
-from fencepost.task.sink.dead_letters import DeadLetters
 from fencepost.task.sink.loop import SinkLoop
+from fencepost.task.sink.processing import sink_processor_of
 from fencepost.task.sink.reporter import Reporter
 from fencepost.task.sink.subscription import subscription
-from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 
 log = logging.getLogger(__name__)
 

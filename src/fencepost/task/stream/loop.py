@@ -17,19 +17,19 @@ from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.task.back_off import pause_after
+from fencepost.task.channel.spec import RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import StreamCounters
-from fencepost.task.lanes import LanedDelivery
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.too_large import with_its_place
+from fencepost.task.delivery.topic_creation import TopicCreation
+from fencepost.task.failure.back_off import pause_after
+from fencepost.task.failure.tolerance import StoppedInRetryError
+from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.subscription import LoopGuard, ReadTopics
-from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.stream.boundary import StreamBoundary, Written
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.processing import StreamProcessor
-from fencepost.task.tolerance import StoppedInRetryError
-from fencepost.task.too_large import with_its_place
-from fencepost.task.topics import TopicCreation
 from fencepost.transaction import ProduceError, StaleMemberError
 
 log = logging.getLogger(__name__)

@@ -9,14 +9,18 @@ from functools import partial
 from typing import Any, overload
 
 from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord
+from fencepost.config.output import output_properties
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
-from fencepost.task.dead_letter import class_of
-from fencepost.task.letters import TransactionLetters
-from fencepost.task.outgoing import Outgoing
-from fencepost.task.processing import Processor
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.failure.transaction_dead_letters import TransactionLetters
+from fencepost.task.life.plugins import conversion_of, given_properties
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.spec import TaskSpec
+from fencepost.task.source.processing import Processor
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _PROCESS = "TASK_PUT"
@@ -182,3 +186,10 @@ def _record(record: SinkRecord) -> SourceRecord:
         record.timestamp,
         record.headers,
     )
+
+
+def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> StreamProcessor:
+    """Return the same for a stream: for its input, and for its output, whose settings begin with `output.`."""
+    given = given_properties(spec)
+    incoming = SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.resend_topic)
+    return StreamProcessor(spec, incoming, Processor(*conversion_of(spec, control, counters, output_properties(given))))

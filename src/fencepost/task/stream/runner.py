@@ -11,17 +11,19 @@ from contextlib import closing
 
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.task.admitted import admitted
-from fencepost.task.counters import StreamCounters
-from fencepost.task.dead_letter import ensure_topics
-from fencepost.task.lanes import LanedDelivery
-from fencepost.task.plugins import connector_of, stream_processor_of, topics_of
-from fencepost.task.producing import Admit, ProducingLife
+from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.topic_creation import topics_of
+from fencepost.task.failure.dead_letter import ensure_topics
+from fencepost.task.life.admitted import admitted
+from fencepost.task.life.counters import StreamCounters
+from fencepost.task.life.plugins import connector_of
+from fencepost.task.life.producing_life import Admit, ProducingLife
 from fencepost.task.sink.subscription import subscription
-from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.task.stream.boundary import stream_boundary_of
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
+from fencepost.task.stream.processing import stream_processor_of
 from fencepost.task.stream.takeover import Takeover
 from fencepost.transaction.signature import Signature
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from fencepost.task.channel.spec import RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import StreamCounters
-from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.life.counters import StreamCounters
 from fencepost.transaction import lane_ids
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions

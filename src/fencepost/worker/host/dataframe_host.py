@@ -17,8 +17,7 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.control import Control
-from fencepost.task.spec import (
+from fencepost.task.channel.spec import (
     EpochReading,
     Path,
     RunRequest,
@@ -31,6 +30,7 @@ from fencepost.task.spec import (
     SplitUnchanged,
     TaskSpec,
 )
+from fencepost.task.control import Control
 from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime
 from fencepost.worker.supervision.admission import Admissions

@@ -21,9 +21,10 @@ from fencepost.record import TopicPartition
 from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
 from fencepost.spark.slot.job import job_group
-from fencepost.task.admitted import admitted
-from fencepost.task.channel import ChannelError
-from fencepost.task.counters import SinkCounters
+from fencepost.task.channel.client import ChannelError
+from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.life.admitted import admitted
+from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import (
     Begun,
     Note,
@@ -36,7 +37,6 @@ from fencepost.task.sink.epoch_plan import (
 )
 from fencepost.task.sink.ripeness import Ripeness
 from fencepost.task.sink.subscription import subscription
-from fencepost.task.spec import RunState, TaskSpec
 from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from fencepost.api import DataFrameStream
 from fencepost.kafka.read.group_input import Positions
 from fencepost.spark.epoch.records import EpochRecords
-from fencepost.task.counters import StreamCounters
-from fencepost.task.plugins import topics_of
+from fencepost.task.channel.spec import EpochOutput, EpochReading, RunState, TaskSpec
+from fencepost.task.delivery.topic_creation import topics_of
+from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings
 from fencepost.task.sink.subscription import ReadTopics
-from fencepost.task.spec import EpochOutput, EpochReading, RunState, TaskSpec
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife

@@ -17,7 +17,8 @@ from fencepost.kafka.group.contribution import beside
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.letters import Tally, letters_spec, write_letters
-from fencepost.task.dead_letter import ensure_topics
+from fencepost.task.channel.spec import EpochReading, TaskSpec
+from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,
     NOTE_MAX_BYTES,
@@ -32,7 +33,6 @@ from fencepost.task.sink.epoch_plan import (
     newest,
     tokens,
 )
-from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
 from fencepost.worker.host.frame_life import FrameHost, Runtime
 

@@ -14,11 +14,11 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import cancel_group
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.admitted import NotAdmittedError, report_of
-from fencepost.task.back_off import BackOff
+from fencepost.task.channel.spec import Admission, EpochReading, RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import Counters
-from fencepost.task.spec import Admission, EpochReading, RunState, TaskSpec
+from fencepost.task.failure.back_off import BackOff
+from fencepost.task.life.admitted import NotAdmittedError, report_of
+from fencepost.task.life.counters import Counters
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.trouble import Trouble, text_of
 from fencepost.worker.supervision.admission import Admissions

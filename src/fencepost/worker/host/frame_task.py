@@ -13,10 +13,10 @@ from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.admitted import admitted
-from fencepost.task.counters import Counters
-from fencepost.task.plugins import topics_of
-from fencepost.task.spec import Admission, RunState, TaskSpec
+from fencepost.task.channel.spec import Admission, RunState, TaskSpec
+from fencepost.task.delivery.topic_creation import topics_of
+from fencepost.task.life.admitted import admitted
+from fencepost.task.life.counters import Counters
 from fencepost.transaction import fence, lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting

@@ -12,8 +12,7 @@ from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError
-from fencepost.task.slot import SlotSpec
-from fencepost.task.spec import (
+from fencepost.task.channel.spec import (
     Directive,
     Directives,
     DirectivesRequest,
@@ -23,6 +22,7 @@ from fencepost.task.spec import (
     TaskSpec,
     Verb,
 )
+from fencepost.task.slot.slot import SlotSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
 from fencepost.worker.supervision.suspicion import TRIAL_S

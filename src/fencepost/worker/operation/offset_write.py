@@ -16,7 +16,7 @@ from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import Change
-from fencepost.task.finish import GroupPositions
+from fencepost.task.delivery.finish import GroupPositions
 from fencepost.transaction import TransactionalWriter, fence, lane_ids, open_lanes
 from fencepost.worker.settings import WorkerSettings
 

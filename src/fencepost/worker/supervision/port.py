@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.channel.spec import TaskReport, TaskSpec
 
 
 class NoRoomError(Exception):

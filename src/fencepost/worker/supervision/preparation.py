@@ -25,8 +25,8 @@ from fencepost.config.reference import check_references
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.back_off import pause_after
-from fencepost.task.spec import TaskSpec
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import is_dataframe, is_stream, type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic

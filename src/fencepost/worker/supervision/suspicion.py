@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.storage.ids import TaskId
-from fencepost.task.back_off import pause_after
+from fencepost.task.failure.back_off import pause_after
 
 TRIAL_S = 60.0
 """A start that has lived this long is not suspected."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fencepost.storage.ids import TaskId
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.channel.spec import TaskReport, TaskSpec
 from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.port import TaskHost
 

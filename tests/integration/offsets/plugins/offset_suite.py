@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import ConnectError, ExactlyOnceSupport, SourceConnector, SourceRecord, SourceTask, setting
-from fencepost.task.copies import OffsetCopier
+from fencepost.task.delivery.copies import OffsetCopier
 from fencepost.testing import eventually
 
 

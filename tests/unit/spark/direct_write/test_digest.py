@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.record import Repeated
 from fencepost.spark.direct_write.digest import RowDigest, digest_rows
-from fencepost.task.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing
 
 Values = list[bytes | None]
 

@@ -5,8 +5,8 @@ from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.task.control import Control
+from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
 AGAIN = TopicPartition("again", 0)

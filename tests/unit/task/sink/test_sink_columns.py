@@ -12,8 +12,8 @@ from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition, Utf8Column
 from fencepost.task.control import Control
+from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)

@@ -9,14 +9,14 @@ from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, S
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.task.channel.spec import RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import SinkCounters
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink import loop as module
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.spec import RunState, TaskSpec
-from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

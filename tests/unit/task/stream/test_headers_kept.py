@@ -8,12 +8,12 @@ from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import HeaderBytes, SinkBatch, TopicPartition
+from fencepost.task.channel.spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.processing import Processor
+from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.spec import TaskSpec
+from fencepost.task.source.processing import Processor
 from fencepost.task.stream.processing import StreamProcessor
-from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
 AS_THEY_ARE = (

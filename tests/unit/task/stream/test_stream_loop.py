@@ -11,18 +11,18 @@ from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.task.channel.spec import RunState, TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.counters import StreamCounters
-from fencepost.task.outgoing import Outgoing
-from fencepost.task.processing import Processor
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.topic_creation import TopicCreation
+from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
+from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.source.processing import Processor
 from fencepost.task.stream.boundary import IntervalBoundary, PollBoundary, StreamBoundary
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor
-from fencepost.task.tolerance import StoppedInRetryError, Tolerance
-from fencepost.task.topics import TopicCreation
 from fencepost.transaction import CommitUnknownError, StaleMemberError
 from fencepost.transform.chain import Chain
 

@@ -1,0 +1,145 @@
+"""What a transaction contains in addition to its records: the last things before its commit.
+
+Source offsets may have to be committed in a group of the target (`OffsetsInGroup`); they are sent at the same time as
+the records are flushed. A task may also add records that say where its own went (`SourceTask.closing`), which is known
+only once those are in the log. Both are part of the transaction (E1, E18).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
+from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
+from fencepost.kafka.value.placed import DeliveryCallback
+from fencepost.record import Batch, Runs
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.transaction import ProduceError, TransactionalWriter
+from fencepost.transaction.signature import Signature
+
+OffsetRecords = Sequence[tuple[bytes, bytes | None]]
+Closing = Callable[[], Sequence[SourceRecord]]
+
+
+class LastSent:
+    """The last record of each partition of one transaction: its source offset and, once delivered, where it went.
+
+    Used by the task's thread; the committing thread calls `closing`, once the records are in the log.
+    """
+
+    def __init__(self, task: SourceTask) -> None:
+        self._task = task
+        self._last: dict[tuple[str, int | None], _Last] = {}
+
+    def note(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
+        """Add records that are about to be sent; returns the delivery callbacks of some of them, by index."""
+        told: dict[int, DeliveryCallback] = {}
+        for place, index in _last_indexes(outgoing).items():
+            source = index if outgoing.sources is None else outgoing.sources[index]
+            last = self._last[place] = _Last(batch.source_partitions[source], batch.source_offsets[source])
+            told[index] = last.told
+        return told
+
+    def closing(self) -> Sequence[SourceRecord]:
+        """Return the records that the task adds. Raises ProduceError if it is unknown where a record went."""
+        if not self._last:
+            return ()
+        sent = []
+        for (topic, partition), last in self._last.items():
+            if last.metadata is None:
+                raise ProduceError(
+                    f"the producer did not report the offset of the last record of {topic}-{partition}",
+                    is_refused=False,
+                )
+            sent.append(Sent(last.partition, last.offset, last.metadata))
+        return self._task.closing(sent)
+
+
+def _last_indexes(outgoing: Outgoing) -> dict[tuple[str, int | None], int]:
+    """Return the index of the last record of each partition."""
+    topics, partitions = outgoing.topics, outgoing.partitions or ()
+    if isinstance(topics, Runs) and isinstance(partitions, Runs) and topics.ends == partitions.ends:
+        return {
+            place: end - 1
+            for place, end in zip(zip(topics.values, partitions.values, strict=True), topics.ends, strict=True)
+        }
+    return dict(zip(zip(topics, partitions, strict=False), range(len(outgoing)), strict=False))
+
+
+@dataclass(slots=True)
+class _Last:
+    partition: Any
+    offset: Any
+    metadata: RecordMetadata | None = None
+
+    def told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.metadata = RecordMetadata(
+                message.topic(), message.partition(), message.offset(), message.timestamp()[1]
+            )
+
+
+class GroupPositions:
+    """A connector's offsets as they are kept in a group."""
+
+    def __init__(self, held: OffsetsInGroup) -> None:
+        self.group = held.group
+        self._held = held
+
+    def parted(self, records: OffsetRecords) -> tuple[list[GroupOffset], list[tuple[bytes, bytes | None]]]:
+        """Split offset records into those to commit in the group, and those that still go to the offsets topic.
+
+        A transaction cannot remove an offset from a group, so a tombstone becomes an offset marked as forgotten.
+        """
+        offsets, others = [], []
+        for key, value in records:
+            partition = orjson.loads(key)[1]
+            place = self._held.place(partition)
+            if place is None:
+                others.append((key, value))
+            elif value is None:
+                offsets.append(GroupOffset(*place, 0, FORGOTTEN))
+            else:
+                offsets.append(GroupOffset(*place, *self._held.position(partition, orjson.loads(value))))
+        return offsets, others
+
+
+def fields_of(record: SourceRecord) -> dict[str, Any]:
+    """Return a client's arguments for a record that a task has added, without topic and value."""
+    return {
+        "key": record.key,
+        "partition": record.kafka_partition,
+        "timestamp": record.timestamp,
+        "headers": [(header.key, header.value) for header in record.headers] or None,
+    }
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How one transaction ends: what is still to be sent, and what is committed in a group."""
+
+    closing: Closing | None = None
+    offsets: Sequence[GroupOffset] = field(default=())
+    group_metadata: Any = None
+    signature: Signature | None = None
+
+    def begin(self, writer: TransactionalWriter) -> None:
+        """Start to add the group's offsets while the records are flushed: they are known, and wait for nothing."""
+        if self.offsets:
+            offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
+            writer.begin_group_offsets(offsets, self.group_metadata)  # E18, E19
+
+    def await_offsets(self, writer: TransactionalWriter) -> None:
+        """Wait until the offsets are in the transaction."""
+        if self.offsets:
+            writer.await_group_offsets()
+
+    def send(self, writer: TransactionalWriter) -> None:
+        """Send what the task adds, and wait until it is in the log. The earlier records already are."""
+        records = () if self.closing is None else self.closing()
+        for record in records:
+            writer.send(record.topic, record.value, **fields_of(record))
+        if records:
+            writer.flush()

@@ -1,0 +1,98 @@
+"""What the dead letters of sinks and sources have in common: their topic, and the headers about them (KIP-298)."""
+
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, Transform
+from fencepost.config.connector import DeadLetterConfig
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import TooFewBrokersError
+from fencepost.record import HeaderBytes
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.telemetry.traces import trace_of
+
+log = logging.getLogger(__name__)
+
+PREFIX = "__connect.errors."
+TOPIC, PARTITION, OFFSET = f"{PREFIX}topic", f"{PREFIX}partition", f"{PREFIX}offset"
+CONNECTOR, TASK, STAGE = f"{PREFIX}connector.name", f"{PREFIX}task.id", f"{PREFIX}stage"
+CLASS, EXCEPTION = f"{PREFIX}class.name", f"{PREFIX}exception.class.name"
+MESSAGE, STACKTRACE = f"{PREFIX}exception.message", f"{PREFIX}exception.stacktrace"
+
+RESENT = "__fencepost.resent."
+RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET = f"{RESENT}topic", f"{RESENT}partition", f"{RESENT}offset"
+"""Where a record came from that was resent to the sink's own topic for that."""
+RESENT_TIMESTAMP = f"{RESENT}timestamp"
+"""The original time of a record that was resent anywhere, in milliseconds since 1970."""
+
+TIMESTAMP = "__fencepost.record.timestamp"
+"""The time of a dead letter's record. The letter itself has a newer one, so that retention keeps it."""
+
+_LONGEST_FACT = 10_000
+
+
+def ensure_topics(spec: TaskSpec) -> None:
+    """Create the dead letter topic and the topic for resending if they are missing. Raises Kafka's errors."""
+    admin, key = Admin(spec.admin_conf), DeadLetterConfig.key_of("dead_letters_replication")
+    for topic in filter(None, (spec.dead_letters_topic, spec.resend_topic)):
+        try:
+            is_new = admin.ensure_topic(topic, partitions=1, replication=spec.dead_letters_replication)
+        except TooFewBrokersError as error:
+            text = f"{key}={spec.dead_letters_replication} exceeds the number of brokers, for topic {topic}: {error}"
+            raise FatalError(f"{text}. Lower {key} to that number, or create the topic") from error
+        if is_new:
+            log.info("created topic %s for the dead letters of connector %s", topic, spec.connector)
+
+
+def context_headers(
+    spec: TaskSpec, origin: Mapping[str, Any], stage: str, class_name: str, error: Exception
+) -> list[HeaderBytes]:
+    """Return headers: where a record was (`origin`, by TOPIC, PARTITION and OFFSET), what failed, and why."""
+    kind = type(error)
+    facts = {
+        **origin,
+        CONNECTOR: spec.connector,
+        TASK: spec.task,
+        STAGE: stage,
+        CLASS: class_name,
+        EXCEPTION: f"{kind.__module__}.{kind.__qualname__}",
+        MESSAGE: error,
+        STACKTRACE: trace_of(error),
+    }
+    return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]
+
+
+def time_headers(timestamp: Any) -> list[HeaderBytes]:
+    """Return the header with a record's time; none unless it is one that a Kafka record can have."""
+    return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []
+
+
+def origin_of(record: SinkRecord) -> dict[str, Any]:
+    """Return where a record was read, by TOPIC, PARTITION and OFFSET."""
+    topic, partition = record.at or (record.topic, record.kafka_partition)
+    return {TOPIC: topic, PARTITION: partition, OFFSET: record.kafka_offset}
+
+
+class Converting(Protocol):
+    """Has converters whose classes can be named: a `Processor` or a `SinkProcessor`."""
+
+    key_converter: Converter
+    value_converter: Converter
+    header_converter: HeaderConverter
+
+
+def class_of(processor: Converting, stage: str, error: Exception) -> str:
+    """Return the class whose code failed: the stage's converter, or the transform in which the error arose."""
+    by_stage = {
+        "KEY_CONVERTER": processor.key_converter,
+        "VALUE_CONVERTER": processor.value_converter,
+        "HEADER_CONVERTER": processor.header_converter,
+    }
+    found: object = by_stage.get(stage) or error
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Transform | Predicate):
+            found = owner
+    return f"{type(found).__module__}.{type(found).__qualname__}"

@@ -1,0 +1,68 @@
+"""Builds a task, its transforms and its converters from the class names in a spec's configs."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter
+from fencepost.config.connector import ConnectorConfig
+from fencepost.plugin import find, use_plugin_path
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
+from fencepost.transform.chain import Chain
+
+
+def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
+    """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
+    return config_of(spec), connector_class(spec).task()
+
+
+def config_of(spec: TaskSpec) -> Any:
+    return connector_class(spec)(dict(spec.task_config))
+
+
+def connector_class(spec: TaskSpec) -> Any:
+    _use_plugin_path(spec.plugin_path)
+    return find("connector", str(spec.connector_config["connector.class"]))
+
+
+@lru_cache(maxsize=1)
+def _use_plugin_path(directories: tuple[str, ...]) -> None:
+    if directories:
+        use_plugin_path(directories)
+
+
+def given_properties(spec: TaskSpec) -> dict[str, str]:
+    return {k: v for k, v in spec.connector_config.items() if v is not None}
+
+
+def conversion_of(
+    spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
+) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
+    """`way_out`: the properties that name converters and transforms, instead of the config's own."""
+    properties = given_properties(spec)
+    config = ConnectorConfig(properties)
+    tolerance = Tolerance(
+        tolerates_all=config.errors_tolerance.lower() == "all",
+        retry_timeout_ms=config.errors_retry_timeout_ms,
+        retry_delay_max_ms=config.errors_retry_delay_max_ms,
+        logs=config.errors_log_enable,
+        logs_messages=config.errors_log_include_messages,
+        control=control,
+        task_id=spec.id,
+        counters=counters,
+    )
+    properties = properties if way_out is None else dict(way_out)
+    key: Converter = converter_of(properties, "key.converter")
+    value: Converter = converter_of(properties, "value.converter")
+    header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")
+    return Chain.from_config(properties, find), key, value, header, tolerance
+
+
+def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:
+    """Return the converter that `key` names, configured with the properties that start with `key.`."""
+    prefix = f"{key}."
+    own = {k[len(prefix) :]: v for k, v in properties.items() if k.startswith(prefix)}
+    own["converter.type"] = key.split(".")[0]
+    return find(kind, properties[key])(own)

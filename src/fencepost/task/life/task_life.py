@@ -1,0 +1,156 @@
+"""The life of a task in a slot, for every kind of task: a thread, a state, and one last report."""
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from fencepost.storage.ids import TargetState
+from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.failure.back_off import BackOff
+from fencepost.task.life.admitted import NotAdmittedError, report_of
+from fencepost.task.life.counters import Counters
+from fencepost.telemetry.traces import trace_of
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+_MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a race with the task's own thread
+
+
+class TaskLife(ABC):
+    """Runs one start of a task in its own thread, and reports its states."""
+
+    counters: Counters
+    starts_over: ClassVar[tuple[type[Exception], ...]]
+    """The errors after which another instance is tried."""
+
+    def __init__(self, spec: TaskSpec, report: Callable[[TaskReport], None]) -> None:
+        self.spec = spec
+        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
+        self._report = report
+        self._is_abandoned = False
+        self._trace: str | None = None
+        self._back_off = BackOff(self.control, _PAUSES_S)
+        self._commits_seen = 0
+        self._figures_failed = 0
+        self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
+        self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Abandon a task that does not stop in time: its client is closed while the task uses it. Any thread."""
+
+    @abstractmethod
+    def _run_instance(self) -> None:
+        """Run a new instance of the task until asked to stop.
+
+        Raises NotAdmittedError, or an error for `_start_over`.
+        """
+
+    @abstractmethod
+    def _start_over(self, error: Exception) -> None:
+        """Prepare for another instance after this error. Raises the error if another instance would fail alike."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Release what the task holds. Idempotent; also called after the last report."""
+
+    def _before_the_last_report(self) -> None:
+        """Finish what has to be done while the start still counts as running."""
+
+    def run(self) -> None:
+        """Run until stopped, not admitted, or failed; report every change of state.
+
+        Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
+        """
+        try:
+            self._run_to_the_end()
+            if self._failure is not None:
+                raise self._failure
+            self._end(RunState.STOPPED)
+        except NotAdmittedError as error:
+            log.info("task %s: %s", self.spec.id, error)
+            self._end(RunState.ABANDONED, str(error))
+        except BaseException as error:
+            if self._is_abandoned:
+                log.info("abandoned task %s ended: %r", self.spec.id, error)
+                return
+            log.info("task %s failed", self.spec.id, exc_info=True)  # the worker logs it as an error
+            self._end(RunState.FAILED, trace_of(error))
+        finally:
+            self._close()
+
+    def _run_to_the_end(self) -> None:
+        while not self.control.is_stopping:
+            if self.control.is_paused:
+                self.report(RunState.PAUSED)
+                self.control.wait_while_paused()
+                continue
+            try:
+                self._run_instance()
+            except self.starts_over as error:
+                self._start_over(error)
+
+    def _count_failure(self) -> bool:
+        """Count a failure in a row, or start over if something was committed since the last; returns whether it was."""
+        has_committed = self.counters.commits != self._commits_seen
+        self._commits_seen = self.counters.commits
+        if has_committed:
+            self._back_off.passed()
+        else:
+            self._back_off.failed()
+        return has_committed
+
+    def _stop(self, task: Any) -> None:
+        """Call the `stop` of the author's task, and log what it raises."""
+        try:
+            task.stop()
+        except BaseException:
+            log.exception("task %s: an error in stop() is ignored", self.spec.id)
+
+    def _end(self, state: RunState, trace: str | None = None) -> None:
+        """Make the last report. Raises an error of the steps before it if the task was to stop well."""
+        try:
+            self._before_the_last_report()
+        except BaseException:
+            if state is RunState.STOPPED:
+                raise
+            log.exception("task %s: an error after its end is ignored", self.spec.id)
+        self.report(state, trace)
+
+    def report(self, state: RunState, trace: str | None = None) -> None:
+        """Report a change of state, or of `trace`, which holds until the next report."""
+        self.counters.state, self._trace = state, trace
+        if not self._is_abandoned:
+            self._report(self.snapshot())
+
+    def snapshot(self) -> TaskReport:
+        """Return state and counters as they are."""
+        report = report_of(self.spec, self.counters.state, self._trace, self.counters.to_json(), self.counters.topics)
+        return replace(report, figures=self._measured())
+
+    def figures(self) -> str:
+        """Return the task's own measurements as JSON; raises what the author's code raises. Any thread."""
+        return ""
+
+    def _measured(self) -> str:
+        """Return `figures`, or nothing if they fail: the slot reports its other tasks in the same request.
+
+        After several failures in a row the task fails with that error.
+        """
+        try:
+            found = self.figures()
+        except BaseException as error:
+            self._figures_failed += 1
+            if self._figures_failed == 1:
+                log.exception("task %s: figures() failed", self.spec.id)
+            if self._failure is None and self._figures_failed >= _MOST_FIGURES_FAILED:
+                self._failure = error
+                self.control.stop()
+            return ""
+        self._figures_failed = 0
+        return found

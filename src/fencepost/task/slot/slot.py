@@ -1,0 +1,288 @@
+"""A slot: one process on an executor that runs its worker's tasks, each in a thread.
+
+The slot registers with its worker, polls it for directives (which is also its heartbeat), and reports what its tasks
+do. A slot that cannot reach its worker for the length of its lease stops its tasks and leaves: a process that was
+paused, or that outlives its worker, is the common zombie. It is fenced in any case; leaving early only frees resources.
+"""
+
+import contextlib
+import logging
+import os
+import resource
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import orjson
+
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.channel.client import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
+from fencepost.task.channel.spec import (
+    Admission,
+    AdmissionRequest,
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Path,
+    Registration,
+    Reports,
+    TaskCopies,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
+from fencepost.task.life.task_life import TaskLife
+from fencepost.task.sink.runner import SinkRunner
+from fencepost.task.slot.garbage import Garbage, rare_collections
+from fencepost.task.slot.report_filter import ReportFilter
+from fencepost.task.slot.start_queue import StartQueue
+from fencepost.task.source.runner import TaskRunner
+from fencepost.task.stream.runner import StreamRunner
+from fencepost.telemetry.quiet import quiet_libraries
+
+log = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 1.0
+_RETRY_S = 0.1
+_MOST_FAILED_REPORTS = 50
+
+
+class Message(Protocol):
+    """A message sent over the channel."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class SlotSpec:
+    """What a slot is started with; it contains no secret (E11)."""
+
+    slot: str
+    channel_url: str
+    lease_s: float = 10.0
+    log_level: str = "INFO"
+
+    def to_text(self) -> str:
+        return orjson.dumps(vars(self)).decode()
+
+
+class Slot:
+    """The tasks of one slot process, and its end of the channel."""
+
+    def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
+        self._spec = spec
+        self._channel = channel
+        self._attempt = attempt
+        self._runners: dict[str, TaskLife] = {}
+        self._reports: list[TaskReport] = []
+        self._report_filter = ReportFilter()
+        self._starts = StartQueue()
+        self._lock = threading.Lock()
+        self._has_news = threading.Event()
+        self._is_leaving = False
+        self._failed_reports = 0
+        self._last_contact = time.monotonic()
+
+    def run(self) -> None:
+        """Serve the worker until it asks the slot to leave, or the lease is over."""
+        if not self._register():
+            return
+        reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)
+        reporter.start()
+        self._obey()
+        self._leave()
+        self._has_news.set()
+        reporter.join(2.0)
+
+    def _call(self, path: Path, message: Message, timeout_s: float = 30.0) -> dict[str, Any]:
+        answer = self._channel.call(path, message.to_json(), timeout_s=timeout_s)
+        self._last_contact = time.monotonic()
+        return answer
+
+    def _register(self) -> bool:
+        message = Registration(self._spec.slot, self._attempt, os.getpid(), socket.gethostname())
+        while not self._is_lease_over():
+            try:
+                self._call(Path.SLOT_REGISTER, message)
+                return True
+            except ChannelRefusedError as error:
+                log.warning("slot %s leaves: its worker does not expect it: %s", self._spec.slot, error)
+                return False
+            except ChannelError:
+                threading.Event().wait(_RETRY_S)
+        return False
+
+    def _is_lease_over(self) -> bool:
+        return time.monotonic() - self._last_contact > self._spec.lease_s
+
+    def _obey(self) -> None:
+        done = 0
+        while not self._is_leaving:
+            try:
+                request = DirectivesRequest(self._spec.slot, self._attempt, done)
+                answer = Directives.from_json(self._call(Path.SLOT_DIRECTIVES, request, self._spec.lease_s))
+            except ChannelRefusedError as error:
+                log.warning("slot %s leaves: its worker does not know it any more: %s", self._spec.slot, error)
+                return
+            except ChannelError as error:
+                if self._is_lease_over():
+                    log.warning("slot %s leaves: it cannot reach its worker: %s", self._spec.slot, error)
+                    return
+                threading.Event().wait(_RETRY_S)
+                continue
+            for directive in answer.directives:
+                if directive.seq > done:
+                    self._carry_out(directive)
+                    done = directive.seq
+
+    def _carry_out(self, directive: Directive) -> None:
+        if directive.spec is not None:
+            self._start(directive.spec)
+        elif directive.verb is Verb.LEAVE:
+            self._is_leaving = True
+        else:
+            runner = self._runners.get(directive.incarnation)
+            if runner is not None:
+                {
+                    Verb.STOP: runner.control.stop,
+                    Verb.PAUSE: runner.control.pause,
+                    Verb.RESUME: runner.control.resume,
+                    Verb.ABANDON: runner.abandon,
+                }[directive.verb]()
+
+    def _start(self, spec: TaskSpec) -> None:
+        if spec.incarnation in self._runners:
+            return
+        runner = self._runner(spec)
+        with self._lock:
+            self._runners[spec.incarnation] = runner
+            self._starts.put(spec.incarnation)
+        self._begin_due()
+
+    def _runner(self, spec: TaskSpec) -> TaskLife:
+        if spec.is_stream:
+            return StreamRunner(spec, self._admit, self._report)
+        if spec.is_sink:
+            return SinkRunner(spec, self._admit, self._report)
+        return TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
+
+    def _begin_due(self) -> None:
+        if self._is_leaving:
+            return
+        with self._lock:
+            due = [self._runners[i] for i in self._starts.take(time.monotonic()) if i in self._runners]
+        for runner in due:
+            runner.thread.start()
+
+    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
+        """Ask the worker (step 6 of docs/architecture.md); retries until the lease is over."""
+        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation, wants_offsets)
+        try:
+            return self._ask_for_admission(request)
+        finally:
+            self._channel.release()  # else every task would hold a thread and a descriptor of the worker
+
+    def _ask_for_admission(self, request: AdmissionRequest) -> Admission:
+        while True:
+            try:
+                return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
+            except (ChannelRefusedError, ChannelFailedError) as error:
+                return Admission(False, str(error))
+            except ChannelError as error:
+                if self._is_lease_over() or self._is_leaving:
+                    return Admission(False, f"the worker cannot be reached: {error}")
+                threading.Event().wait(_RETRY_S)
+
+    def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
+        """Let the worker copy a task's offsets to its own topic. Raises ChannelError."""
+        try:
+            self._call(Path.TASK_COPY, TaskCopies(spec.connector, spec.task, spec.incarnation, tuple(copies)))
+        finally:
+            self._channel.release()
+
+    def _report(self, report: TaskReport) -> None:
+        with self._lock:
+            self._reports.append(report)
+            if report.state.is_over:
+                self._runners.pop(report.incarnation, None)
+            self._starts.done(report.incarnation)
+        self._begin_due()
+        self._has_news.set()
+
+    def _report_all(self) -> None:
+        """Send changes of state at once and changed counters every second; also collect garbage."""
+        last_counters, garbage = 0.0, Garbage()
+        while True:
+            garbage.collect_if_due()
+            self._has_news.wait(_REPORT_EVERY_S)
+            self._has_news.clear()
+            self._begin_due()
+            is_last = self._is_leaving
+            with self._lock:
+                changes, self._reports = self._reports, []
+                is_due = time.monotonic() - last_counters >= _REPORT_EVERY_S
+                running = self._report_filter.changed([r.snapshot() for r in self._runners.values()]) if is_due else []
+            last_counters = time.monotonic() if is_due else last_counters
+            if not self._send([*changes, *running]):
+                self._report_filter = ReportFilter()
+                with self._lock:
+                    self._reports = changes + self._reports
+                self._has_news.set()
+                threading.Event().wait(_RETRY_S)
+                if self._is_lease_over():
+                    return
+            if is_last and not self._reports:
+                return
+
+    def _send(self, reports: list[TaskReport]) -> bool:
+        if not reports:
+            return True
+        try:
+            self._call(Path.SLOT_REPORT, Reports(self._spec.slot, self._attempt, tuple(reports)))
+        except ChannelRefusedError as error:
+            log.debug("the worker refuses reports, which are dropped: %s", error)
+        except ChannelFailedError as error:
+            self._failed_reports += 1
+            if self._failed_reports < _MOST_FAILED_REPORTS:
+                return False
+            log.error("the worker failed to take these reports, which are dropped: %s: %s", reports, error)
+        except ChannelError as error:
+            log.debug("the worker cannot be reached; reports will be sent again: %s", error)
+            return False
+        self._failed_reports = 0
+        return True
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        with self._lock:
+            runners = list(self._runners.values())
+        for runner in runners:
+            runner.control.stop()
+        deadline = time.monotonic() + 5.0
+        for runner in [r for r in runners if r.thread.ident is not None]:
+            runner.thread.join(max(0.0, deadline - time.monotonic()))
+            if runner.thread.is_alive():
+                runner.abandon()
+
+
+def run_slot(spec_text: str, attempt: int) -> None:
+    """Run a slot until it is asked to leave: the body of a slot's Spark job."""
+    spec = SlotSpec(**orjson.loads(spec_text))
+    _allow_descriptors()
+    logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger().setLevel(spec.log_level)
+    quiet_libraries()
+    with rare_collections():
+        Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
+
+
+def _allow_descriptors() -> None:
+    """Raise the limit of file descriptors to its maximum: a task's producer needs ten, and shells allow a thousand."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

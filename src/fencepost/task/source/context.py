@@ -1,0 +1,53 @@
+"""What a running task can use: its configs, its offsets, waiting, and its transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import TransactionContext
+from fencepost.task.control import Control
+from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.source.offset_book import OffsetBook
+
+
+class TaskContext:
+    """The `SourceTaskContext` of a task in a slot."""
+
+    def __init__(
+        self,
+        configs: Mapping[str, str],
+        book: OffsetBook,
+        control: Control,
+        transaction: TransactionContext | None,
+        *,
+        takes_columns: bool = False,
+        batches_refusal: str | None = None,
+        sizes: TransactionSize | None = None,
+    ) -> None:
+        self.configs = configs
+        self.transaction = transaction
+        self.takes_columns = takes_columns
+        self.batches_refusal = batches_refusal
+        self._sizes = sizes
+        self._book = book
+        self._control = control
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        return self._book.offset(partition)
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return self._book.all_committed()
+
+    @property
+    def transaction_bytes(self) -> int | None:
+        return None if self._sizes is None else self._sizes.limit_bytes
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._control.should_yield
+
+    def wait(self, timeout_s: float) -> bool:
+        self._control.wait(timeout_s)
+        return self.is_stopping
+
+    def wake(self) -> None:
+        self._control.wake()

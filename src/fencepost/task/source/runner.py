@@ -1,0 +1,155 @@
+"""The life of one task in a slot: the executor's part of the start-up order, and what follows each kind of failure.
+
+Steps (numbers of docs/architecture.md): 5 create the producer and `init_transactions`; 6 get admitted; 7 take the
+offsets, which the worker read after the admission; 8 start the task and loop. Every `init_transactions` is followed by
+6 and 7 before anything is produced. Only a task that just takes a second producer skips 7: it knows what it committed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from typing import Any
+
+import orjson
+
+from fencepost.api import SourceTask
+from fencepost.kafka.produce.clients import sends_batches
+from fencepost.storage.offset_topic import encode_key
+from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.delivery.copies import Copy, copier_of, with_copies
+from fencepost.task.delivery.delivery import Delivery, PlainDelivery
+from fencepost.task.delivery.topic_creation import topics_of
+from fencepost.task.failure.dead_letter import ensure_topics
+from fencepost.task.life.admitted import admitted
+from fencepost.task.life.counters import Counters
+from fencepost.task.life.plugins import connector_of
+from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
+from fencepost.task.source.boundary import Boundary, boundary_of
+from fencepost.task.source.client_choice import batches_refusal, chosen_conf
+from fencepost.task.source.context import TaskContext
+from fencepost.task.source.loop import SourceLoop, transaction_context
+from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.processing import Processor, processor_of
+from fencepost.task.source.task_class import form_of, group_of, makes_smaller, runs_ahead, wants_reports
+
+
+class TaskRunner(ProducingLife):
+    """Runs one start of a source's task, with as many producers and instances as it takes."""
+
+    def __init__(
+        self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None
+    ) -> None:
+        """`copy` lets the worker write copies of offsets, for a connector with an offsets topic of its own."""
+        super().__init__(spec, admit, report)
+        self.counters = Counters()
+        self._copier = copier_of(spec, copy)
+        self._conf: Mapping[str, Any] | None = None
+        self._task: SourceTask | None = None  # the newest instance, which may have ended
+
+    def figures(self) -> str:
+        found = {} if self._task is None else self._task.figures()
+        return orjson.dumps(found).decode() if found else ""
+
+    def _before_the_last_report(self) -> None:
+        """Let the last copies be written: the worker accepts copies only of starts that have not ended."""
+        self._close_copier()
+
+    def _close(self) -> None:
+        self._close_delivery()
+        self._close_copier()
+
+    def _close_copier(self) -> None:
+        if self._copier is not None:
+            self._copier.close()
+
+    def _run_instance(self) -> None:
+        delivery = self._open_delivery()  # step 5
+        if self.control.should_yield:
+            self._close_delivery()
+            return
+        admission = self._admit()  # steps 6 and 7, E3
+        keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
+        book = OffsetBook(admission.offsets, keys)
+        boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
+        with closing(self._processor()) as processor:
+            task, loop = self._build(book, boundary, processor)
+            try:
+                task.start()  # step 8
+                self.report(RunState.RUNNING)
+                loop.run(delivery)
+            finally:
+                self._stop(task)
+                self._close_delivery()
+
+    def _build(self, book: OffsetBook, boundary: Boundary, processor: Processor) -> tuple[SourceTask, SourceLoop]:
+        config, task = connector_of(self.spec)
+        context = TaskContext(
+            {k: v for k, v in self.spec.task_config.items() if v is not None},
+            book,
+            self.control,
+            transaction_context(boundary),
+            takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
+            batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
+            sizes=self._sizes if self.spec.is_exactly_once else None,
+        )
+        task.initialize(context, config)
+        self._task = task
+        if processor.letters is not None:
+            ensure_topics(self.spec)
+        loop = SourceLoop(
+            self.spec,
+            task,
+            processor,
+            boundary,
+            self.control,
+            book,
+            self.counters,
+            replace=lambda: self._replace_delivery(book),
+            report_state=self.report,
+            topics=topics_of(self.spec),
+            runs_ahead=runs_ahead(self.spec),
+        )
+        return task, loop
+
+    def _processor(self) -> Processor:
+        return processor_of(self.spec, self.control, self.counters.errors)
+
+    def _producer_conf(self) -> Mapping[str, Any]:
+        """Return the settings of all producers of this start; the client is the one chosen for the first."""
+        if not self.spec.chooses_client:
+            return self.spec.producer_conf
+        if self._conf is None:
+            self._conf = chosen_conf(self.spec, form_of(self.spec), self._processor)
+        return self._conf
+
+    @property
+    def _makes_smaller(self) -> bool:
+        return makes_smaller(self.spec)
+
+    def _open_delivery(self) -> Delivery:
+        conf = self._settings()
+        if wants_reports(self.spec):
+            conf["delivery.report.only.error"] = False
+        if self.spec.transactional_id is None:
+            flush_s = self.spec.offset_flush_timeout_ms / 1000
+            delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s, group_of(self.spec))
+        else:
+            on_failure = self.control.wake if runs_ahead(self.spec) else None
+            delivery = self._open_lanes(conf, self.spec.transactional_id, on_failure, group_of(self.spec))
+        self._delivery = with_copies(delivery, self._copier, self.spec.offsets_topic)
+        return self._delivery
+
+    def _replace_delivery(self, book: OffsetBook) -> Delivery:
+        """Retire a struck producer (E5), or take a second one.
+
+        After a strike the task continues if what it committed is stored (E7). A task that only takes a second producer
+        knows that, and reads no offsets: that would block until all transactions of other tasks have ended.
+        """
+        is_struck = self._retire_delivery()
+        delivery = self._open_delivery()
+        if not is_struck:
+            admitted(self._admit_call(self.spec, wants_offsets=False))
+            return delivery
+        stored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]] = self._admit().offsets
+        if book.differs_from(stored):
+            raise StartOverError("the stored offsets differ from what this incarnation committed last")
+        return delivery

@@ -1,0 +1,105 @@
+"""What travels between worker and slot."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.channel.spec import (
+    Admission,
+    AdmissionRequest,
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Registration,
+    Reports,
+    RunRequest,
+    RunState,
+    SplitAdmission,
+    SplitCopies,
+    SplitExpiry,
+    SplitReport,
+    SplitRun,
+    SplitTrouble,
+    SplitUnchanged,
+    TaskCopies,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
+
+SPEC = TaskSpec(
+    connector="c-with-dashes",
+    task=3,
+    generation=17,
+    incarnation="abc",
+    connector_config={"name": "c", "optional": None},
+    task_config={"file": "f"},
+    producer_conf={"bootstrap.servers": "b:1", "sasl.password": "hush", "queue.buffering.max.ms": 5},
+    offsets_topic="offsets",
+    group_id="g",
+    transactional_id="g-c-3",
+    boundary="interval",
+    plugin_path=("a", "b"),
+)
+
+
+def test_a_spec_survives_json() -> None:
+    assert TaskSpec.from_json(orjson.loads(orjson.dumps(SPEC.to_json()))) == SPEC
+
+
+def test_a_spec_of_a_newer_worker_is_understood() -> None:
+    assert TaskSpec.from_json({**SPEC.to_json(), "a.new.field": 1}) == SPEC
+
+
+def test_a_spec_names_its_task_and_its_guarantee() -> None:
+    assert SPEC.id == "c-with-dashes-3"
+    assert SPEC.is_exactly_once
+    assert not replace(SPEC, transactional_id=None).is_exactly_once
+
+
+def test_no_secret_is_shown() -> None:
+    config = {"connection.password": "hush too"}
+    assert "hush" not in repr(replace(SPEC, connector_config=config, task_config=config))
+
+
+def test_a_report_survives_json() -> None:
+    report = TaskReport("c", 0, "abc", RunState.FAILED, "trace", {"commits": 3}, ("t", "u"))
+    data = orjson.loads(orjson.dumps(report.to_json()))
+    assert TaskReport.from_json(data) == report
+
+
+COPY = OffsetCopy(b'["c",{"f":1}]', None, 5)
+MESSAGES = [
+    Registration("s", "0-a", 12, "host"),
+    DirectivesRequest("s", "0-a", 7),
+    Directives((Directive(1, Verb.START, spec=SPEC), Directive(2, Verb.PAUSE, "abc"), Directive(3, Verb.LEAVE))),
+    Reports("s", "0-a", (TaskReport("c", 0, "abc", RunState.RUNNING, None, {"commits": 3}, ("t",)),)),
+    AdmissionRequest("c", 0, 17, "abc"),
+    Admission(True, "", (({"f": "a"}, {"n": 1}),), (({"f": "a"}, "key"),)),
+    Admission(False, "a newer start", failure="no right"),
+    TaskCopies("c", 0, "abc", (COPY,)),
+    RunRequest("r"),
+    SplitRun("r", {"bootstrap.servers": "b:1"}, "t", "o", (b"k1", b"k2"), None, 5, (b"k3",), True, True),
+    SplitTrouble("r", "a connection was lost"),
+    SplitAdmission(True, "", ({"rows": 5}, None)),
+    SplitUnchanged(False),
+    SplitCopies("r", (COPY,)),
+    SplitReport("r", (1, 2), True),
+    SplitExpiry("r", 61.5),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_of_the_channel_survives_json_and_what_a_newer_end_adds_is_passed_over(message: Any) -> None:
+    sent = {**orjson.loads(orjson.dumps(message.to_json())), "a.new.field": 1}
+    assert type(message).from_json(sent) == message
+
+
+def test_an_admission_survives_json() -> None:
+    admission = Admission(True, "", (({"f": "a"}, {"n": 1}),))
+    data = {"is_admitted": True, "reason": "", "offsets": [[{"f": "a"}, {"n": 1}]]}
+    assert Admission.from_json(orjson.loads(orjson.dumps(data))) == admission
+    assert not Admission.from_json({"is_admitted": False}).is_admitted

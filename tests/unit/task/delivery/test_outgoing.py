@@ -1,0 +1,27 @@
+"""How many records fit in what a producer holds back: the same for columns of Arrow's as for lists."""
+
+from itertools import accumulate
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.record import BinaryColumn
+from fencepost.task.delivery.outgoing import Outgoing
+
+VALUES = st.lists(st.binary(max_size=5), max_size=9)
+
+
+@given(values=VALUES, skipped=st.integers(0, 3), data=st.data(), room=st.integers(0, 30))
+def test_as_many_fit_as_have_less_than_the_room(
+    values: list[bytes], skipped: int, data: st.DataObject, room: int
+) -> None:
+    column = BinaryColumn(pa.array(values, pa.binary()))[skipped:]
+    values = values[skipped:]
+    most = data.draw(st.integers(0, len(values)))
+    running = list(accumulate(map(len, values[:most]), initial=0))
+    count = max([each for each, size in enumerate(running) if size < room], default=0)
+    for way in (values, column):
+        outgoing = Outgoing(["t"] * len(values), way)
+        assert outgoing.fitting(most, room) == (count, running[count])
+        assert outgoing.sizes(most) == list(map(len, values[:most]))

@@ -1,0 +1,105 @@
+"""What a dead letter holds of a source's record."""
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fencepost.api import Header, SourceRecord
+from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.failure.transaction_dead_letters import TransactionLetters, to_bytes_for_dlq
+
+
+class Wordless:
+    """Cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"n": 1, "b": b"\xff", "when": datetime.date(2026, 1, 2)}, {"n": 1, "b": "/w==", "when": "2026-01-02"}),
+        ("text", "text"),
+        (2**70, 2**70),
+        ({1: Decimal("1.50")}, {"1": "1.50"}),
+        ("half \ud800", "half \ud800"),
+        ({"w": Wordless()}, "<dict>"),
+    ],
+    ids=["a map", "a text", "a large number", "a decimal", "half a character", "what nobody can print"],
+)
+def test_what_is_not_bytes_is_told_in_json(value: Any, wanted: Any) -> None:
+    assert json.loads(to_bytes_for_dlq(value) or b"") == wanted
+
+
+def test_bytes_and_nothing_stay_what_they_are() -> None:
+    assert to_bytes_for_dlq(b"\x00\xff") == b"\x00\xff"
+    assert to_bytes_for_dlq(None) is None
+
+
+def test_a_circle_is_told_somehow() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    assert to_bytes_for_dlq(circle)
+
+
+def spec(**more: Any) -> TaskSpec:
+    return TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", dead_letters_topic="dead", **more)
+
+
+def letters_of(own: TaskSpec, **changes: Any) -> Any:
+    record = SourceRecord({"f": 1}, None, "t", "v", headers=(Header("h", "x"), Header("b", b"y")))
+    letters = TransactionLetters(own, lambda stage, error: "some.Class")
+    letters.tell("TRANSFORMATION", ValueError("why"), record.replace(**changes))
+    letters.at(7)
+    return letters.take()
+
+
+def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() -> None:
+    """Retention counts from the letter's time: with the record's it would go at once."""
+    for context in (True, False):
+        found = letters_of(spec(dead_letters_headers=context), timestamp=5)
+        assert found.timestamps is None
+        assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
+
+
+def test_without_context_headers_a_letter_has_the_headers_of_its_record() -> None:
+    found = letters_of(spec())
+    assert list(found.headers[0]) == [("h", b'"x"'), ("b", b"y")]
+    assert (list(found.sources), list(found.topics)) == ([7], ["dead"])
+
+
+def test_a_record_without_an_offset_leaves_the_header_empty() -> None:
+    headers = dict(letters_of(spec(dead_letters_headers=True)).headers[0])
+    assert headers["__connect.errors.offset"] == b""
+
+
+@pytest.mark.parametrize("length", [900_000, 990_000])
+def test_the_context_is_left_out_where_it_makes_a_letter_too_large(length: int) -> None:
+    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, topic="t" * 20_000)
+    assert any("connect" in name for name, _ in found.headers[0]) is (length == 900_000)
+
+
+@pytest.mark.parametrize("timestamp", [-1, None, "yesterday"])
+def test_a_time_that_no_record_can_have_is_left_out(timestamp: Any) -> None:
+    assert "__fencepost.record.timestamp" not in dict(letters_of(spec(), timestamp=timestamp).headers[0])
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(998_950, True), (998_960, False)])
+def test_the_records_time_is_left_out_where_it_makes_a_letter_too_large(length: int, is_kept: bool) -> None:
+    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, timestamp=1_700_000_000_000)
+    assert ("__fencepost.record.timestamp" in dict(found.headers[0])) is is_kept
+    assert "h" in dict(found.headers[0])
+
+
+def test_what_is_taken_is_gone() -> None:
+    letters = TransactionLetters(spec(), lambda stage, error: "")
+    assert letters.take() is None
+    letters.tell("TRANSFORMATION", ValueError(), SourceRecord({}, {}, "t", "v"))
+    letters.clear()
+    assert letters.take() is None

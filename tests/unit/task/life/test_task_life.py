@@ -1,0 +1,151 @@
+"""What is told of a task between two reports of its own: the slot asks every second."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.life.counters import StreamCounters
+from fencepost.task.life.task_life import TaskLife
+from fencepost.task.slot.report_filter import ReportFilter
+from support.no_exception import PanicException, no_exceptions
+
+
+class Waiting(TaskLife):
+    """A task that waits, and then fails."""
+
+    starts_over = ()
+
+    def __init__(self, reports: list[TaskReport]) -> None:
+        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets"), reports.append)
+        self.counters = StreamCounters()
+        self.seen: list[TaskReport] = []
+
+    def _run_instance(self) -> None:
+        self.report(RunState.RUNNING, "Waits: for somebody")
+        self.seen.append(self.snapshot())
+        self.report(RunState.RUNNING)
+        self.seen.append(self.snapshot())
+        raise ValueError("enough")
+
+    def abandon(self) -> None: ...
+
+    def _start_over(self, error: Exception) -> None: ...
+
+    def _close(self) -> None: ...
+
+
+def test_what_is_told_of_a_task_holds_until_it_reports_anew() -> None:
+    """A slot that left it out made the worker take it out of the task's status, a moment after it was there."""
+    reports: list[TaskReport] = []
+    task = Waiting(reports)
+    task.run()
+    assert [(seen.state, seen.trace) for seen in task.seen] == [("RUNNING", "Waits: for somebody"), ("RUNNING", None)]
+    assert [report.state for report in reports] == ["RUNNING", "RUNNING", "FAILED"]
+
+
+def test_a_task_that_is_over_reports_that_itself() -> None:
+    """What it fails of is in that report: a slot that was faster would say that it failed of nothing."""
+    task = Waiting([])
+    task.run()
+    assert task.snapshot().state is RunState.FAILED
+    assert ReportFilter().changed([task.snapshot()]) == []
+
+
+class Scripted(TaskLife):
+    """A task that does what a test has it do."""
+
+    starts_over = ()
+
+    def __init__(self) -> None:
+        self.reports: list[TaskReport] = []
+        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets"), self.reports.append)
+        self.counters = StreamCounters()
+        self.at_work: Callable[[], object] = lambda: None
+        self.at_end: Callable[[], object] = lambda: None
+        self.measures: Callable[[], str] = lambda: ""
+
+    def _run_instance(self) -> None:
+        self.report(RunState.RUNNING)
+        self.at_work()
+        self.control.stop()
+
+    def _before_the_last_report(self) -> None:
+        self.at_end()
+
+    def figures(self) -> str:
+        return self.measures()
+
+    def abandon(self) -> None: ...
+
+    def _start_over(self, error: Exception) -> None: ...
+
+    def _close(self) -> None: ...
+
+    @property
+    def last(self) -> TaskReport:
+        return self.reports[-1]
+
+
+def raises(error: BaseException) -> Callable[[], str]:
+    def act() -> str:
+        raise error
+
+    return act
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_fails_the_task_with_its_trace(error: BaseException) -> None:
+    task = Scripted()
+    task.at_work = raises(error)
+    task.run()
+    assert task.last.state is RunState.FAILED
+    assert type(error).__name__ in (task.last.trace or "")
+
+
+@pytest.mark.parametrize("error", [OSError("the group cannot be left"), *no_exceptions()], ids=repr)
+def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(error: BaseException) -> None:
+    task = Scripted()
+    task.at_end = raises(error)
+    task.run()
+    assert task.last.state is RunState.FAILED
+    assert type(error).__name__ in (task.last.trace or "")
+
+
+def test_what_a_task_fails_of_is_not_hidden_by_what_goes_wrong_after_that() -> None:
+    task = Scripted()
+    task.at_work, task.at_end = raises(ValueError("the cause")), raises(OSError("later"))
+    task.run()
+    assert task.last.state is RunState.FAILED
+    assert "the cause" in (task.last.trace or "")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("dictionary changed size"), PanicException("a panic")], ids=repr)
+def test_a_task_whose_figures_fail_now_and_then_goes_on_without_them(error: BaseException) -> None:
+    task, seen = Scripted(), []
+
+    def at_work() -> None:
+        for measures in 20 * [raises(error), raises(error), lambda: '{"source": []}']:
+            task.measures = measures
+            seen.append(task.snapshot().figures)
+
+    task.at_work = at_work
+    task.run()
+    assert seen == 20 * ["", "", '{"source": []}']
+    assert task.last.state is RunState.STOPPED
+
+
+@pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)
+def test_a_task_whose_figures_always_fail_ends_well_and_is_failed(error: BaseException) -> None:
+    task, done = Scripted(), []
+
+    def at_work() -> None:
+        while not task.control.is_stopping:
+            assert task.snapshot().figures == ""
+        done.append("committed")
+
+    task.at_work, task.measures = at_work, raises(error)
+    task.run()
+    assert done == ["committed"]
+    assert task.last.state is RunState.FAILED
+    assert type(error).__name__ in (task.last.trace or "")

@@ -1,0 +1,72 @@
+"""What an instance has made is closed, too, where it does not come to its start."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.api import FatalError
+from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.sink import runner as sink
+from fencepost.task.sink.runner import SinkRunner
+from fencepost.task.source import runner as source
+from fencepost.task.source.runner import TaskRunner
+from fencepost.task.stream import runner as stream
+from fencepost.task.stream.runner import StreamRunner
+
+REFUSED = "Topic authorization failed: letters"
+
+
+class Processor:
+    """Converters and transforms, which count how often they are closed."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+        self.letters = self.tolerance = SimpleNamespace(logs=False)
+        self.has_letters = True
+        self.report = None
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def refuse(*_: object) -> None:
+    raise FatalError(REFUSED)
+
+
+def no_task(spec: TaskSpec) -> tuple[Any, Any]:
+    return None, SimpleNamespace(initialize=lambda *_: None, stop=lambda: None)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, **refused: object) -> tuple[int, str]:
+    """Run a start whose dead letters are refused. Returns how often its processor was closed, and its trace."""
+    processor, reports = Processor(), list[TaskReport]()
+    made = {"processor_of", "sink_processor_of", "stream_processor_of"} & set(vars(module))
+    for name in made:
+        monkeypatch.setattr(module, name, lambda *_: processor)
+    for name, how in {"connector_of": no_task, "ensure_topics": lambda _: None, **refused}.items():
+        monkeypatch.setattr(module, name, how)
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", dead_letters_topic="letters")
+    life = kind(spec, lambda *_, **__: Admission(True), reports.append)
+    monkeypatch.setattr(life, "_open_delivery", lambda: None, raising=False)
+    life.run()
+    assert [report.state for report in reports] == ["FAILED"]
+    return processor.closed, reports[0].trace or ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "what"),
+    [
+        (TaskRunner, source, "ensure_topics"),
+        (StreamRunner, stream, "ensure_topics"),
+        (SinkRunner, sink, "ensure_topics"),
+        (SinkRunner, sink, "DeadLetters"),
+    ],
+)
+def test_transforms_are_closed_where_dead_letters_are_refused_before_the_task_starts(
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, what: str
+) -> None:
+    closed, trace = run(monkeypatch, kind, module, **{what: refuse})
+    assert REFUSED in trace
+    assert closed == 1

@@ -1,0 +1,208 @@
+"""A slot: one process with many tasks, none of which may take the others with it."""
+
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.task.channel.client import ChannelClient
+from fencepost.task.channel.spec import (
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Path,
+    Reports,
+    RunState,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
+from fencepost.task.life.counters import SinkCounters
+from fencepost.task.life.task_life import TaskLife
+from fencepost.task.slot import slot as module
+from fencepost.task.slot.slot import Slot, SlotSpec, run_slot
+from fencepost.testing import eventually
+from fencepost.worker.channel import ChannelServer
+from support.no_exception import no_exceptions
+
+SECRET = b"of the channel"
+
+
+class Worker:
+    """Tells a slot to run two tasks, and keeps what it reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[TaskReport] = []
+        self.is_leaving = threading.Event()
+        self.failures: dict[str, int] = {}
+        self.server = ChannelServer(SECRET)
+        self.server.start(
+            {Path.SLOT_REGISTER: lambda _: {}, Path.SLOT_DIRECTIVES: self._directives, Path.SLOT_REPORT: self._report}
+        )
+
+    def of(self, task: int) -> list[TaskReport]:
+        return [report for report in self.reports if report.task == task]
+
+    def _directives(self, body: dict[str, Any]) -> dict[str, Any]:
+        if not DirectivesRequest.from_json(body).ack:
+            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, {}, "offsets") for task in (0, 1)]
+            return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
+        self._may_fail(Path.SLOT_DIRECTIVES)
+        self.is_leaving.wait(0.1)
+        leave = (Directive(3, Verb.LEAVE),) if self.is_leaving.is_set() else ()
+        return Directives(leave).to_json()
+
+    def _report(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._may_fail(Path.SLOT_REPORT)
+        self.reports += Reports.from_json(body).reports
+        return {}
+
+    def _may_fail(self, path: str) -> None:
+        """Fail as often as the test wants this path to."""
+        if self.failures.get(path, 0):
+            self.failures[path] -= 1
+            raise RuntimeError("for a moment")
+
+
+class Running(TaskLife):
+    """A task that counts until it is told to stop."""
+
+    starts_over = ()
+    fails_with: dict[int, str] = {}
+    figures_of: Callable[[int], str] = staticmethod(lambda task: "")
+
+    def __init__(self, spec: TaskSpec, *rest: Any) -> None:
+        super().__init__(spec, rest[1])
+        self.counters = SinkCounters()
+
+    def _run_instance(self) -> None:
+        self.report(RunState.RUNNING)
+        while not self.control.is_stopping:
+            if self.spec.task in self.fails_with:
+                raise ValueError(self.fails_with[self.spec.task])
+            self.counters.records_written += 1
+            self.control.wait(0.01)
+
+    def figures(self) -> str:
+        return type(self).figures_of(self.spec.task)
+
+    def abandon(self) -> None: ...
+
+    def _start_over(self, error: Exception) -> None: ...
+
+    def _close(self) -> None: ...
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker whose slot runs, in a thread of the test."""
+    monkeypatch.setattr(module, "TaskRunner", Running)
+    monkeypatch.setattr(module, "_REPORT_EVERY_S", 0.01)
+    worker = Worker()
+    slot = Slot(SlotSpec("s", worker.server.url, 60.0), ChannelClient(worker.server.url, SECRET), "a")
+    thread = threading.Thread(target=slot.run, daemon=True)
+    thread.start()
+    yield worker
+    worker.is_leaving.set()
+    thread.join(60)
+    worker.server.stop()
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)
+def test_a_task_whose_figures_fail_does_not_end_the_reports_of_its_neighbours(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def figures(task: int) -> str:
+        if task == 0:
+            raise error
+        return ""
+
+    eventually(lambda: worker.of(0) and worker.of(1), within_s=60)
+    monkeypatch.setattr(Running, "figures_of", staticmethod(figures))
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED, within_s=60)
+    assert type(error).__name__ in (worker.of(0)[-1].trace or "")
+    before = len(worker.of(1))
+    eventually(lambda: len(worker.of(1)) > before + 2, within_s=60)
+    assert worker.of(1)[-1].state is RunState.RUNNING
+
+
+class Knot:
+    """An object in a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the slot collect every moment, and nobody else."""
+    monkeypatch.setattr("fencepost.task.slot.garbage._EVERY_S", 0.01)
+    monkeypatch.setattr("fencepost.task.slot.garbage._LARGEST_SHARE", 0.5)
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("often", "worker")
+def test_a_slot_takes_the_garbage_of_its_tasks_out() -> None:
+    """Python's own collector looks rarely in a slot: cycles would stay, with what they hold."""
+    knot = weakref.ref(Knot())
+    eventually(lambda: knot() is None, within_s=60)
+
+
+def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    class Watched:
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self) -> None:
+            seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 0))
+
+    monkeypatch.setattr(module, "Slot", Watched)
+    monkeypatch.setattr(module, "_allow_descriptors", lambda: None)
+    monkeypatch.setattr(module, "quiet_libraries", lambda: None)
+    level = logging.getLevelName(logging.getLogger().level)
+    run_slot(SlotSpec("s", "http://127.0.0.1:1", log_level=level).to_text(), 0)
+    assert seen == [(200_000, True)]
+
+
+def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """JSON cannot carry it. Else the slot would go on and report of nobody any more."""
+    caplog.set_level(logging.CRITICAL)  # nor can pytest, from one process to another
+    eventually(lambda: worker.of(0) and worker.of(1))
+    monkeypatch.setattr(Running, "fails_with", {0: "no number: \ud800"})
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
+    assert "no number: \\ud800" in (worker.of(0)[-1].trace or "")
+    count = worker.of(1)[-1].counters["records_written"]
+    eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eventually(lambda: worker.of(0) and worker.of(1))
+    worker.failures = {Path.SLOT_DIRECTIVES: 3, Path.SLOT_REPORT: 3}
+    monkeypatch.setattr(Running, "fails_with", {0: "its end"})
+    eventually(lambda: not any(worker.failures.values()))
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
+    count = worker.of(1)[-1].counters["records_written"]
+    eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+def test_a_report_that_cannot_be_sent_is_dropped_aloud_and_the_next_ones_come(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    eventually(lambda: worker.of(0) and worker.of(1))
+    monkeypatch.setattr(module, "_RETRY_S", 0.001)
+    worker.failures = {Path.SLOT_REPORT: module._MOST_FAILED_REPORTS}
+    eventually(lambda: "which are dropped" in caplog.text)
+    before = len(worker.reports)
+    eventually(lambda: len(worker.reports) > before)

@@ -1,0 +1,152 @@
+"""Which client writes a source's transactions where nobody has said which."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.api import Form
+from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import BATCH, CLIENT
+from fencepost.plugin import find
+from fencepost.task.channel.spec import SplitRun, TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.delivery.lane import HELD_BYTES, HELD_COLUMNS_BYTES, QueueLimits, held_bytes
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.source.client_choice import batches_refusal, chosen_conf, split_conf
+from fencepost.task.source.processing import Processor, processor_of
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+ROUTER = {
+    "transforms": "t",
+    "transforms.t.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.t.regex": "a",
+    "transforms.t.replacement": "b",
+}
+FILTER = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.Filter"}
+
+
+def task(producer: dict[str, str] | None = None, **properties: str) -> TaskSpec:
+    conf = dict(transactional_conf({"bootstrap.servers": "a:1", **(producer or {})}, "id").conf)
+    del conf["transactional.id"]
+    converters = {"key.converter": BYTES, "value.converter": BYTES, "header.converter": BYTES}
+    return TaskSpec(
+        "c",
+        0,
+        1,
+        "i",
+        {"name": "c", "connector.class": "C", **converters, **properties},
+        {},
+        conf,
+        "offsets",
+        transactional_id="id",
+        chooses_client=True,
+    )
+
+
+def chosen(spec: TaskSpec, form: Form) -> bool:
+    return sends_batches(chosen_conf(spec, form, lambda: processor(spec)))
+
+
+def processor(spec: TaskSpec) -> Processor:
+    return processor_of(spec, Control(is_paused=False), ErrorCounters())
+
+
+TEXT = {"value.converter": STRING}
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "columns", "batches"),
+    [
+        ({}, True, True),
+        (TEXT, True, False),
+        (JSON, False, False),
+        ({**TEXT, "value.converter.converter.encoding": "ISO-8859-1"}, False, False),
+        (ROUTER, True, False),
+        (FILTER, False, False),
+        ({"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}, True, False),
+    ],
+    ids=["bytes", "text", "json", "other text", "topics alone", "a filter", "other headers"],
+)
+def test_what_goes_on_as_it_is_is_written_by_the_batch_client(
+    properties: dict[str, str], columns: bool, batches: bool
+) -> None:
+    spec = task(**properties)
+    assert (chosen(spec, Form.COLUMNS), chosen(spec, Form.BATCHES)) == (columns, batches)
+
+
+def test_records_are_written_by_librdkafka_and_nobody_makes_transforms_for_that() -> None:
+    def fail() -> Any:
+        raise AssertionError("asked")
+
+    assert not sends_batches(chosen_conf(task(), Form.RECORDS, fail))
+
+
+def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None:
+    assert not chosen(task({"statistics.interval.ms": "1000"}), Form.COLUMNS)
+
+
+@pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
+def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong: dict[str, str]) -> None:
+    spec = task()
+    assert not chosen(replace(spec, producer_conf={**spec.producer_conf, **wrong}), Form.COLUMNS)
+
+
+def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
+    spec = task({"compression.type": "lz4"})
+    assert chosen(spec, Form.COLUMNS)
+    assert not chosen(spec, Form.BATCHES)
+
+
+def test_a_task_without_transactions_has_no_choice() -> None:
+    assert not chosen(replace(task(), transactional_id=None), Form.COLUMNS)
+
+
+def test_why_batches_are_taken_apart_is_told() -> None:
+    spec = task()
+    by_batches = {**spec.producer_conf, CLIENT: BATCH}
+    assert batches_refusal(spec, by_batches, processor(spec)) is None
+    assert batches_refusal(spec, spec.producer_conf, processor(spec)) == "producer.client is librdkafka"
+    refusal = batches_refusal(spec, {**by_batches, "compression.type": "zstd"}, processor(spec))
+    assert refusal is not None
+    assert "compression.type is zstd" in refusal
+
+
+@pytest.mark.parametrize("name", ["FileStreamSource", "VerifiableSource"])
+def test_a_connector_says_in_which_form_it_gives_records(name: str) -> None:
+    wanted = Form.COLUMNS if name == "FileStreamSource" else Form.RECORDS
+    assert find("connector", name).task.form(None) is wanted
+
+
+@pytest.mark.parametrize("name", ["MirrorSourceConnector", "MirrorSinkConnector"])
+def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_reader_lacks(name: str) -> None:
+    mirror = find("connector", name)
+    ends = {"alias": "{}", "bootstrap.servers": "{}:1"}
+    clusters = {f"{at}.cluster.{key}": text.format(at) for at in ("source", "target") for key, text in ends.items()}
+
+    def form(**own: str) -> Form:
+        return mirror.task.form(mirror({"name": "m", **clusters, "transaction.producer": "true", **own}))
+
+    assert form() is Form.BATCHES
+    assert form(**{"source.consumer.statistics.interval.ms": "1000"}) is Form.RECORDS
+
+
+def test_a_lane_of_the_batch_client_holds_more_back() -> None:
+    conf = {**task().producer_conf, CLIENT: BATCH}
+    assert QueueLimits.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
+    assert QueueLimits.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES
+
+
+def test_a_split_is_written_by_the_batch_client_in_transactions_where_nobody_chose_and_settings_allow_it() -> None:
+    def run(conf: dict[str, Any], transactional_id: str | None = "id", **how: Any) -> bool:
+        return sends_batches(split_conf(SplitRun("r", conf, "t", "o", (b"k",), transactional_id, **how)))
+
+    conf = dict(task().producer_conf)
+    assert run(conf, chooses_client=True)
+    assert not run(conf, chooses_client=False)
+    assert run({**conf, CLIENT: BATCH}, chooses_client=False)
+    assert not run(conf, None, chooses_client=True)
+    assert not run({**conf, "sasl.mechanism": "GSSAPI", "security.protocol": "sasl_plaintext"}, chooses_client=True)

@@ -1,0 +1,26 @@
+"""A task whose principal is not authorised for the id of a second lane."""
+
+import pytest
+
+from fencepost.task.channel.spec import Admission, TaskSpec
+from fencepost.task.life import producing_life as producing
+from fencepost.task.source import runner as module
+from fencepost.task.source.runner import TaskRunner
+
+
+@pytest.mark.parametrize(("lanes", "warnings"), [(2, 1), (1, 0)])
+def test_it_is_warned_of_once_and_never_asks_for_another_lane(
+    lanes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(producing, "open_lanes", lambda first, second, *, keeps_second: False)
+    monkeypatch.setattr(module, "runs_ahead", lambda spec: True)
+    monkeypatch.setattr(module, "wants_reports", lambda spec: False)
+    conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, conf, "offsets", transactional_id="g-c-0", lanes=lanes)
+    runner = TaskRunner(spec, lambda _: Admission(True), lambda _: None)
+    for _ in range(2):
+        delivery = runner._open_delivery()
+        delivery._collisions = 1_000  # type: ignore[attr-defined]
+        assert not delivery.is_narrow
+        delivery.close()
+    assert sum("uses one lane" in message for message in caplog.messages) == warnings

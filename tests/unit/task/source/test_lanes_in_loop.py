@@ -1,0 +1,438 @@
+"""A loop that runs ahead of its commits, over lanes whose writers do what a test tells them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.api import SourceRecord, SourceTask
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.plugin import find
+from fencepost.record.schema import STRING
+from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.lane import QueueLimits, Turn
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.life.counters import Counters
+from fencepost.task.source.boundary import PollBoundary
+from fencepost.task.source.loop import SourceLoop
+from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.processing import Processor
+from fencepost.testing import eventually
+from fencepost.transaction import CommitUnknownError, ProduceError
+from fencepost.transform.chain import Chain
+from support.no_exception import no_exceptions
+
+
+class Writer:
+    """A `TransactionalWriter` that sends nothing."""
+
+    def __init__(self) -> None:
+        self.is_in_transaction = self.is_struck = self.is_closed = False
+        self.on_flush: Callable[[], object] = lambda: None
+        self.on_commit: Callable[[], object] = lambda: None
+        self.values: list[bytes | None] = []
+
+    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        self.is_in_transaction = True
+        self.values += values
+
+    def send_columns(self, topics: Any, values: Sequence[bytes | None], keys: Any) -> None:
+        self.send_column("", values)
+
+    def flush(self) -> None:
+        self.on_flush()
+
+    def commit(self) -> None:
+        if self.is_closed:
+            raise RuntimeError("closed")
+        self.on_commit()
+        self.is_in_transaction = False
+
+    def abort(self) -> None:
+        self.is_in_transaction = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Script(SourceTask):
+    """Each entry of the script is called by a `poll`; then the task is stopped."""
+
+    def __init__(
+        self, script: list[Callable[[], list[SourceRecord] | None]], control: Control, on_told: Callable[[], object]
+    ) -> None:
+        self.script = script
+        self.control = control
+        self.on_told = on_told
+
+    def commit(self) -> None:
+        self.on_told()
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.script:
+            return self.script.pop(0)()
+        self.control.stop()
+        return None
+
+
+class LateScript(Script):
+    polls_late = True
+
+
+class Stage:
+    """A loop with two lanes: the first transaction is `first`'s, the next `second`'s."""
+
+    def __init__(self) -> None:
+        self.first, self.second = Writer(), Writer()
+        self.control = Control(is_paused=False)
+        self.counters = Counters()
+        self.book = OffsetBook()
+        self.failures = threading.Semaphore(0)
+        self.replaced = 0
+        self.on_told: Callable[[], object] = lambda: None
+        self.delivery = LanedDelivery(
+            [self.first, self.second],  # type: ignore[list-item]
+            "offsets",
+            limits=QueueLimits(10_000, 100, 60.0),
+            on_failure=self.failures.release,
+        )
+
+    def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
+        tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
+        key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
+        loop = SourceLoop(
+            TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id="g-c-0"),
+            kind(list(script), self.control, self.on_told),
+            Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
+            PollBoundary(),
+            self.control,
+            self.book,
+            self.counters,
+            replace=self._replace,
+            report_state=self._report_state,
+            topics=NoTopics(),  # type: ignore[arg-type]
+            runs_ahead=True,
+        )
+        try:
+            loop.run(self.delivery)
+        finally:
+            self.delivery.close()
+
+    def _report_state(self, state: RunState) -> None:
+        if state is RunState.PAUSED:
+            self.control.resume()
+
+    def _replace(self) -> Delivery:
+        self.replaced += 1
+        return LanedDelivery([Writer(), Writer()], "offsets", on_failure=self.failures.release)  # type: ignore[list-item]
+
+
+class NoTopics:
+    def ensure(self, topics: Sequence[str]) -> None: ...
+
+
+def records(value: str) -> list[SourceRecord]:
+    return [SourceRecord({"f": 1}, {"at": value}, "t", value, STRING)]
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() -> None:
+    """E1: what the second transaction held would be lost, and the position would go on without it."""
+    stage = Stage()
+    may_end = threading.Event()
+
+    def commit_with_a_strike() -> None:
+        may_end.wait(60)
+        stage.first.is_struck = True
+
+    def third() -> list[SourceRecord]:
+        assert stage.failures.acquire(timeout=10)  # the second has failed
+        may_end.set()
+        eventually(lambda: stage.delivery.must_be_replaced, within_s=10)
+        return records("c")
+
+    stage.first.on_commit = commit_with_a_strike
+    stage.second.on_flush = raising(ProduceError("time is up", is_refused=False))
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("a"), lambda: records("b"), third)
+    assert stage.replaced == 0
+    assert stage.book.all_committed() == [({"f": 1}, {"at": "a"})]
+    assert (stage.counters.commits, stage.counters.commit_failures) == (1, 1)
+
+
+def test_a_pause_does_not_begin_while_a_commit_has_failed() -> None:
+    stage = Stage()
+    may_end = threading.Event()
+
+    def pause() -> None:
+        stage.control.pause()
+        threading.Timer(0.05, may_end.set).start()  # the loop waits for both by then
+
+    stage.first.on_commit = lambda: may_end.wait(60)
+    stage.second.on_flush = raising(ProduceError("time is up", is_refused=False))
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("a"), lambda: records("b"), pause)
+    assert stage.control.is_paused
+
+
+def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_first() -> None:
+    """Else a record that the broker refuses would be sent again and again, instead of failing the task."""
+    stage = Stage()
+
+    def third() -> list[SourceRecord]:
+        assert stage.failures.acquire(timeout=10)
+        assert stage.failures.acquire(timeout=10)
+        return records("c")
+
+    may_fail = threading.Event()
+
+    def refuse() -> None:
+        may_fail.wait(60)
+        raise ProduceError("too large", is_refused=True)
+
+    def second() -> list[SourceRecord]:
+        threading.Timer(0.05, may_fail.set).start()
+        return records("b")
+
+    stage.first.on_flush = refuse
+    with pytest.raises(ProduceError, match="too large"):
+        stage.run(lambda: records("a"), second, third)
+    assert stage.counters.commit_failures == 1
+    assert stage.counters.active_records == 0
+
+
+def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:
+    """After an error the loop asks a second time how commits have ended."""
+    stage = Stage()
+    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    expected = sizes.limit_bytes // 4
+
+    def expire() -> None:
+        time.sleep(0.002)
+        raise ProduceError("time is up", is_refused=False, has_expired=True)
+
+    def second() -> None:
+        assert stage.failures.acquire(timeout=60)
+
+    stage.first.on_flush = expire
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("x" * (4 * expected // 2)), second)  # and as much beside: its offset
+    assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
+
+
+def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once() -> None:
+    stage = Stage()
+    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    expected, may_fail = sizes.limit_bytes // 4, threading.Event()
+
+    def expire(*_: object) -> None:
+        time.sleep(0.002)
+        may_fail.wait(60)
+        raise ProduceError("time is up", is_refused=False, has_expired=True)
+
+    def expire_at_once(*_: object) -> None:
+        may_fail.set()
+        expire()
+
+    large = Outgoing(["t"], [bytes(sizes.limit_bytes)])
+    stage.first.on_flush = expire
+    stage.second.send_column = expire_at_once  # type: ignore[method-assign]
+    stage.delivery.send(large)
+    stage.delivery.commit(())
+    stage.delivery._limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)
+    with pytest.raises(ProduceError):
+        stage.delivery.send(large)
+    with pytest.raises(ProduceError):
+        stage.delivery.finished(wait=True)
+    stage.delivery.close()
+    assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
+
+
+def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_known() -> None:
+    stage = Stage()
+    may_end = threading.Event()
+
+    def broken() -> list[SourceRecord]:
+        may_end.set()
+        raise ValueError("broken")
+
+    stage.first.on_commit = lambda: may_end.wait(60)
+    with pytest.raises(ValueError, match="broken"):
+        stage.run(lambda: records("a"), broken)
+    assert stage.book.all_committed() == [({"f": 1}, {"at": "a"})]
+    assert stage.counters.commits == 1
+
+
+def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
+    """An empty poll has nothing to commit, and the author may take what it is told for the batch before."""
+    stage = Stage()
+    told: list[str] = []
+    may_end = threading.Event()
+
+    def commit() -> None:
+        may_end.wait(60)
+        told.append("committed")
+
+    stage.first.on_commit = commit
+    stage.on_told = lambda: told.append("told")
+
+    def empty() -> None:
+        may_end.set()
+        eventually(lambda: "committed" in told, within_s=10)
+
+    stage.run(lambda: records("a"), lambda: None, empty)
+    assert told[:2] == ["committed", "told"]
+
+
+def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_asked_for() -> None:
+    stage = Stage()
+    polled_for_s: list[float] = []
+
+    def slow() -> None:
+        begun = time.monotonic()
+        stage.control.wait(0.3)
+        polled_for_s.append(time.monotonic() - begun)
+
+    stage.run(lambda: records("a"), slow)
+    assert stage.counters.commits == 1
+    assert stage.counters.commit_time_max_s < polled_for_s[0]
+
+
+def test_a_transaction_of_a_closed_delivery_ends() -> None:
+    """An abandoned task comes back between the last record and the commit: its thread must not wait for ever."""
+    stage = Stage()
+    stage.delivery.send(Outgoing(["t"], [b"1"]))
+    stage.delivery.commit(())
+    assert stage.delivery.finished(wait=True)
+    stage.delivery.send(Outgoing(["t"], [b"2"]))
+    stage.delivery.close()
+    stage.delivery.commit(())
+    waiting = threading.Thread(target=stage.delivery.abort, daemon=True)
+    waiting.start()
+    waiting.join(5)
+    assert not waiting.is_alive()
+    with pytest.raises(RuntimeError, match="closed"):
+        stage.delivery.finished(wait=True)
+
+
+def test_an_unknown_commit_keeps_the_next_one_from_its_own() -> None:
+    """E6"""
+    stage = Stage()
+    stage.first.on_commit = raising(CommitUnknownError("nobody knows"))
+    committed: list[str] = []
+    stage.second.on_commit = lambda: committed.append("second")
+    with pytest.raises(CommitUnknownError):
+        stage.run(lambda: records("a"), lambda: records("b"))
+    assert committed == []
+
+
+def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
+    writer = Writer()
+    may_end = threading.Semaphore(0)
+    writer.on_commit = lambda: may_end.acquire(timeout=10)
+    delivery = LanedDelivery([writer], "offsets", may_widen=True, on_failure=lambda: None)  # type: ignore[list-item]
+    delivery.stay_narrow()
+    for _ in range(5):
+        delivery.send(Outgoing(["t"], [b"1"]))
+        delivery.commit(())
+        threading.Timer(0.01, may_end.release).start()
+        assert delivery.is_ready()
+    delivery.close()
+
+
+def test_a_lane_that_gets_no_thread_commits_in_that_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stage = Stage()
+    committed: list[str] = []
+    stage.first.on_commit = lambda: committed.append("first")
+    stage.second.on_commit = lambda: committed.append("second")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for value in (b"1", b"2", b"3"):
+        stage.delivery.send(Outgoing(["t"], [value]))
+        assert stage.delivery.commit(())
+    assert committed == ["first", "second", "first"]
+    assert len(stage.delivery.finished(wait=True)) == 3
+    stage.delivery.abort()
+    stage.delivery.close()
+
+
+def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
+    control = Control(is_paused=False)
+    control.wake()
+    begun = time.monotonic()
+    control.back_off(0.05)
+    assert time.monotonic() - begun >= 0.05
+
+
+@pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 301_001, 900_000, 2_147_483_647])
+def test_a_producer_can_be_made_whatever_a_transaction_may_take(timeout_ms: int) -> None:
+    conf = dict(transactional_conf({"transaction.timeout.ms": str(timeout_ms)}, "id").conf)
+    QueueLimits.made_in(conf)
+    Producer(conf)
+
+
+def test_records_are_held_back_no_longer_than_the_client_can() -> None:
+    conf: dict[str, Any] = {
+        "transaction.timeout.ms": "3600000",
+        "batch.num.messages": "10",
+        "queue.buffering.max.kbytes": "1000",
+        "queue.buffering.max.messages": "100",
+    }
+    limits = QueueLimits.made_in(conf)
+    assert conf["linger.ms"] == 299_000
+    assert limits == QueueLimits(512_000, 10, 298.0)
+    assert conf["batch.size"] == 512_000
+
+
+@pytest.mark.parametrize(("kind", "is_early"), [(Script, True), (LateScript, False)])
+def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind: type[Script], is_early: bool) -> None:
+    stage = Stage()
+    may_end = threading.Event()
+    was_committing: list[bool] = []
+
+    def second() -> list[SourceRecord]:
+        if not is_early:
+            threading.Timer(0.05, may_end.set).start()
+        return records("b")
+
+    def third() -> list[SourceRecord]:
+        was_committing.append(stage.first.is_in_transaction)
+        may_end.set()
+        return records("c")
+
+    stage.first.on_commit = lambda: may_end.wait(60)
+    stage.run(lambda: records("a"), second, third, kind=kind)
+    assert was_committing == [is_early]
+    assert stage.counters.commits == 3
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_a_transaction_whose_end_raises_what_is_no_exception_is_not_taken_for_committed(error: BaseException) -> None:
+    """`SourceTask.closing` is an author's, and runs in the lane's thread."""
+
+    def fails() -> None:
+        raise error
+
+    turn = Turn(Writer(), None)  # type: ignore[arg-type]
+    turn._writer.on_flush = fails  # type: ignore[attr-defined]
+    turn.run()
+    assert not turn.is_committed
+    assert turn.error is error
