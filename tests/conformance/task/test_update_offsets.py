@@ -325,7 +325,7 @@ def test_at_least_once_it_is_asked_when_a_flush_is_due_and_not_before(start: Sta
 
 
 # "Considered acknowledged automatically so that whenever offset flush is about to happen, these offsets would get
-# committed" - behind their partition's unacknowledged records. One slow topic beside a fast one: test_offset_queue.
+# committed" - after earlier records of their partition. A slow topic next to a fast one: test_acknowledged_offsets.
 
 
 @pytest.mark.parametrize("how", ["updated", "filtered"])
