@@ -13,7 +13,7 @@ import pytest
 from page import ROOT, blocks
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
-from fencepost.connector.files_sink import FilesSink
+from fencepost.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 from support.quick import spark_properties
 

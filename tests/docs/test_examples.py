@@ -30,7 +30,7 @@ from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.setting.client_settings import Kind, translate
-from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.task.failure.dead_letter import TIMESTAMP

@@ -19,7 +19,7 @@ _EPOCHS = "tests/conformance/task/test_epoch_task.py"
 _TRAPS = f"{_CONFORMANCE}/test_traps.py"
 
 _DECISION = "tests/unit/retention/test_decision.py"
-_STORE = "tests/unit/connector/test_files_store.py"
+_STORE = "tests/unit/connector/files/test_files_store.py"
 
 
 class Plant(NamedTuple):
@@ -104,7 +104,7 @@ PLANTS = {
         "stage.store.holds({0: 12})",
     ),
     "shown_before_on_disk": Plant(
-        "tests/unit/connector/test_files_store.py::test_e17_what_is_shown_is_on_disk_first",
+        "tests/unit/connector/files/test_files_store.py::test_e17_what_is_shown_is_on_disk_first",
         "assert moved == [True] * 4",
     ),
     "letter_outside_transaction": Plant(
@@ -201,7 +201,7 @@ PLANTS = {
         "assert len(scene.fenced) == 2",
     ),
     "translated_too_far": Plant(
-        "tests/unit/mirror/test_translation.py::test_positions_before_at_and_behind_syncs[syncs1-expected1]",
+        "tests/unit/mirror/checkpoint/test_translation.py::test_positions_before_at_and_behind_syncs[syncs1-expected1]",
         "assert {position: found.downstream(PLACE, position) for position in expected} == expected",
     ),
     "leader_epoch_left_out": Plant(

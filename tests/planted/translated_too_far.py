@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.mirror.translation import Translation
+from fencepost.mirror.checkpoint.translation import Translation
 from planted import replace
 
 

@@ -118,7 +118,7 @@ def _work(nursery: Nursery, file: str) -> int:
 
 def _mirror(nursery: Nursery, path: str, name: str) -> int:
     from fencepost.cli.mirror import chosen, run_flow
-    from fencepost.mirror.dedicated import MirrorFile
+    from fencepost.mirror.dedicated.file import MirrorFile
     from fencepost.telemetry.logs import configure_logs
 
     configure_logs()

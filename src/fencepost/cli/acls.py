@@ -16,8 +16,8 @@ from fencepost.cluster.mirror_acl import mirror_acls
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.mirror.dedicated import MirrorFile
-from fencepost.mirror.setting import MirrorSettings
+from fencepost.mirror.dedicated.file import MirrorFile
+from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
 from fencepost.worker.operation.access import (
     UNKNOWN_TOPIC,

@@ -9,7 +9,7 @@ from fencepost.cli.columns import aligned
 from fencepost.cli.migration import Migration, Plan, Side
 from fencepost.cli.mirror import chosen
 from fencepost.config import ConfigError
-from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.dedicated.file import MirrorFile
 
 _OTHER = {"sink": "source", "source": "sink"}
 _HEADINGS = ("partition", "goes on at", "source ends at", "remote", "remote ends at")

@@ -24,14 +24,14 @@ from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.setting.client_settings import Kind, admin_conf
-from fencepost.mirror.clients import Cluster
-from fencepost.mirror.flow import Flow, FlowChoice
-from fencepost.mirror.gap import is_gap_record
-from fencepost.mirror.held import MirrorOffsets
-from fencepost.mirror.position import last_of, place_within, position_of
-from fencepost.mirror.sink import MirrorSinkConnector
-from fencepost.mirror.source import MirrorSourceConnector
-from fencepost.mirror.sync_copies import Extent, copy_syncs
+from fencepost.mirror.dedicated.flow import Flow, FlowChoice
+from fencepost.mirror.dedicated.sync_copies import Extent, copy_syncs
+from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.sink.connector import MirrorSinkConnector
+from fencepost.mirror.sink.offsets import MirrorOffsets
+from fencepost.mirror.source.connector import MirrorSourceConnector
+from fencepost.mirror.source.gap import is_gap_record
+from fencepost.mirror.source.position import last_of, place_within, position_of
 from fencepost.record import TopicPartition
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter

@@ -14,8 +14,8 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.port import choose_ports
-from fencepost.mirror.dedicated import MirrorFile
-from fencepost.mirror.flow import Flow
+from fencepost.mirror.dedicated.file import MirrorFile
+from fencepost.mirror.dedicated.flow import Flow
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.declaration import Declared
 from fencepost.worker.driver import Driver

@@ -20,12 +20,12 @@ from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.client_settings import Kind, admin_conf, range_conf
-from fencepost.mirror.clients import Cluster
-from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.formats import FormatError, OffsetSync
-from fencepost.mirror.gap import told_gap
-from fencepost.mirror.position import place_within, position_of
-from fencepost.mirror.source import MirrorSourceConnector
+from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.source.connector import MirrorSourceConnector
+from fencepost.mirror.source.gap import told_gap
+from fencepost.mirror.source.position import place_within, position_of
 from fencepost.plugin import PluginKind, find
 from fencepost.record import TopicPartition
 from fencepost.storage.offset_topic import StoredOffset

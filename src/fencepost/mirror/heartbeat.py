@@ -18,12 +18,12 @@ from fencepost.api import (
     at_least,
     setting,
 )
-from fencepost.mirror.beat import Beat
-from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import OFFSET, Heartbeat
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets
-from fencepost.mirror.setting import MirrorSettings, TargetClusterSettings, replicas
+from fencepost.mirror.schedule.timer import Beat
+from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.mirror_settings import MirrorSettings, TargetClusterSettings, replicas
 from fencepost.record.schema import BYTES
 
 

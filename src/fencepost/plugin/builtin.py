@@ -22,28 +22,28 @@ _BOTH_KINDS_OF_CONVERTER = {
 
 BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.CONNECTOR: {
-        "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.datagen:DatagenConnector",
-        "fencepost.connector.files_sink.FilesSink": "fencepost.connector.files_sink:FilesSink",
-        "fencepost.connector.spool.SpoolDirectorySource": "fencepost.connector.spool:SpoolDirectorySource",
-        "fencepost.connector.topic_sql.TopicSql": "fencepost.connector.topic_sql:TopicSql",
+        "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.generator.datagen:DatagenConnector",
+        "fencepost.connector.files_sink.FilesSink": "fencepost.connector.files.sink:FilesSink",
+        "fencepost.connector.spool.SpoolDirectorySource": "fencepost.connector.spool.source:SpoolDirectorySource",
+        "fencepost.connector.topic_sql.TopicSql": "fencepost.connector.topic.sql:TopicSql",
         "fencepost.connector.topic_transform.TopicTransformConnector": (
-            "fencepost.connector.topic_transform:TopicTransformConnector"
+            "fencepost.connector.topic.transform:TopicTransformConnector"
         ),
         "org.apache.kafka.connect.file.FileStreamSinkConnector": (
-            "fencepost.connector.file_stream_sink:FileStreamSinkConnector"
+            "fencepost.connector.file_stream.sink:FileStreamSinkConnector"
         ),
         "org.apache.kafka.connect.file.FileStreamSourceConnector": (
-            "fencepost.connector.file_stream:FileStreamSourceConnector"
+            "fencepost.connector.file_stream.source:FileStreamSourceConnector"
         ),
-        _MIRROR + "MirrorCheckpointConnector": "fencepost.mirror.checkpoint:MirrorCheckpointConnector",
+        _MIRROR + "MirrorCheckpointConnector": "fencepost.mirror.checkpoint.connector:MirrorCheckpointConnector",
         _MIRROR + "MirrorHeartbeatConnector": "fencepost.mirror.heartbeat:MirrorHeartbeatConnector",
-        _MIRROR + "MirrorSinkConnector": "fencepost.mirror.sink:MirrorSinkConnector",
-        _MIRROR + "MirrorSourceConnector": "fencepost.mirror.source:MirrorSourceConnector",
+        _MIRROR + "MirrorSinkConnector": "fencepost.mirror.sink.connector:MirrorSinkConnector",
+        _MIRROR + "MirrorSourceConnector": "fencepost.mirror.source.connector:MirrorSourceConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
-            "fencepost.connector.verifiable_sink:VerifiableSinkConnector"
+            "fencepost.connector.generator.verifiable_sink:VerifiableSinkConnector"
         ),
         "org.apache.kafka.connect.tools.VerifiableSourceConnector": (
-            "fencepost.connector.verifiable:VerifiableSourceConnector"
+            "fencepost.connector.generator.verifiable_source:VerifiableSourceConnector"
         ),
     },
     PluginKind.TRANSFORM: {
@@ -65,7 +65,20 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         **_BOTH_KINDS_OF_CONVERTER,
     },
     PluginKind.REPLICATION_POLICY: {
-        _MIRROR + "DefaultReplicationPolicy": "fencepost.mirror.policy:DefaultReplicationPolicy",
-        _MIRROR + "IdentityReplicationPolicy": "fencepost.mirror.policy:IdentityReplicationPolicy",
+        _MIRROR + "DefaultReplicationPolicy": "fencepost.mirror.setting.policy:DefaultReplicationPolicy",
+        _MIRROR + "IdentityReplicationPolicy": "fencepost.mirror.setting.policy:IdentityReplicationPolicy",
     },
 }
+
+FORMER_NAMES = {
+    "fencepost.connector.file_stream.FileStreamSourceConnector": "FileStreamSourceConnector",
+    "fencepost.connector.file_stream_sink.FileStreamSinkConnector": "FileStreamSinkConnector",
+    "fencepost.connector.verifiable.VerifiableSourceConnector": "VerifiableSourceConnector",
+    "fencepost.connector.verifiable_sink.VerifiableSinkConnector": "VerifiableSinkConnector",
+    "fencepost.mirror.checkpoint.MirrorCheckpointConnector": "MirrorCheckpointConnector",
+    "fencepost.mirror.policy.DefaultReplicationPolicy": "DefaultReplicationPolicy",
+    "fencepost.mirror.policy.IdentityReplicationPolicy": "IdentityReplicationPolicy",
+    "fencepost.mirror.sink.MirrorSinkConnector": "MirrorSinkConnector",
+    "fencepost.mirror.source.MirrorSourceConnector": "MirrorSourceConnector",
+}
+"""Python names under which classes were found before they moved to another module; configs may still contain them."""

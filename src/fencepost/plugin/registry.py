@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost import __version__
 from fencepost.config import ConfigError
-from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.offer import offer_for
@@ -116,6 +116,7 @@ class PluginRegistry:
 
 
 def _built_in(kind: PluginKind, name: str) -> str | None:
+    name = FORMER_NAMES.get(name, name)
     for full, target in BUILT_IN[kind].items():
         if _answers_to(kind, full, name) or name == target.replace(":", "."):
             return target

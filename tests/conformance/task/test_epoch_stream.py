@@ -9,7 +9,7 @@ from epoch_stage import Runtime, Stage
 
 from fencepost.api import Epoch
 from fencepost.config.worker import WorkerConfig
-from fencepost.connector.topic_sql import TopicSql
+from fencepost.connector.topic.sql import TopicSql
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf

@@ -8,10 +8,10 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
-from fencepost.mirror.filters import NameFilter
-from fencepost.mirror.planning import Selection
-from fencepost.mirror.policy import DefaultReplicationPolicy, policy_of
-from fencepost.mirror.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
+from fencepost.mirror.setting.filters import NameFilter
+from fencepost.mirror.setting.policy import DefaultReplicationPolicy, policy_of
+from fencepost.mirror.source.planning import Selection
+from fencepost.mirror.source.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
 from fencepost.testing import eventually
 
 Made = Callable[..., RemoteTopics]

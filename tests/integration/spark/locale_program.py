@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.connector.files_sink import FilesSink
-from fencepost.connector.spool import SpoolDirectorySource
+from fencepost.connector.files.sink import FilesSink
+from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import Split
-from fencepost.connector import csv_layout, spool
-from fencepost.connector.csv_layout import HEAD_BYTES
-from fencepost.connector.spool import SpoolDirectorySource
+from fencepost.connector.spool import csv_layout
+from fencepost.connector.spool import source as spool
+from fencepost.connector.spool.csv_layout import HEAD_BYTES
+from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.row.csv_blocks import LeftToSparkError
 from fencepost.spark.row.csv_objects import CsvForm, with_objects
 from fencepost.spark.session.session import SparkRuntime

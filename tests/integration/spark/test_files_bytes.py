@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.connector.files_sink import FilesSink
+from fencepost.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 
 LIMIT = 1_000_000

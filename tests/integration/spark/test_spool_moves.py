@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import Split
-from fencepost.connector.files_store import HadoopFiles
-from fencepost.connector.spool import SpoolDirectorySource
-from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.connector.files.store import HadoopFiles
+from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
 
 OLD, NEW = "id\n1\n", "id\n2\n3\n"

@@ -16,7 +16,7 @@ from fencepost.cli.processes import Processes
 from fencepost.config import ConfigError
 from fencepost.config.listener import Listener
 from fencepost.config.properties import parse_properties
-from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.dedicated.file import MirrorFile
 
 FILE = MirrorFile(
     parse_properties("""

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import Batch, ConfigError, ConnectError
-from fencepost.mirror.beat import Beat
 from fencepost.mirror.formats import Heartbeat
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
+from fencepost.mirror.schedule.timer import Beat
 from fencepost.record import partition_key
 from fencepost.record.schema import BYTES
 from support.task_context import Context

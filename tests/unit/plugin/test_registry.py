@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, ReplicationPolicy, Transform
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 
 PANICS = """
 class PanicException(BaseException): ...
@@ -44,6 +44,27 @@ class Upper(Transform):
 )
 def test_a_built_in_answers_to_its_names(name: str) -> None:
     assert PluginRegistry().find(PluginKind.CONNECTOR, name).__name__ == "FileStreamSourceConnector"
+
+
+@pytest.mark.parametrize("name", FORMER_NAMES)
+def test_a_built_in_is_found_by_its_python_name_when_its_module_has_moved(name: str) -> None:
+    kind = PluginKind.REPLICATION_POLICY if name.endswith("Policy") else PluginKind.CONNECTOR
+    assert PluginRegistry().find(kind, name).__name__ == name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fencepost.connector.datagen.DatagenConnector",
+        "fencepost.connector.files_sink.FilesSink",
+        "fencepost.connector.spool.SpoolDirectorySource",
+        "fencepost.connector.topic_sql.TopicSql",
+        "fencepost.connector.topic_transform.TopicTransformConnector",
+        "fencepost.mirror.heartbeat.MirrorHeartbeatConnector",
+    ],
+)
+def test_a_built_in_keeps_the_full_name_that_configs_contain(name: str) -> None:
+    assert PluginRegistry().find(PluginKind.CONNECTOR, name).__name__ == name.rpartition(".")[2]
 
 
 @pytest.mark.parametrize("kind", list(PluginKind))
@@ -249,7 +270,8 @@ def test_plugins_are_listed_by_kind_in_kafkas_order() -> None:
 def test_looking_up_one_built_in_imports_no_other() -> None:
     code = (
         "import sys; from fencepost.plugin import find; find('converter', 'StringConverter');"
-        "heavy = {'fencepost.converter.json', 'fencepost.connector.datagen', 'pyspark', 'confluent_kafka', 'pyarrow'};"
+        "heavy = {'fencepost.converter.json', 'fencepost.connector.generator.datagen', 'pyspark', 'confluent_kafka'};"
+        "heavy.add('pyarrow');"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

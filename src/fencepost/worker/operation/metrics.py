@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fencepost.cluster.info import RetentionInfo
-from fencepost.mirror.metric import KINDS, FigureKind
+from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.channel.spec import TaskReport

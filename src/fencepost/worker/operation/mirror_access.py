@@ -8,12 +8,12 @@ from fencepost.cluster.acl import EVERY, ConnectorAccess
 from fencepost.cluster.mirror_acl import MirrorAccess, MirrorEnd
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import Kind, admin_conf, producer_conf, reader_conf
-from fencepost.mirror.checkpoint import MirrorCheckpointConnector
-from fencepost.mirror.clients import Cluster
+from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
-from fencepost.mirror.setting import MirrorSettings, OffsetSyncSettings
-from fencepost.mirror.sink import MirrorSinkConnector
-from fencepost.mirror.source import MirrorSourceConnector
+from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.mirror_settings import MirrorSettings, OffsetSyncSettings
+from fencepost.mirror.sink.connector import MirrorSinkConnector
+from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import PluginKind, registry
 from fencepost.worker.operation.access import UNKNOWN_TOPIC, Principals
 

@@ -58,7 +58,7 @@ from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
-from fencepost.mirror.gap import told_gap
+from fencepost.mirror.source.gap import told_gap
 from fencepost.plugin import PluginKind, registry
 from fencepost.retention.keeper import Retention
 from fencepost.storage import records

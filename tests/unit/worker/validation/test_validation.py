@@ -7,7 +7,7 @@ from fencepost.api import ConfigError, ExactlyOnceSupport, Predicate, SourceConn
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
-from fencepost.connector.file_stream import FileStreamSourceConnector
+from fencepost.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.chain import require_converters
 from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector

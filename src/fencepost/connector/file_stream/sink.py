@@ -1,0 +1,87 @@
+"""FileStreamSink: each value as a line of one file, as in Kafka's connector of that name."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from fencepost.api import (
+    HIGH,
+    BinaryColumn,
+    Schema,
+    SinkBatch,
+    SinkConnector,
+    SinkTask,
+    TopicPartition,
+    Utf8Column,
+    setting,
+)
+from fencepost.connector.file_stream.line_file import LineFile, Piece
+from fencepost.record.java_text import java_text
+
+
+class FileStreamSinkTask(SinkTask):
+    """Appends to the file. After a crash what was not committed is appended again: at least once, as in Kafka."""
+
+    config: "FileStreamSinkConnector"
+    out: LineFile | None = None
+
+    def start(self) -> None:
+        if self.config.file is not None:
+            self.out = LineFile(self.config.file)
+
+    def put(self, batch: SinkBatch) -> None:
+        if not len(batch):
+            return
+        pieces = _lines(batch)
+        if self.out is not None:
+            self.out.append(pieces)  # readers of the file see it at once
+        else:
+            sys.stdout.buffer.write(b"".join(pieces))  # in one call: tasks of a slot share it
+            sys.stdout.buffer.flush()
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write the file to disk."""
+        if self.out is not None:
+            self.out.sync()
+
+    def stop(self) -> None:
+        if self.out is not None:
+            self.out.close()
+
+
+def _lines(batch: SinkBatch) -> Sequence[Piece]:
+    """Return what is written for a batch, in pieces."""
+    values = batch.values
+    if isinstance(values, Utf8Column):
+        if isinstance(values.raw, BinaryColumn):
+            from fencepost.connector.file_stream.line_columns import joined_lines  # Arrow, for those who use it
+
+            return [piece for chunk in values.raw.chunks for piece in joined_lines(chunk)]
+        return b"\n".join(values.raw), b"\n"
+    texts = (_text(schema, value) for schema, value in zip(batch.value_schemas, values, strict=True))
+    return (("\n".join(texts) + "\n").encode("utf-8", "replace"),)
+
+
+def _text(schema: Schema | None, value: object) -> str:
+    """Return the text that Java prints for a value; bytes as hexadecimal, since Java prints only their address."""
+    return value.hex() if isinstance(value, bytes) else java_text(schema, value)
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """Appends the value of each record to a file, or to the standard output of the task's process.
+
+    Each value is written as a line of text; a record without a value as `null`. Several tasks can share a file: their
+    lines are not mixed, even on a network file system, if its locks apply to all machines.
+    """
+
+    task = FileStreamSinkTask
+
+    file: str | None = setting(
+        "file",
+        default=None,
+        importance=HIGH,
+        doc="Destination filename. If not specified, the standard output will be used",
+    )
+
+    def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Accept any change: only the group has positions."""
+        return True

@@ -1,0 +1,1 @@
+"""Directories and files, as Spark sees them and as this machine does."""

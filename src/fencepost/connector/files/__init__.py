@@ -1,0 +1,1 @@
+"""Topics as Parquet, JSON or CSV files in a directory that its readers always find complete."""

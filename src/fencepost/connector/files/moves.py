@@ -1,0 +1,77 @@
+"""What an epoch shows: which file that was written aside gets which name. Pure.
+
+A name is made of the range alone, so that whoever finishes an epoch shows the same names.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fencepost.api import FatalError, OffsetRange
+from fencepost.connector.files.name import shortened
+from fencepost.connector.files.written import WrittenFile
+
+_SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
+"""A name that is shown: no topic has a plus."""
+
+_TOPIC_MAX = 160
+"""Bytes of a topic in a name: what comes behind it has 95 at most, with the longest numbers and a codec's ending."""
+
+
+def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:
+    """Return the path under which each file of an epoch is shown, by the path at which it was written.
+
+    `is_cut`: a range may have several files; then, and wherever Spark has cut by itself, their names are numbered.
+    Raises FatalError where two files would have one name.
+    """
+    is_cut = is_cut or any(file.roll for file in files)
+    moves = {}
+    for file in files:
+        shown = shown_name(ranges[file.part], file.roll if is_cut else None, file.end, kind)
+        moves[file.path] = f"{file.directory}{shown}"
+    name, count = max(Counter(moves.values()).items(), key=lambda each: each[1], default=("", 0))
+    if count > 1:
+        raise FatalError(
+            f"{count} files of one epoch would be shown as {name}: Spark has written more files than one for a "
+            "range, in a way that their names do not tell. Remove the settings below writer. that make it do so"
+        )
+    return moves
+
+
+def number_of(attempt: str) -> int | None:
+    """Return the number of the epoch for which something was written aside under a name."""
+    number = attempt.partition("-")[0]
+    return int(number) if number.isdigit() else None
+
+
+def moves_for(moves: Mapping[str, str], ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """Return those moves that show files of these ranges."""
+    wanted = {stem for range_ in ranges for stem in (_stem(range_), _whole_stem(range_))}
+    return {source: shown for source, shown in moves.items() if _stem_of(shown) in wanted}
+
+
+def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
+    """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
+
+    A name that starts with a dot or an underscore is one that readers pass over.
+    """
+    rolled = "" if roll is None else f"+{roll:05d}"
+    return f"{_stem(range_)}{rolled}{end.replace('.txt', f'.{kind}', 1)}"
+
+
+def _stem_of(shown: str) -> str:
+    found = _SHOWN.fullmatch(shown.rpartition("/")[2])
+    if found is None:
+        raise FatalError(f"{shown} is no name that a files sink gives")
+    return found["stem"]
+
+
+def _stem(range_: OffsetRange) -> str:
+    return _whole_stem(replace(range_, topic=shortened(range_.topic, _TOPIC_MAX)))
+
+
+def _whole_stem(range_: OffsetRange) -> str:
+    """Return the stem with the whole topic. Epochs may be decided still by a version that did not shorten it."""
+    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
+    return f"{topic}+{range_.partition}+{range_.start:020d}-{range_.end - 1:020d}"

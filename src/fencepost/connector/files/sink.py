@@ -1,0 +1,260 @@
+"""FilesSink: topics as Parquet, JSON lines or CSV in a directory, each record exactly once.
+
+What is listed is committed, or will be without being written again (E17): files are written aside, under a name that
+no other attempt has; the list of them is on disk, and its name durable as the epoch's token, before the first is moved.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import uuid
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from urllib.parse import quote
+
+from fencepost.api import (
+    HIGH,
+    LOW,
+    ConfigError,
+    DataFrameSink,
+    Epoch,
+    Type,
+    at_least,
+    non_empty,
+    one_of,
+    setting,
+)
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector.file_system.spark import DirectoryError
+from fencepost.connector.files.columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted, too_long
+from fencepost.connector.files.copy import FilesCopy, check_whole
+from fencepost.connector.files.cut import FileCut
+from fencepost.connector.files.executors import PartsWithRows, ensure_shared, is_certain
+from fencepost.connector.files.format import CSV, file_column, writer_options
+from fencepost.connector.files.moves import moves_for, moves_of, number_of
+from fencepost.connector.files.name import NAME_MAX_BYTES, shortened
+from fencepost.connector.files.store import FilesStore, files_store
+from fencepost.connector.files.written import WrittenFile, written_files
+
+log = logging.getLogger(__name__)
+
+_ASIDE = ".fencepost"
+_DATA, _MOVES = "data", "moves.json"
+_WRITER, _ORDER = "writer.", "_fencepost_order"
+_SMALLEST_CUT = 1_000_000
+_ATTEMPTS = 4
+_OWNER_DIGITS = 8
+_NAME_MAX = (
+    NAME_MAX_BYTES - 1 - _OWNER_DIGITS
+)  # of a connector's name; one that fits stays as it is: state is found by it
+
+
+class FilesSink(DataFrameSink):
+    """Writes each epoch aside, and shows its files under names made of topic, partition and offsets.
+
+    A reader that lists the directory at any moment finds each record once, and no half file. Names that start with a
+    dot are not for readers. Settings below `writer.` are options of Spark's writer (`writer.compression`).
+    """
+
+    writes_at_once = True
+    _is_tidy = False
+
+    path: str = setting(
+        "path", check=non_empty(), importance=HIGH,
+        doc="The directory to write to: of any file system that Spark knows, the same for all executors.",
+    )  # fmt: skip
+    aside_path: str | None = setting(
+        "aside.path", default=None, importance=LOW,
+        doc="Where files are written before they are shown: of another file system than `path`, the same for all "
+        "executors. Then they are copied to `path`, not renamed, for stores that have no rename. Unset: in `path`.",
+    )  # fmt: skip
+    format: str = setting(
+        "format", default=PARQUET, check=one_of(PARQUET, JSON, CSV), importance=HIGH,
+        doc="What the files are. `json` is one object a line; text values are taken for JSON, and written as they are.",
+    )  # fmt: skip
+    partition_by: list[str] = setting(
+        "partition.by", default=[],
+        doc="The columns whose values become directories (`country=DE`). `at:day`, and the same with `hour`, `month` "
+        "or `year`, makes a directory of a timestamp (`at_day=2026-11-23`).",
+    )  # fmt: skip
+    file_rows_max: int = setting(
+        "file.rows.max", default=0, type=Type.LONG, check=at_least(0),
+        doc="The most rows of a file; 0: all that an epoch has of a partition.",
+    )  # fmt: skip
+    file_bytes_max: int = setting(
+        "file.bytes.max", default=0, type=Type.LONG, check=at_least(0),
+        doc="The most bytes of a file, from 1000000 on, unless a single row has more; 0: no limit. An epoch of which a "
+        "file has become larger is written again, with fewer rows in each, before it is published.",
+    )  # fmt: skip
+
+    def check_together(self) -> list[str]:
+        faults = super().check_together()
+        try:
+            partition_columns({}, self.partition_by)
+        except ConfigError as error:
+            faults.append(str(error))
+        if 0 < self.file_bytes_max < _SMALLEST_CUT:
+            key = self.key_of("file_bytes_max")
+            faults.append(f"{key} is {self.file_bytes_max}: set {_SMALLEST_CUT} or more, or 0 for no limit")
+        return faults
+
+    def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
+        condition = too_long(self.partition_by, columns)
+        key = self.key_of("partition_by")
+        return None if condition is None else (condition, f"{key} makes a directory name of more than 255 bytes of it")
+
+    def started(self, session: Session, number: int, tokens: Collection[str]) -> int:
+        store = self._aside_store(session)
+        self._open.clear()
+        self._open.update(tokens)
+        self._is_tidy = False
+        ensure_shared(session, store, self._aside, self._aside_key)
+        self._clean_up(store, number, tokens)
+        return max((number_of(attempt) or 0 for attempt in store.names(self._aside)), default=0)
+
+    def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
+        store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
+        if (
+            not self._is_tidy
+        ):  # the number is durable: a start with a lower one is a zombie, and must publish nothing more
+            self._clean_up(store, epoch.number, ())
+            self._is_tidy = True
+        try:
+            self._write_aside(session, store, frame, epoch, f"{self._aside}/{token}")
+        except BaseException:
+            with contextlib.suppress(DirectoryError):
+                store.remove(f"{self._aside}/{token}")  # room for others on a full disk
+            raise
+        return token
+
+    def _write_aside(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
+        """Write the files, and what is to be done with them; all of it is on disk when this returns."""
+        check = name_check(self.partition_by, epoch.ranges)
+        if check is not None:
+            partition_columns(dict(frame.dtypes), self.partition_by)  # says what is wrong before Spark does
+            frame = frame.where(check)
+        files = self._written(session, store, frame, place)
+        is_cut = bool(self.file_rows_max or self.file_bytes_max)
+        moves = moves_of(files, epoch.ranges, self.format.lower(), is_cut)
+        store.sync(list(moves))
+        store.write(f"{place}/{_MOVES}", json.dumps(moves))
+
+    def _written(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
+        """Write the files, and write them anew while one of them is too large: what its rows take is known then."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            data = f"{place}/{_DATA}-{attempt}"  # another one each time: a store may delete late
+            files = self._saved(session, store, frame, data)
+            largest = max(files, key=lambda file: file.size_bytes, default=None)
+            if largest is None or not self._cut.is_too_large(largest.size_bytes):
+                break
+            self._cut.narrow(self._rows_of(session, store.at(largest.path)), largest.size_bytes)
+            if attempt < _ATTEMPTS:
+                store.remove(data)
+            else:
+                key = self.key_of("file_bytes_max")
+                log.warning("a file has %d bytes, more than %s: its rows differ too much", largest.size_bytes, key)
+        if largest is not None and any(file.roll for file in files):
+            self._cut.widen(largest.size_bytes)
+        return files
+
+    def _saved(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
+        """Have Spark write files, and return them: those of all rows."""
+        parts = None if is_certain(session, store) else PartsWithRows(session)
+        self._save(frame if parts is None else parts.on(frame), store.at(place))
+        files = written_files(store, place)
+        if parts is not None:
+            parts.ensure_in({file.part for file in files}, store, self._aside_key)
+        return files
+
+    @cached_property
+    def _open(self) -> set[str]:
+        """Tokens of epochs that were begun before this start, and are not over."""
+        return set()
+
+    @cached_property
+    def _cut(self) -> FileCut:
+        return FileCut(self.file_rows_max, self.file_bytes_max)
+
+    def _rows_of(self, session: Session, path: str) -> int:
+        """Return how many rows a file has; of text, how many lines."""
+        kind = PARQUET if self.format.lower() == PARQUET else TEXT
+        return int(session.read.format(kind).load(path).count())
+
+    def publish(self, session: Session, epoch: Epoch, token: str) -> None:
+        aside, shown = self._aside_store(session), self._store(session)
+        text = aside.read(f"{self._aside}/{token}/{_MOVES}")
+        if text is None:
+            key, path = self._aside_key, aside.root
+            raise ConfigError(
+                f"{key}={path}: the files of epoch {epoch.number} are missing. If {key} has changed, put it "
+                f"back until the epoch is committed. If {_ASIDE} was deleted, stop the connector, delete the "
+                "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
+                "its offsets to what they are (PATCH): the epoch is written again"
+            )
+        moves = moves_for(json.loads(text), epoch.ranges)
+        move = aside.move if self.aside_path is None else FilesCopy(session, aside, shown).move
+        for source, target in moves.items():
+            move(source, target)
+        shown.sync(list(moves.values()), are_shown=True)
+
+    def published(self, session: Session, epoch: Epoch, token: str) -> None:
+        store = self._aside_store(session)
+        try:
+            for name in store.names(f"{self._aside}/{token}"):
+                if name != _MOVES:  # which goes with the next epoch: until then the directory knows this one's number
+                    store.remove(f"{self._aside}/{token}/{name}")
+            self._open.discard(token)
+            self._clean_up(store, epoch.number + 1, (token,))
+        except DirectoryError as error:
+            log.info("%s: it is deleted later", error)
+
+    def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
+        """Delete what was written for epochs before a number, but for these tokens."""
+        for attempt in store.names(self._aside):
+            of_epoch = number_of(attempt)
+            if of_epoch is not None and of_epoch < number and attempt not in tokens and attempt not in self._open:
+                store.remove(f"{self._aside}/{attempt}")
+
+    @property
+    def _aside(self) -> str:
+        """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
+        name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
+        return f"{_ASIDE}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:_OWNER_DIGITS]}"
+
+    @property
+    def _aside_key(self) -> str:
+        return self.key_of("path" if self.aside_path is None else "aside_path")
+
+    def _store(self, session: Session) -> FilesStore:
+        return files_store(session, self.path)
+
+    def _aside_store(self, session: Session) -> FilesStore:
+        if self.aside_path is None:
+            return self._store(session)
+        check_whole(self._store(session))
+        return files_store(session, self.aside_path, key=self.key_of("aside_path"))
+
+    def _save(self, frame: DataFrame, place: str) -> None:
+        types = dict(frame.dtypes)
+        kind, expressions = self.format.lower(), partition_columns(types, self.partition_by)
+        kept = [name for name in frame.schema.names if name not in expressions]
+        if kind == JSON and kept == ["value"] and types["value"] == "string":
+            kind, kept = TEXT, [f"{LINE} AS value"]
+        else:
+            kept = [file_column(kind, name, types[name]) for name in kept]
+        options = writer_options(kind, len(kept), self._given_options())
+        if expressions:
+            # In the order of the records within each directory: then Spark sorts by nothing more.
+            added = [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
+            frame = frame.selectExpr(*kept, *added, f"monotonically_increasing_id() AS {_ORDER}")
+            frame = frame.sortWithinPartitions(*map(quoted, expressions), _ORDER).drop(_ORDER)
+        else:
+            frame = frame.selectExpr(*kept)
+        writer = frame.write.format(kind).mode("errorifexists").options(**options)
+        if self._cut.rows:
+            writer = writer.option("maxRecordsPerFile", self._cut.rows)
+        (writer.partitionBy(*expressions) if expressions else writer).save(place)
+
+    def _given_options(self) -> Mapping[str, str]:
+        return {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}

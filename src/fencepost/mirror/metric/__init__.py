@@ -1,0 +1,1 @@
+"""A mirror's metrics: which there are, and what tasks measure for them."""

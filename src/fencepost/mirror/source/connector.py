@@ -1,0 +1,167 @@
+"""MirrorSourceConnector: copies topics of one Kafka cluster to another, with the names and rules of MirrorMaker 2."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Any
+
+from fencepost.api import (
+    LOW,
+    ConfigError,
+    Connector,
+    ExactlyOnceSupport,
+    FatalError,
+    RetriableError,
+    SourceConnector,
+    setting,
+)
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.setting.client_settings import Kind, isolation_level
+from fencepost.mirror.internal_topic import ensure_internal_topic
+from fencepost.mirror.offsets import Alterations
+from fencepost.mirror.schedule.rounds import Round, Rounds
+from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.filters import PropertySelection, TopicSelection
+from fencepost.mirror.setting.mirror_settings import ReplicationSettings, SourceClusterSettings, TargetClusterSettings
+from fencepost.mirror.source.gap import GapSettings
+from fencepost.mirror.source.planning import Selection, as_text, divided
+from fencepost.mirror.source.position import check_altered
+from fencepost.mirror.source.remote_topics import ConfigRule, RemoteTopics
+from fencepost.mirror.source.task import MirrorSourceTask
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_ROLE = "replication-admin"
+
+
+class MirrorSourceConnector(
+    TopicSelection,
+    PropertySelection,
+    GapSettings,
+    ReplicationSettings,
+    SourceClusterSettings,
+    TargetClusterSettings,
+    SourceConnector,
+):
+    """Copies topics of a source cluster to the cluster that the worker's producers write to.
+
+    The source partition is `{"cluster": alias, "topic": topic, "partition": number}`, the source offset
+    `{"offset": the last one copied}` with the id of the topic.
+    """
+
+    task = MirrorSourceTask
+
+    assigned: list[str] = setting(
+        "task.assigned.partitions", default=[], importance=LOW,
+        doc="The partitions of a task, as `topic-0`. Set by the connector.",
+    )  # fmt: skip
+
+    def selection(self) -> Selection:
+        """Return which topics are mirrored, and their names at the target."""
+        return Selection(
+            self.policy(),
+            self.source_cluster_alias,
+            self.target_cluster_alias,
+            self.topic_filter().takes,
+            with_heartbeats=self.heartbeats_replication_enabled,
+        )
+
+    def start(self) -> None:
+        self._opened = ExitStack()
+        self._plan: list[TopicPartition] | None = None  # None until both clusters have answered
+        if not self.is_enabled:
+            log.info("%s is disabled (enabled=false): nothing is mirrored", self.flow)
+            return
+        source, target = self._open(Cluster.SOURCE), self._open(Cluster.TARGET)
+        rule = ConfigRule(self.property_filter(), self.takes_source_defaults)
+        self._topics = RemoteTopics(source, target, self.selection(), rule, self.replication_factor)
+        self._clusters = (source, target)
+        self._opened.enter_context(closing(Rounds(f"mirror {self.flow}", self._rounds()))).start()
+
+    def stop(self) -> None:
+        self._opened.close()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        if not self.is_enabled:
+            return []
+        if self._plan is None:
+            raise RetriableError(f"{self.flow}: the topics of both clusters are not known yet")
+        own = super().task_configs(1)[0]
+        key = self.key_of("assigned")
+        return [{**own, key: as_text(partitions)} for partitions in divided(self._plan, max_tasks)]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        """Say whether the source is read committed; if not, records of aborted transactions would be mirrored, too."""
+        is_committed = isolation_level(self.client(Cluster.SOURCE, Kind.CONSUMER, "")) == "read_committed"
+        return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
+
+    @classmethod
+    def refusal_to_follow(cls, former: type[Connector]) -> str | None:
+        """Refuse the other type of mirror: its positions are elsewhere, and everything would be mirrored again."""
+        is_same = not issubclass(former, MirrorSourceConnector) or former.offsets_in_group is cls.offsets_in_group
+        if is_same:
+            return None
+        return (
+            f"{cls.__name__} keeps its positions elsewhere than {former.__name__}, and would mirror everything "
+            "again. Give it another name, and copy the positions while both are stopped: `fencepost mirror "
+            "migrate FILE --connector NAME --into OTHER`"
+        )
+
+    def alter_offsets(self, offsets: Alterations) -> bool:
+        """Accept positions in partitions of the source, and tombstones for anything."""
+        check_altered(offsets, self.source_cluster_alias)
+        return True
+
+    def _open(self, cluster: Cluster) -> TopicAdmin:
+        return self._opened.enter_context(closing(self.admin(cluster, _ROLE)))
+
+    def _rounds(self) -> list[Round]:
+        def made(what: str, act: Callable[[], None], every_s: int) -> Round:
+            return Round(f"{self.flow}: {what}", act, every_s)
+
+        rounds = [made("looking for topics", self._refresh, self.refresh_topics_interval_s)]
+        if self.sync_topic_configs_enabled:
+            rounds.append(made("mirroring configs", self._topics.sync_configs, self.sync_topic_configs_interval_s))
+        if self.sync_topic_acls_enabled:
+            rounds.append(made("mirroring ACLs", self._topics.sync_acls, self.sync_topic_acls_interval_s))
+        return rounds
+
+    def _refresh(self) -> None:
+        """Look for topics, once or at an interval. A permanent error before the first plan fails the connector."""
+        if self._plan is not None and not self.refresh_topics_enabled:
+            return
+        before = self._plan
+        try:
+            if before is None:
+                self._prepare()
+            self._plan = self._topics.refresh()
+        except (FatalError, ConfigError) as error:
+            if before is not None:
+                self.context.remark(str(error))
+                raise
+            self.context.raise_error(error)
+            return
+        self.context.remark(self._topics.remark())
+        if self._plan != before:
+            log.info("%s: %d partitions are mirrored now", self.flow, len(self._plan))
+            self.context.request_task_reconfiguration()
+
+    def _prepare(self) -> None:
+        self._ensure_two_clusters()
+        if self.emit_offset_syncs:
+            self._ensure_syncs_topic()
+
+    def _ensure_syncs_topic(self) -> None:
+        source, target = self._clusters
+        admin = source if self.offset_syncs_cluster() is Cluster.SOURCE else target
+        replication, key = self.offset_syncs_replication_factor, self.key_of("offset_syncs_replication_factor")
+        ensure_internal_topic(admin, self.offset_syncs_topic(), replication=replication, key=key)
+
+    def _ensure_two_clusters(self) -> None:
+        source, target = (admin.cluster_id() for admin in self._clusters)
+        if source == target:
+            raise ConfigError(
+                f"{self.key_of('source_servers')} and {self.key_of('target_servers')} belong to the same cluster, "
+                f"{source}: its topics would be mirrored into itself. Set them to brokers of two clusters"
+            )

@@ -1,0 +1,54 @@
+"""Lines of several tasks in one file."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.connector.file_stream import line_file
+from fencepost.connector.file_stream.line_file import LineFile
+
+
+def test_lines_that_another_task_came_between_are_written_again_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder of the lock stood still in the middle of a batch until another one went ahead without the lock."""
+    path = tmp_path / "out"
+    ours = LineFile(str(path))
+    calls = 0
+    writev = os.writev
+
+    def interrupted(descriptor: int, pieces: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            with path.open("ab") as other:
+                other.write(b"theirs\n")
+        return writev(descriptor, pieces)
+
+    monkeypatch.setattr(line_file, "_MOST_PIECES", 1)
+    monkeypatch.setattr(line_file.os, "writev", interrupted)
+    ours.append([b"a line ", b"in two pieces\n"])
+    ours.close()
+    assert b"a line in two pieces" in path.read_bytes().split(b"\n")
+
+
+def test_lines_that_follow_half_a_line_of_another_task_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which was written after the holder of the lock had looked at how the file ends, by one that was killed."""
+    path = tmp_path / "out"
+    ours = LineFile(str(path))
+    fstat = os.fstat
+
+    def overtaken(descriptor: int) -> os.stat_result:
+        found = fstat(descriptor)
+        with path.open("ab") as other:
+            other.write(b"half of")
+        return found
+
+    monkeypatch.setattr(line_file.os, "fstat", overtaken)
+    ours.append([b"a\n", b"b\n"])
+    ours.close()
+    assert path.read_bytes().split(b"\n")[1:] == [b"b", b"a", b"b", b""]

@@ -1,0 +1,18 @@
+"""Positions of lines, which cost something only where somebody asks for one in the middle."""
+
+from fencepost.connector.file_stream.lines import LinePositions
+
+LINES = [b"a", b"bcd", b"", b"ef"]
+
+
+def test_each_position_is_that_behind_the_line() -> None:
+    positions = LinePositions(LINES, ending=1, end=110)
+    assert list(positions) == [102, 106, 107, 110]
+    assert list(reversed(positions)) == [110, 107, 106, 102]
+    assert positions[1:3] == [106, 107]
+
+
+def test_the_last_one_is_known_without_adding_up() -> None:
+    positions = LinePositions(LINES, ending=1, end=110)
+    assert (positions[-1], next(reversed(positions))) == (110, 110)
+    assert positions._behind is None

@@ -1,0 +1,113 @@
+"""How files are named, and what their directories are made of."""
+
+from urllib.parse import quote
+
+import pytest
+
+from fencepost.api import ConfigError, OffsetRange
+from fencepost.connector.files.columns import name_check, partition_columns
+from fencepost.connector.files.moves import moves_for, shown_name
+from fencepost.connector.files.sink import FilesSink
+
+
+def test_a_file_is_named_by_what_it_may_hold() -> None:
+    range_ = OffsetRange("flights", 3, 40, 90)
+    zeros = "0" * 18
+    assert shown_name(range_, None, ".snappy.parquet", "parquet") == f"flights+3+{zeros}40-{zeros}89.snappy.parquet"
+    assert shown_name(range_, 2, ".txt.gz", "json") == f"flights+3+{zeros}40-{zeros}89+00002.json.gz"
+
+
+@pytest.mark.parametrize("topic", ["t", "_t", "t-00000000000000000040-00000000000000000089.json", "1", "a.b-3"])
+def test_a_name_says_of_which_range_it_is(topic: str) -> None:
+    ranges = [OffsetRange(topic, partition, start, start + 5) for partition in (0, 1) for start in (0, 5)]
+    moves = {
+        f"{n} {r}": f"a=1+1/b=x.y/{shown_name(n, r, '.snappy.parquet', 'parquet')}" for n in ranges for r in (None, 0)
+    }
+    for each in ranges:
+        assert moves_for(moves, [each]) == {source: shown for source, shown in moves.items() if str(each) in source}
+    assert moves_for(moves, ranges) == moves
+    assert moves_for(moves, [OffsetRange("other", 0, 0, 5)]) == {}
+
+
+@pytest.mark.parametrize("topic", ["_schemas", ".hidden"])
+def test_no_topic_hides_its_files_from_readers(topic: str) -> None:
+    assert shown_name(OffsetRange(topic, 0, 0, 1), None, ".json", "json").startswith(f"+{topic}+0+")
+
+
+@pytest.mark.parametrize("topic", ["t" * 160, "t" * 161, "t" * 220, "_" * 249])
+def test_no_name_is_longer_than_a_file_s_may_be(topic: str) -> None:
+    most = 10**18
+    range_ = OffsetRange(topic, 2**31 - 1, most, most + 5)
+    name = shown_name(range_, 10**9, ".parquet.snappy.gz.zstd", "parquet")
+    assert len(name.encode()) <= 255
+    assert moves_for({"aside": f"a=1/{name}"}, [range_]) == {"aside": f"a=1/{name}"}
+    assert (topic in name) == (len(topic) == 160)
+
+
+@pytest.mark.parametrize("topic", ["t" * 161, "t" * 190, "_" * 161])
+def test_names_that_an_epoch_was_given_before_they_were_shortened_are_shown(topic: str) -> None:
+    """The list of an epoch that was decided by an earlier version has the whole topic."""
+    range_, whole = OffsetRange(topic, 1, 0, 5), f"+{topic}" if topic[0] == "_" else topic
+    name = f"{whole}+1+{0:020d}-{4:020d}.snappy.parquet"
+    assert len(name.encode()) <= 255
+    assert moves_for({"aside": f"a=1/{name}"}, [range_]) == {"aside": f"a=1/{name}"}
+    assert moves_for({"aside": f"a=1/{name}"}, [OffsetRange(topic, 1, 0, 4)]) == {}
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "x" * 246, "\u540d" * 27])
+def test_a_connector_s_directory_is_where_an_earlier_version_had_it(name: str) -> None:
+    """What is decided is found there."""
+    assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"})._aside
+
+
+def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:
+    names = {shown_name(OffsetRange("t" * 230 + end, 0, 0, 5), None, ".json", "json") for end in "ab"}
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("name", ["c", "\u540d" * 34, "\u540d" * 33 + "a", "x" * 400, "/" * 100])
+def test_a_connector_of_any_name_has_a_directory_to_write_aside(name: str) -> None:
+    aside = [FilesSink({"name": each, "path": "/x"})._aside.rpartition("/")[2] for each in (name, name + "!", name)]
+    assert max(len(each.encode()) for each in aside) <= 255
+    assert aside[0] == aside[2] != aside[1]
+
+
+TYPES = {"country": "string", "at": "timestamp"}
+
+
+def test_directories_are_made_of_columns_and_of_times() -> None:
+    found = partition_columns(TYPES, ["country", "at:day"])
+    assert list(found) == ["country", "at_day"]
+    assert "date_format(`at`, 'yyyy-MM-dd')" in found["at_day"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        (["at:week"], "it may end with :year"),
+        (["nothing"], "there are country, at"),
+        (["country:day"], "the column is string; make it a timestamp"),
+        (["at:day", "at:day"], "there is a column at_day already"),
+    ],
+)
+def test_what_makes_no_directory_is_refused(entries: list[str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        partition_columns(TYPES, entries)
+
+
+def test_no_column_gives_way_to_a_directory() -> None:
+    with pytest.raises(ConfigError, match="there is a column at_day already"):
+        partition_columns({**TYPES, "at_day": "string"}, ["at:day"])
+
+
+def test_only_columns_whose_values_become_names_are_checked() -> None:
+    assert name_check(["at:day"], [OffsetRange("t", 0, 0, 5)]) is None
+    check = name_check(["it's"], [OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 3, 9)])
+    assert check is not None
+    assert "array('t-0, offsets 0 to 4', 't-1, offsets 3 to 8')" in check
+    assert "'it\\u0027s'" in check
+
+
+def test_a_unit_that_is_none_is_refused_with_the_config() -> None:
+    with pytest.raises(ConfigError, match=r"partition\.by"):
+        FilesSink({"name": "c", "path": "/x", "partition.by": "at:week"})

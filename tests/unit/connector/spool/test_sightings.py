@@ -1,0 +1,39 @@
+"""What is missing from a listing, and from which directory."""
+
+from fencepost.connector.file_system.spark import FoundFile
+from fencepost.connector.spool.sightings import Sightings
+
+A, B, C = (FoundFile(f"/in/{name}", 1, 1) for name in "abc")
+ANOTHER_A = FoundFile("/in/a", 2, 2)
+
+
+def missing(*listings: tuple[str | None, list[FoundFile]], asked: bool = True) -> list[FoundFile]:
+    sightings, found = Sightings(), []
+    for directory, files in listings:
+        sightings.note(directory, files)
+        found = [file for file in (A, B, C, ANOTHER_A) if asked and sightings.is_missing(file)]
+    return found if asked else [file for file in (A, B, C, ANOTHER_A) if sightings.is_missing(file)]
+
+
+def test_what_was_there_and_is_not_is_missing_also_when_nothing_is_left() -> None:
+    assert missing(("x", [A, B]), ("x", [B])) == [A]
+    assert missing(("x", [A, B]), ("x", [])) == [A, B]
+    assert missing(("x", [A]), ("x", [ANOTHER_A])) == [A]
+
+
+def test_it_stays_missing_until_it_is_back_or_nobody_asks_any_more() -> None:
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [])) == [A, B]
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [A, B])) == []
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [B]), asked=False) == []
+
+
+def test_what_was_never_seen_is_not_missing() -> None:
+    assert missing(("x", [A])) == []
+    assert missing(("x", [A]), ("x", [A, C])) == []
+
+
+def test_nothing_is_missing_while_another_directory_stands_there_or_nobody_knows() -> None:
+    assert missing(("x", [A, B]), ("mount point", [C])) == []
+    assert missing(("x", [A, B]), ("mount point", [C]), ("mount point", [C])) == []
+    assert missing(("x", [A, B]), ("mount point", [C]), ("x", [A, B])) == []
+    assert missing((None, [A, B]), (None, [B])) == []

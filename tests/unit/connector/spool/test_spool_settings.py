@@ -1,0 +1,28 @@
+"""Settings of SpoolDirectorySource."""
+
+import pytest
+
+from fencepost.api import ConfigError
+from fencepost.connector.spool.source import SpoolDirectorySource
+
+GIVEN = {"input.path": "/data/in", "topic": "t"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ({"input.format": "xml"}, "input.format"),
+        ({"input.path": ""}, "input.path"),
+        ({"finished.action": "move"}, "finished.path"),
+        ({"finished.action": "move", "finished.path": "/data/in/"}, "finished.path"),
+        ({"finished.action": "burn"}, "finished.action"),
+    ],
+)
+def test_a_wrong_setting_is_named(wrong: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+        SpoolDirectorySource(GIVEN | wrong)
+
+
+def test_every_task_gets_the_connectors_settings() -> None:
+    connector = SpoolDirectorySource(GIVEN | {"reader.header": "true"})
+    assert connector.task_configs(2) == [GIVEN | {"reader.header": "true"}] * 2

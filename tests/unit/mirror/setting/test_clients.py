@@ -1,0 +1,65 @@
+"""Settings of a mirror's clients: MirrorMaker's prefixes and their precedence."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.setting.client_settings import Kind
+from fencepost.mirror.setting.clients import Cluster, client_faults, client_properties
+
+GIVEN: dict[str, object] = {
+    "name": "m",
+    "source.cluster.alias": "A",
+    "source.cluster.bootstrap.servers": "a:1",
+    "source.cluster.security.protocol": "SSL",
+    "source.cluster.fetch.min.bytes": "9",
+    "target.cluster.bootstrap.servers": "b:1",
+    "consumer.poll.timeout.ms": "500",
+    "consumer.fetch.min.bytes": "1",
+    "consumer.override.fetch.min.bytes": "7",
+    "source.consumer.fetch.min.bytes": "2",
+    "target.consumer.fetch.min.bytes": "3",
+    "admin.security.protocol": "SASL_SSL",
+    "target.admin.client.id": "me",
+    "producer.linger.ms": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "expected"),
+    [
+        (
+            Cluster.SOURCE,
+            Kind.CONSUMER,
+            {"bootstrap.servers": "a:1", "security.protocol": "SSL", "fetch.min.bytes": "2"},
+        ),
+        (Cluster.TARGET, Kind.CONSUMER, {"bootstrap.servers": "b:1", "fetch.min.bytes": "3"}),
+        (Cluster.SOURCE, Kind.ADMIN, {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL"}),
+        (
+            Cluster.TARGET,
+            Kind.ADMIN,
+            {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "client.id": "me"},
+        ),
+        (Cluster.TARGET, Kind.PRODUCER, {"bootstrap.servers": "b:1"}),
+    ],
+)
+def test_the_narrower_prefix_wins(cluster: Cluster, kind: Kind, expected: dict[str, Any]) -> None:
+    assert client_properties(GIVEN, cluster, kind) == expected
+
+
+def test_a_client_is_called_by_what_it_does_behind_the_users_name() -> None:
+    own = client_properties(GIVEN, Cluster.TARGET, Kind.ADMIN, client_id="A->B|m|admin")
+    assert own["client.id"] == "me|A->B|m|admin"
+    assert client_properties(GIVEN, Cluster.SOURCE, Kind.ADMIN, client_id="x")["client.id"] == "x"
+
+
+def test_faults_name_the_whole_key_and_no_value() -> None:
+    given = {
+        "source.cluster.sasl.jaas.config": "secret nonsense",
+        "source.consumer.fetch.min.bytes": "many",
+        "target.producer.linger.ms": "long",
+    }
+    faults = client_faults(given, Cluster.SOURCE)
+    assert sorted(faults) == ["source.cluster.sasl.jaas.config", "source.consumer.fetch.min.bytes"]
+    assert "secret" not in str(faults)
+    assert sorted(client_faults(given, Cluster.TARGET)) == ["target.producer.linger.ms"]

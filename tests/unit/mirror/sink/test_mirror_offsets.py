@@ -1,0 +1,69 @@
+"""Where a mirror of the sink type stands, as its group has it."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
+from fencepost.mirror.setting.policy import policy_of
+from fencepost.mirror.sink.offsets import MirrorOffsets, noted_position
+from fencepost.mirror.source.gap import gap_record
+from fencepost.mirror.source.planning import Selection
+from fencepost.mirror.source.position import source_offset, source_partition
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("orders", 3)
+GAP = LogGap(PLACE, GapKind.TRUNCATED, position=5, start=9, end=20, topic_id="id")
+
+
+def held(policy: str = "DefaultReplicationPolicy") -> MirrorOffsets:
+    made = policy_of("k", policy, {"source.cluster.alias": "west"})
+    return MirrorOffsets("connect-m", Selection(made, "west", "east", lambda _: True), "assigned")
+
+
+@pytest.mark.parametrize(("topic_id", "epoch"), [("id", -1), ("id", 7), ("", -1)])
+def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
+    partition, offset = source_partition("west", PLACE), source_offset(41, topic_id, epoch)
+    position, note = held().position(partition, offset)
+    remote = held().place(partition)
+    assert (remote, position) == (TopicPartition("west.orders", 3), 42)
+    assert remote is not None
+    assert held().source(remote, position, note) == (partition, offset)
+
+
+def test_what_the_source_s_group_notes_says_of_which_topic_it_is() -> None:
+    position, note = held().position(source_partition("west", PLACE), source_offset(41, "id", 7))
+    assert noted_position(PLACE, position, note) == LogPosition(42, "id", 7)
+    assert noted_position(PLACE, 42, "") == LogPosition(42)
+    assert noted_position(TopicPartition("another", 3), position, note) == LogPosition(42)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        {},
+        {"filename": "of a connector that had the name before"},
+        {"cluster": "south", "topic": "orders", "partition": 3},
+        {"cluster": "west", "topic": "orders"},
+        {"cluster": "west", "topic": "orders", "partition": "3"},
+        {"cluster": "west", "topic": None, "partition": 3},
+        gap_record("west", GAP, 1)[0],
+    ],
+)
+def test_what_is_no_partition_of_the_source_stays_in_the_offsets_topic(partition: Any) -> None:
+    assert held().place(partition) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "remote"), [("DefaultReplicationPolicy", "west.orders"), ("IdentityReplicationPolicy", "orders")]
+)
+def test_an_offset_that_kafkas_tools_have_set_has_no_note_and_counts(policy: str, remote: str) -> None:
+    found = held(policy).source(TopicPartition(remote, 3), 7, "")
+    assert found == (source_partition("west", PLACE), source_offset(6, ""))
+
+
+@pytest.mark.parametrize(
+    ("topic", "note"), [("south.orders", ""), ("orders", ""), ("west.orders", "else"), ("west.orders", '{"topic":"o"}')]
+)
+def test_what_is_not_of_the_mirror_is_left_alone(topic: str, note: str) -> None:
+    assert held().source(TopicPartition(topic, 3), 7, note) is None

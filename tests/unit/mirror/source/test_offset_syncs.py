@@ -1,0 +1,40 @@
+"""Which offset syncs are worth being written."""
+
+from fencepost.mirror.formats import OffsetSync
+from fencepost.mirror.source.offset_syncs import DueSyncs, as_record
+from fencepost.record import TopicPartition
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def due(lag_max: int, *pairs: tuple[int, int], place: TopicPartition = A) -> list[tuple[int, int]]:
+    """Return which of (upstream, downstream) are written where they come one after the other."""
+    syncs = DueSyncs(lag_max)
+    written = [syncs.among([OffsetSync(place, *pair)]) for pair in pairs]
+    return [(sync.upstream_offset, sync.downstream_offset) for found in written for sync in found]
+
+
+def test_the_first_is_and_then_one_that_is_far_enough_behind() -> None:
+    assert due(10, (0, 0), (5, 5), (10, 10), (11, 11), (20, 20), (22, 22)) == [(0, 0), (11, 11), (22, 22)]
+
+
+def test_a_lag_of_none_has_each_one_written() -> None:
+    assert due(0, (0, 0), (1, 1), (2, 2)) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_one_is_where_the_source_has_a_hole_or_the_target_begins_anew() -> None:
+    assert due(100, (0, 0), (1, 1), (9, 2), (10, 3)) == [(0, 0), (9, 2)]
+    assert due(100, (0, 50), (1, 3)) == [(0, 50), (1, 3)]
+
+
+def test_each_partition_has_its_own() -> None:
+    syncs = DueSyncs(10)
+    assert len(syncs.among([OffsetSync(A, 0, 0), OffsetSync(B, 0, 0)])) == 2
+    assert syncs.among([OffsetSync(A, 3, 3), OffsetSync(B, 40, 40)]) == [OffsetSync(B, 40, 40)]
+
+
+def test_a_sync_is_a_record_of_the_only_partition_of_its_topic() -> None:
+    sync = OffsetSync(A, 7, 9)
+    record = as_record(sync, "mm2-offset-syncs.b.internal")
+    assert OffsetSync.decode(record.key, record.value) == sync
+    assert (record.topic, record.kafka_partition) == ("mm2-offset-syncs.b.internal", 0)

@@ -1,0 +1,28 @@
+"""Which configs of a topic its remote topic gets."""
+
+from fencepost.kafka.admin.topic_admin import TopicSetting
+from fencepost.mirror.setting.filters import NameFilter
+from fencepost.mirror.source.remote_topics import ConfigRule
+
+
+def setting(value: str, *, default: bool = False, of_broker: bool = False, fixed: bool = False) -> TopicSetting:
+    return TopicSetting(value, is_default=default, is_of_broker=of_broker, is_fixed=fixed)
+
+
+SETTINGS = {
+    "retention.ms": setting("7", default=False),
+    "cleanup.policy": setting("delete", default=True),
+    "segment.bytes": setting("1000", of_broker=True),
+    "secret.config": setting("", fixed=True),
+    "min.insync.replicas": setting("2"),
+}
+FILTER = NameFilter([".*"], ["min.insync.replicas"])
+
+
+def test_what_was_set_is_set_and_defaults_are_the_target_s() -> None:
+    assert ConfigRule(FILTER).changes(SETTINGS) == {"retention.ms": "7", "cleanup.policy": None}
+
+
+def test_defaults_of_the_source_are_set_where_that_is_asked_for() -> None:
+    rule = ConfigRule(FILTER, takes_source_defaults=True)
+    assert rule.changes(SETTINGS) == {"retention.ms": "7", "cleanup.policy": "delete"}
