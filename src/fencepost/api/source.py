@@ -25,7 +25,6 @@ class Form(Enum):
 
     RECORDS = auto()  # one Python object per value
     COLUMNS = auto()  # a `BinaryColumn`, by itself or in a `Utf8Column`, if `context.takes_columns`
-    BATCHES = auto()  # Kafka's record batches, if `context.batches_refusal` is None
 
 
 class RecordMetadata(NamedTuple):
@@ -35,14 +34,6 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
-
-
-class Sent(NamedTuple):
-    """The last record that a transaction wrote to one topic partition: its source position and its position there."""
-
-    partition: SourcePartition
-    offset: SourceOffset | None
-    metadata: RecordMetadata
 
 
 class TransactionContext(Protocol):
@@ -81,10 +72,6 @@ class SourceTaskContext(Protocol):
         """Return whether a `BinaryColumn` is sent as it is; if not, each value becomes a Python object first."""
 
     @property
-    def batches_refusal(self) -> str | None:
-        """Return why Kafka's record batches cannot be written as they were read; None if they can."""
-
-    @property
     def transaction_bytes(self) -> int | None:
         """Return about how many bytes a transaction may hold now to end before its time-out; None if none are used.
 
@@ -116,10 +103,6 @@ class SourceTask(ABC):
     """Whether `poll` may be called while the previous batch is still being committed. None means yes if the class
     overrides none of `commit`, `commit_record` and `update_offsets`. If that commit fails, a new instance starts from
     the committed offset and polls again; a `poll` that blocks for long delays this."""
-
-    polls_late: ClassVar[bool] = False
-    """Whether `poll` is called only when a transaction can begin, as long as transactions are small. For a source that
-    collects data between polls: one transaction then holds all of it, and nothing waits for the next one."""
 
     heeds_transaction_bytes: ClassVar[bool] = False
     """Whether `poll` returns at most `context.transaction_bytes`. If False, the task fails when its transactions always
@@ -175,25 +158,6 @@ class SourceTask(ABC):
         fails the task.
         """
         return None
-
-    def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
-        """Return records to add at the end of a transaction, given the last record sent to each topic partition.
-
-        Called once the transaction's records are in the log, in the order of the transactions, and not in the thread of
-        `poll`. The returned records are committed with them. Their keys, values and header values must be bytes: no
-        transform or converter is applied. `sent` leaves out records whose partition Kafka's client chose. With
-        at-least-once, the returned records are written after the task's records.
-        """
-        return ()
-
-    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
-        """Return the task's own measurements for `GET /metrics`: for each kind, rows of labels and numbers.
-
-        The worker knows only a mirror's kinds. Called once a second in another thread, also before `start` and after
-        `stop`. It must not raise: an error is logged and the figures are left out. After the fifth error in a row the
-        task commits, stops and fails.
-        """
-        return {}
 
     def stop(self) -> None:
         """Close what `start` opened. Called in the task's thread after the last `poll`."""

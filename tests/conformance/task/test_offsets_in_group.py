@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, SourceTask, TopicPartition
+from fencepost.api import FatalError, OffsetsInGroup, SourceRecord, TopicPartition
+from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -58,7 +59,7 @@ class Held(OffsetsInGroup):
         return {"p": place.partition}, {"offset": position - 1}
 
 
-class Telling(SourceTask):
+class Telling(MirrorTask):
     """Ends each transaction with a record that tells where the last one of each partition went."""
 
     def __init__(self, topic: str) -> None:

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fencepost.api import Batch, SourceTask
+from fencepost.api import Batch
+from fencepost.api.mirror_task import MirrorTask
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.kafka.group.group_survey import GroupSurvey
@@ -42,7 +43,7 @@ LOG = logging.getLogger(__name__)
 _READ_S = 10.0  # for each call, so that a long topic does not delay a stop
 
 
-class MirrorCheckpointTask(SourceTask):
+class MirrorCheckpointTask(MirrorTask):
     """Writes checkpoints of its groups at an interval, and commits them at the target if configured."""
 
     config: "MirrorCheckpointConnector"

@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fencepost.api import Header, Sent, SourceRecord
+from fencepost.api import Header, SourceRecord
+from fencepost.api.mirror_task import Sent
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.value.log_gap import LogPosition

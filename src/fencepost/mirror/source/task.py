@@ -8,7 +8,8 @@ from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from fencepost.api import Batch, Form, HeaderColumn, Sent, SourceRecord, SourceTask
+from fencepost.api import Batch, HeaderColumn, SourceRecord
+from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.setting.client_settings import (
@@ -48,7 +49,7 @@ _MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user sets it: each po
 _MOST_IN_BATCHES = 1 << 31  # no limit: the size of a broker's answer is limited anyway
 
 
-class MirrorSourceTask(SourceTask):
+class MirrorSourceTask(MirrorTask):
     """Reads the partitions of its plan from their positions, and returns their records unchanged."""
 
     config: "MirrorSourceConnector"
@@ -57,10 +58,10 @@ class MirrorSourceTask(SourceTask):
     polls_ahead = True  # what is done after a commit does not depend on later polls
 
     @classmethod
-    def form(cls, config: "MirrorSourceConnector") -> Form:
-        """Return BATCHES, unless the consumer has settings that the reader of whole batches lacks."""
+    def reads_batches(cls, config: "MirrorSourceConnector") -> bool:
+        """Return True, unless the consumer has settings that the reader of whole batches lacks."""
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
-        return Form.RECORDS if lacking_to_read(plan_conf(settings).conf) else Form.BATCHES
+        return not lacking_to_read(plan_conf(settings).conf)
 
     def __init__(self) -> None:
         self._opened = ExitStack()

@@ -135,7 +135,7 @@ class TaskSpec:
 class TaskReport:
     """What a slot reports about one incarnation; counters are totals since its start.
 
-    `figures` holds the task's own measurements (`SourceTask.figures`) as JSON text: there may be thousands, and as
+    `figures` holds the task's own measurements (`MirrorTask.figures`) as JSON text: there may be thousands, and as
     text they are copied in one piece, and parsed only when someone asks for metrics.
     """
 

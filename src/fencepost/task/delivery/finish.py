@@ -1,7 +1,7 @@
 """What a transaction contains in addition to its records: the last things before its commit.
 
 Source offsets may have to be committed in a group of the target (`OffsetsInGroup`); they are sent at the same time as
-the records are flushed. A task may also add records that say where its own went (`SourceTask.closing`), which is known
+the records are flushed. A task may also add records that say where its own went (`MirrorTask.closing`), which is known
 only once those are in the log. Both are part of the transaction (E1, E18).
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
+from fencepost.api import OffsetsInGroup, RecordMetadata, SourceRecord
+from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.record import Batch, Runs
@@ -29,7 +30,7 @@ class LastSent:
     Used by the task's thread; the committing thread calls `closing`, once the records are in the log.
     """
 
-    def __init__(self, task: SourceTask) -> None:
+    def __init__(self, task: MirrorTask) -> None:
         self._task = task
         self._last: dict[tuple[str, int | None], _Last] = {}
 

@@ -165,7 +165,7 @@ class Turn:
                 self._before.await_committed()  # 4
             self._writer.commit()  # 5
             self.is_struck = self._writer.is_struck
-        except BaseException as error:  # also from `SourceTask.closing`: it must not count as committed
+        except BaseException as error:  # also from `MirrorTask.closing`: it must not count as committed
             self.error = error
         finally:
             self._before = None  # else every transaction would keep all earlier ones in memory

@@ -20,16 +20,21 @@ log = logging.getLogger(__name__)
 _LOOKS = "transforms or converters look inside records"
 
 
-def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Processor]) -> Mapping[str, Any]:
+def chosen_conf(
+    spec: TaskSpec, form: Form, make_processor: Callable[[], Processor], *, reads_batches: bool = False
+) -> Mapping[str, Any]:
     """Return the producer settings of a task that may choose its client, with its choice."""
-    if not spec.is_exactly_once or form is Form.RECORDS:
+    if not spec.is_exactly_once or (form is Form.RECORDS and not reads_batches):
         return spec.producer_conf
     conf = {**spec.producer_conf, CLIENT: BATCH}
     refusal = batch_client_fault(spec.producer_conf)
     if refusal is None:
         processor = make_processor()
         with closing(processor):
-            refusal = _refusal(spec, conf, form, processor)
+            if reads_batches:
+                refusal = batches_refusal(spec, conf, processor)
+            elif not processor.keeps_columns:
+                refusal = _LOOKS
     if refusal is not None:
         log.info("task %s writes with librdkafka: %s", spec.id, refusal)
         return spec.producer_conf
@@ -58,10 +63,3 @@ def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processo
     if compression != "none":
         return f"the producer's compression.type is {compression}, but unopened batches keep their own compression"
     return None if processor.keeps_bytes else _LOOKS
-
-
-def _refusal(spec: TaskSpec, conf: Mapping[str, Any], form: Form, processor: Processor) -> str | None:
-    """Return why columns or batches would be taken apart before they are written; None if they are not."""
-    if form is Form.BATCHES:
-        return batches_refusal(spec, conf, processor)
-    return None if processor.keeps_columns else _LOOKS

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
+from fencepost.api.mirror_task import MirrorTask, adds_records
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import Batch
 from fencepost.task.channel.spec import RunState, TaskSpec
@@ -72,8 +73,8 @@ class SourceLoop:
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
         self._updates_offsets = type(self.task).update_offsets is not SourceTask.update_offsets
-        self._closes = type(self.task).closing is not SourceTask.closing
-        self._last_sent = LastSent(self.task)
+        self._polls_late = isinstance(self.task, MirrorTask) and self.task.polls_late
+        self._last_sent = self._none_sent()
         self._acknowledged: AcknowledgedOffsets | None = None
         if self._updates_offsets and not self.spec.is_exactly_once:
             self._acknowledged = AcknowledgedOffsets(self.spec, self.task, self.book, self._offsets)
@@ -145,7 +146,7 @@ class SourceLoop:
             self.counters.commit_failed()
 
     def _turn(self) -> None:
-        if self.task.polls_late and self._delivery.is_light:
+        if self._polls_late and self._delivery.is_light:
             self._maybe_replace()
         started = time.monotonic()
         polled = self._poll()
@@ -199,7 +200,7 @@ class SourceLoop:
         is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
         for batch, outgoing in ready:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
-            if self._closes:
+            if self._last_sent is not None:
                 outgoing = replace(outgoing, callbacks=self._last_sent.note(batch, outgoing))
             try:
                 self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
@@ -275,13 +276,17 @@ class SourceLoop:
         return is_accepted
 
     def _commit_open(self, offsets: OffsetRecords) -> bool:
-        if not self._closes:
+        if self._last_sent is None:
             return self._delivery.commit(offsets)
-        last_sent, self._last_sent = self._last_sent, LastSent(self.task)
+        last_sent, self._last_sent = self._last_sent, self._none_sent()
         is_accepted = self._delivery.commit(offsets, last_sent.closing)
         if not is_accepted:
             self._last_sent = last_sent
         return is_accepted
+
+    def _none_sent(self) -> LastSent | None:
+        """Return where the records of a new transaction are recorded; None unless the task adds records to its end."""
+        return LastSent(self.task) if isinstance(self.task, MirrorTask) and adds_records(type(self.task)) else None
 
     def _flush(self, offsets: AcknowledgedOffsets) -> bool:
         begun_s, was_open = time.monotonic(), self._delivery.is_open
@@ -317,7 +322,7 @@ class SourceLoop:
             log.warning("task %s asked to abort a transaction, but none is open; nothing is aborted", self.spec.id)
             return
         self._delivery.abort()
-        self._last_sent = LastSent(self.task)
+        self._last_sent = self._none_sent()
         self.counters.aborted()
         self._delivered = [_Delivered(one.record, is_sent=False) for one in self._delivered]
         self._commit()

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceTask
+from fencepost.api.mirror_task import MirrorTask
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
@@ -29,7 +30,7 @@ from fencepost.task.source.context import TaskContext
 from fencepost.task.source.loop import SourceLoop, transaction_context
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor, processor_of
-from fencepost.task.source.task_class import form_of, group_of, makes_smaller, runs_ahead, wants_reports
+from fencepost.task.source.task_class import form_of, group_of, makes_smaller, reads_batches, runs_ahead, wants_reports
 
 
 class TaskRunner(ProducingLife):
@@ -46,7 +47,7 @@ class TaskRunner(ProducingLife):
         self._task: SourceTask | None = None  # the newest instance, which may have ended
 
     def figures(self) -> str:
-        found = {} if self._task is None else self._task.figures()
+        found = self._task.figures() if isinstance(self._task, MirrorTask) else {}
         return orjson.dumps(found).decode() if found else ""
 
     def _before_the_last_report(self) -> None:
@@ -118,7 +119,9 @@ class TaskRunner(ProducingLife):
         if not self.spec.chooses_client:
             return self.spec.producer_conf
         if self._conf is None:
-            self._conf = chosen_conf(self.spec, form_of(self.spec), self._processor)
+            self._conf = chosen_conf(
+                self.spec, form_of(self.spec), self._processor, reads_batches=reads_batches(self.spec)
+            )
         return self._conf
 
     @property

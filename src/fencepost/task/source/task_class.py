@@ -1,6 +1,7 @@
 """What the class of a source's task declares or overrides, and what follows from it for the loop."""
 
 from fencepost.api import Form, SourceTask
+from fencepost.api.mirror_task import MirrorTask, adds_records
 from fencepost.task.channel.spec import TaskSpec
 from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.life.plugins import config_of, connector_class, given_properties
@@ -12,6 +13,12 @@ def form_of(spec: TaskSpec) -> Form:
     return found
 
 
+def reads_batches(spec: TaskSpec) -> bool:
+    """Say whether the task's `poll` returns Kafka's record batches where they can be written as they are."""
+    task: type[SourceTask] = connector_class(spec).task
+    return issubclass(task, MirrorTask) and task.reads_batches(config_of(spec))
+
+
 def tracks_records(spec: TaskSpec) -> bool:
     """Say whether the task overrides `commit_record`, and so is called for every record."""
     return connector_class(spec).task.commit_record is not SourceTask.commit_record
@@ -20,10 +27,8 @@ def tracks_records(spec: TaskSpec) -> bool:
 def wants_reports(spec: TaskSpec) -> bool:
     """Say whether the producer must report every acknowledged record."""
     task: type[SourceTask] = connector_class(spec).task
-    if task.closing is not SourceTask.closing:
-        return True
     has_updates = task.update_offsets is not SourceTask.update_offsets
-    return tracks_records(spec) or (has_updates and not spec.is_exactly_once)
+    return adds_records(task) or tracks_records(spec) or (has_updates and not spec.is_exactly_once)
 
 
 def makes_smaller(spec: TaskSpec) -> bool:

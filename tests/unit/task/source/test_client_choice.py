@@ -46,8 +46,8 @@ def task(producer: dict[str, str] | None = None, **properties: str) -> TaskSpec:
     )
 
 
-def chosen(spec: TaskSpec, form: Form) -> bool:
-    return sends_batches(chosen_conf(spec, form, lambda: processor(spec)))
+def chosen(spec: TaskSpec, form: Form, *, reads_batches: bool = False) -> bool:
+    return sends_batches(chosen_conf(spec, form, lambda: processor(spec), reads_batches=reads_batches))
 
 
 def processor(spec: TaskSpec) -> Processor:
@@ -75,7 +75,7 @@ def test_what_goes_on_as_it_is_is_written_by_the_batch_client(
     properties: dict[str, str], columns: bool, batches: bool
 ) -> None:
     spec = task(**properties)
-    assert (chosen(spec, Form.COLUMNS), chosen(spec, Form.BATCHES)) == (columns, batches)
+    assert (chosen(spec, Form.COLUMNS), chosen(spec, Form.RECORDS, reads_batches=True)) == (columns, batches)
 
 
 def test_records_are_written_by_librdkafka_and_nobody_makes_transforms_for_that() -> None:
@@ -98,7 +98,7 @@ def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong:
 def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
     spec = task({"compression.type": "lz4"})
     assert chosen(spec, Form.COLUMNS)
-    assert not chosen(spec, Form.BATCHES)
+    assert not chosen(spec, Form.RECORDS, reads_batches=True)
 
 
 def test_a_task_without_transactions_has_no_choice() -> None:
@@ -127,11 +127,14 @@ def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_read
     ends = {"alias": "{}", "bootstrap.servers": "{}:1"}
     clusters = {f"{at}.cluster.{key}": text.format(at) for at in ("source", "target") for key, text in ends.items()}
 
-    def form(**own: str) -> Form:
-        return mirror.task.form(mirror({"name": "m", **clusters, "transaction.producer": "true", **own}))
+    def reads_batches(**own: str) -> bool:
+        found: bool = mirror.task.reads_batches(
+            mirror({"name": "m", **clusters, "transaction.producer": "true", **own})
+        )
+        return found
 
-    assert form() is Form.BATCHES
-    assert form(**{"source.consumer.statistics.interval.ms": "1000"}) is Form.RECORDS
+    assert reads_batches()
+    assert not reads_batches(**{"source.consumer.statistics.interval.ms": "1000"})
 
 
 def test_a_lane_of_the_batch_client_holds_more_back() -> None:

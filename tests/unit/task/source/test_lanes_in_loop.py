@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.api import SourceRecord, SourceTask
+from fencepost.api.mirror_task import MirrorTask
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.setting.client_settings import transactional_conf
@@ -85,7 +86,7 @@ class Script(SourceTask):
         return None
 
 
-class LateScript(Script):
+class LateScript(Script, MirrorTask):
     polls_late = True
 
 
@@ -426,7 +427,7 @@ def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
 def test_a_transaction_whose_end_raises_what_is_no_exception_is_not_taken_for_committed(error: BaseException) -> None:
-    """`SourceTask.closing` is an author's, and runs in the lane's thread."""
+    """`MirrorTask.closing` runs in the lane's thread."""
 
     def fails() -> None:
         raise error

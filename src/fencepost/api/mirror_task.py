@@ -1,0 +1,68 @@
+"""Hooks for the tasks of the built-in mirror. They are not part of the contract for authors and may change at any time.
+
+`fencepost.api` does not export them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from fencepost.api.source import RecordMetadata, SourceOffset, SourcePartition, SourceTask, SourceTaskContext
+from fencepost.record import SourceRecord
+
+
+class Sent(NamedTuple):
+    """The last record that a transaction wrote to one topic partition: its source position and its position there."""
+
+    partition: SourcePartition
+    offset: SourceOffset | None
+    metadata: RecordMetadata
+
+
+class MirrorTaskContext(SourceTaskContext, Protocol):
+    """What the runtime offers a mirror's task."""
+
+    @property
+    def batches_refusal(self) -> str | None:
+        """Return why Kafka's record batches cannot be written as they were read; None if they can."""
+
+
+class MirrorTask(SourceTask):
+    """A source task that can copy whole record batches, add records to its transactions, and report measurements."""
+
+    context: MirrorTaskContext
+
+    polls_late: ClassVar[bool] = False
+    """Whether `poll` is called only when a transaction can begin, as long as transactions are small. For a source that
+    collects data between polls: one transaction then holds all of it, and nothing waits for the next one."""
+
+    @classmethod
+    def reads_batches(cls, config: Any) -> bool:
+        """Return whether `poll` returns Kafka's record batches if `context.batches_refusal` is None.
+
+        Called before a task is created: with `producer.client=auto` it decides which client writes them.
+        """
+        return False
+
+    def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        """Return records to add at the end of a transaction, given the last record sent to each topic partition.
+
+        Called once the transaction's records are in the log, in the order of the transactions, and not in the thread of
+        `poll`. The returned records are committed with them. Their keys, values and header values must be bytes: no
+        transform or converter is applied. `sent` leaves out records whose partition Kafka's client chose. With
+        at-least-once, the returned records are written after the task's records.
+        """
+        return ()
+
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        """Return the task's measurements for `GET /metrics`: for each kind, rows of labels and numbers.
+
+        The worker knows the kinds. Called once a second in another thread, also before `start` and after `stop`. It
+        must not raise: an error is logged and the figures are left out. After the fifth error in a row the task
+        commits, stops and fails.
+        """
+        return {}
+
+
+def adds_records(task: type[SourceTask]) -> bool:
+    """Return whether tasks of this class add records at the end of their transactions."""
+    return issubclass(task, MirrorTask) and task.closing is not MirrorTask.closing
