@@ -1,1 +1,1 @@
-"""Epochs: ranges of offsets as DataFrames, what is written of them, and their dead letters."""
+"""Epochs: ranges of offsets as DataFrames, the output written for them, and their dead letters."""

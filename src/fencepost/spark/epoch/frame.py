@@ -1,4 +1,6 @@
-"""What a DataFrame sink is given for an epoch: records that Spark reads, converted, as `transforms.sql` has them."""
+"""The frame that a DataFrame sink gets for an epoch: records read by Spark, converted, and queried by
+`transforms.sql`.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -36,14 +38,14 @@ _CORRUPT = "_fencepost_corrupt"
 _IS_CORRUPT = f"coalesce({_CORRUPT} OR value.{_CORRUPT} IS NOT NULL, false)"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
-_CHEAPEST = "partition"  # where rows are only counted
+_CHEAPEST = "partition"  # used where rows are only counted
 
 
 class EpochReader:
     """Makes the frames of a sink's epochs. One per task; driver side."""
 
     def __init__(self, sink: EpochConnector, properties: Mapping[str, str]) -> None:
-        """Raise ConfigError for settings of `properties` that a DataFrame sink cannot follow."""
+        """Raise ConfigError for settings of `properties` that a DataFrame sink does not support."""
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame sink transforms with {_SQL}; remove transforms")
         self._sink = sink
@@ -77,8 +79,8 @@ class EpochReader:
     ) -> DataFrame:
         """Return the records of an epoch, lazily; row partition `n` holds range `n`, in the order of its offsets.
 
-        Executors ask the worker about the run. `tally` counts what is left out. Raises ConfigError where the query does
-        not fit.
+        Executors ask the worker about the run. `tally` counts the records that are left out. Raises ConfigError if the
+        query does not fit the columns.
         """
         only = {name: self._types[name] for name in self._needed_of(session, epoch)}
         made = self._made() if "value" in only else {}
@@ -89,16 +91,16 @@ class EpochReader:
 
     @property
     def has_letters(self) -> bool:
-        """Say whether records may be left out that are to be dead letters."""
+        """Return whether records may be left out that must become dead letters."""
         return self._has_letters and self._schema is not None
 
     def left_out(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
-        """Return the records of an epoch that `frame` leaves out since their values do not fit, as they were read.
+        """Return the records of an epoch that `frame` leaves out because their values do not fit, as they were read.
 
         Their columns are LETTER_COLUMNS and LETTER_REASON.
         """
         assert self._schema is not None
-        # As text, so that it is judged as in `frame`: the bytes are the same.
+        # As text, so that the same check applies as in `frame`; the bytes are the same.
         types = {name: TEXT if name == "value" else RECORD_COLUMNS[name] for name in LETTER_COLUMNS}
         made = self._made()
         if made:
@@ -111,18 +113,20 @@ class EpochReader:
         return found.withColumns(told).select(*LETTER_COLUMNS, LETTER_REASON)
 
     def _columns(self) -> dict[str, str]:
-        """Return the types, by names, of what a query finds in `records`, short of the columns of values."""
+        """Return the types, by name, of the columns of `records` that a query can use, without the columns of
+        values.
+        """
         names = (*_COLUMNS, _HEADERS) if self._query is not None and _HEADERS in self._query.lower() else _COLUMNS
         texts = [name for name, its in (("key", self._key), ("value", self._value)) if its.kind != BYTES]
         return {name: TEXT if name in texts else RECORD_COLUMNS[name] for name in names}
 
     @cached_property
     def _arrow_type(self) -> T.StructType | None:
-        """Return the type of the struct that executors make of values, if they may."""
+        """Return the type of the struct that executors make of values; None if they may not make it."""
         return None if self._schema is None else _for_arrow(self._schema)
 
     def _made(self) -> dict[str, T.DataType]:
-        """Return the columns that executors make where a value may not fit for a reason that Spark does not see."""
+        """Return the columns that executors make if a value may not fit for a reason that Spark does not detect."""
         return {MISFIT_REASON: T.StringType()} if self._has_reasons else {}
 
     @cached_property
@@ -131,13 +135,15 @@ class EpochReader:
             return False
         try:
             return self._value.has_schemas or ExactColumns(_struct(self._schema)).is_needed
-        except ParseException:  # who parses values says so
+        except ParseException:  # the parser of the values sets the reason
             return False
 
     def _source(
         self, session: Session, options: dict[str, str], types: Mapping[str, str], made: Mapping[str, T.DataType]
     ) -> DataFrame:
-        """Return columns of the records of an epoch, whose types are these, and what is made of their values."""
+        """Return columns of an epoch's records, with these types, and the columns that executors make of their
+        values.
+        """
         schema = T.StructType.fromDDL(written(types))
         for name in (each for each in MADE_COLUMNS if each in made):
             schema = schema.add(name, made[name])
@@ -154,7 +160,7 @@ class EpochReader:
         )
 
     def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
-        """Return the columns to read: what is made of them, and sent, for each row costs more than all the rest."""
+        """Return the columns to read. Making and sending a column for each row costs more than everything else."""
         topic = _topic(epoch)
         if (topic is None) not in self._needed:
             frame = self._queried(session, unknown_rows(session, self._types), topic)
@@ -167,7 +173,7 @@ class EpochReader:
         return self._needed[topic is None]
 
     def _queried(self, session: Session, raw: DataFrame, topic: str | None, tally: Tally | None = None) -> DataFrame:
-        """Return what the sink gets; columns that `raw` has not got are null."""
+        """Return the frame for the sink; columns that `raw` does not have are null."""
         nulls = {name: F.lit(None).cast(kind) for name, kind in self._types.items() if name not in raw.columns}
         records = raw.withColumns(nulls).select(*self._types, *(name for name in MADE_COLUMNS if name in raw.columns))
         if self._schema is None:
@@ -176,18 +182,18 @@ class EpochReader:
         if tally is not None:
             parsed = tally.on(parsed, _IS_CORRUPT)
         parsed = self._without_corrupt(parsed, topic)
-        if self._query is None:  # straight out of what was parsed: another struct would be made for nothing
+        if self._query is None:  # taken directly from the parsed struct: another struct would be built for nothing
             return parsed.select("value.*").drop(_CORRUPT)
         own = F.col("value").dropFields(_CORRUPT)
         return _with_query(session, parsed.withColumn("value", own), self._query)
 
     def _parsed(self, frame: DataFrame, schema: str) -> DataFrame:
-        """Make the struct `value` of the JSON text `value`, with more in it than there is to see; a null stays one.
+        """Parse the JSON text `value` into the struct `value`, which has additional hidden fields; a null stays null.
 
-        `_IS_CORRUPT` says where that is no JSON, or does not fit the columns.
+        `_IS_CORRUPT` is true for text that is not JSON or does not fit the columns.
         """
         text, columns = F.col("value"), f"{schema}, {_CORRUPT} STRING"
-        is_corrupt = text.isNotNull() & (F.trim(text) == "")  # in which Spark sees nothing wrong, and no columns
+        is_corrupt = text.isNotNull() & (F.trim(text) == "")  # Spark finds no fault in a blank text
         if MISFIT_REASON in frame.columns:
             is_corrupt |= F.col(MISFIT_REASON).isNotNull()
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -200,7 +206,7 @@ class EpochReader:
                 made.alias("value"),
                 is_corrupt.alias(_CORRUPT),
             )
-            parsed.schema  # noqa: B018 - it is parsed when it is asked for
+            parsed.schema  # noqa: B018 - accessing the schema parses it
         except ParseException as error:
             raise ConfigError(
                 f"Invalid value {schema} for configuration {_SCHEMA}: it must name columns, as `id INT, name STRING` "
@@ -209,7 +215,7 @@ class EpochReader:
         return self._with_refused(parsed) if self._tolerates_errors and self._query is None else parsed
 
     def _with_refused(self, parsed: DataFrame) -> DataFrame:
-        """Take for corrupt what the sink cannot write."""
+        """Mark as corrupt the values that the sink cannot write."""
         names = [field.name for field in parsed.schema["value"].dataType.fields if field.name != _CORRUPT]
         refused = self._sink.refused({name: "value.`" + name.replace("`", "``") + "`" for name in names})
         if refused is None:
@@ -221,7 +227,7 @@ class EpochReader:
         return parsed.withColumn(_CORRUPT, F.col(_CORRUPT) | is_refused)
 
     def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:
-        """Leave out, or fail at, what is no JSON or does not fit the columns. A `topic` that all have is not read."""
+        """Leave out, or fail at, values that are not JSON or do not fit the columns. A constant `topic` is not read."""
         if self._tolerates_errors:
             return frame.where(f"NOT ({_IS_CORRUPT})").drop(_CORRUPT, MISFIT_REASON)
         named = F.concat(F.lit(" ("), F.col(MISFIT_REASON), F.lit(")")) if MISFIT_REASON in frame.columns else F.lit("")
@@ -236,7 +242,7 @@ class EpochReader:
 
 
 def _struct(schema: str) -> T.StructType:
-    """Return the type of these columns, as `from_json` understands them."""
+    """Return the type of these columns, in the syntax of `from_json`."""
     try:
         return T.StructType.fromDDL(schema)
     except ParseException:
@@ -244,10 +250,10 @@ def _struct(schema: str) -> T.StructType:
 
 
 def _for_arrow(schema: str) -> T.StructType | None:
-    """Return a struct of these columns and the one of what is corrupt; None where Spark has to read them."""
+    """Return a struct of these columns and the corrupt column; None if Spark must read them."""
     try:
         fields = T.StructType.fromDDL(schema).fields
-    except ParseException:  # from_json knows another way to write it
+    except ParseException:  # from_json accepts another spelling of it
         return None
     if not PARSED_TYPES.keys() >= {field.dataType.simpleString() for field in fields}:
         return None
@@ -256,7 +262,7 @@ def _for_arrow(schema: str) -> T.StructType | None:
 
 
 def _topic(epoch: Epoch) -> str | None:
-    """Return the topic of an epoch that has one only."""
+    """Return the topic of an epoch that has only one."""
     topics = {range_.topic for range_ in epoch.ranges}
     return topics.pop() if len(topics) == 1 else None
 

@@ -1,7 +1,7 @@
-"""Dead letters of a DataFrame sink: executors write them, each those of the ranges that it reads.
+"""Dead letters of a DataFrame sink: each executor writes those of the ranges that it reads.
 
-All are acknowledged before the epoch's token is durable, and no offset passes that (E13). Who dies between the two
-leaves letters that its successor writes again: at least once.
+All are acknowledged before the epoch's token is durable, and no offset passes the token (E13). If a task dies between
+the two, its successor writes the dead letters again: at least once.
 """
 
 import time
@@ -21,10 +21,10 @@ from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.failure.tolerance import ErrorCounters
 
 LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""What a letter is made of: bytes as they were read, the timestamp in milliseconds since 1970."""
+"""The columns of a dead letter: bytes as they were read, and the timestamp in milliseconds since 1970."""
 
 LETTER_REASON = "reason"
-"""The column that says why a value does not fit, as far as that is known, or null."""
+"""The column with the reason why a value does not fit; null if the reason is not known."""
 
 MISFIT = "the value is no JSON that fits value.schema"
 _STAGE = "VALUE_CONVERTER"
@@ -34,25 +34,25 @@ _COUNT, _TOLD_S, _LOOK_S = "count", 2.0, 0.005
 
 
 def letters_spec(spec: TaskSpec) -> TaskSpec:
-    """Return what executors need of a task to write its dead letters, and no more (E11)."""
+    """Return the part of a task's spec that executors need to write its dead letters, and no more (E11)."""
     bare = replace(spec, connector_config={}, task_config={}, admin_conf={})
     return replace(bare, consumer_conf={}, reader_conf={}, reader_admin_conf={})
 
 
 class Tally:
-    """Counts rows of a frame while Spark takes them: of the first action, as far as that goes. Driver side."""
+    """Counts rows of a frame during the first Spark action on it. Driver side."""
 
     def __init__(self) -> None:
         self._observation = Observation()
 
     def on(self, frame: DataFrame, condition: str) -> DataFrame:
-        """Return the same frame; of its rows those are counted of which the condition is true."""
+        """Return the same frame, whose rows are counted if they meet the condition."""
         return frame.observe(self._observation, F.count_if(F.expr(condition)).alias(_COUNT))
 
     def count(self, within_s: float = _TOLD_S) -> int | None:
-        """Return how many there were; None where Spark does not tell: its optimiser may have left the rows out."""
+        """Return the count; None if Spark does not report it, because its optimiser may have dropped the rows."""
         future, deadline_s = self._observation._jo.future(), time.monotonic() + within_s
-        while not future.isCompleted():  # soon after the action: it comes by way of Spark's listeners
+        while not future.isCompleted():  # it arrives soon after the action, through Spark's listeners
             if time.monotonic() > deadline_s:
                 return None
             time.sleep(_LOOK_S)
@@ -63,17 +63,17 @@ class Tally:
 
 
 def write_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
-    """Have executors write these records as dead letters; returns how many there are.
+    """Write these records as dead letters, on executors; return how many there are.
 
-    Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns; RetriableError,
-    FatalError or ChannelError end it on an executor. `converter`: the class that has refused the values.
+    Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns. On an executor,
+    RetriableError, FatalError or ChannelError end it. `converter`: the class that refused the values.
     """
     return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter)).collect())
 
 
 @dataclass(frozen=True)
 class _Writing:
-    """Writes the letters of one partition of a frame, on an executor, and gives their number."""
+    """Writes the dead letters of one partition of a frame, on an executor, and returns their number."""
 
     channel_url: str
     run: str
@@ -87,7 +87,7 @@ class _Writing:
                 letters.add(_record(row), _STAGE, self.converter, RecordError(_told(row[LETTER_REASON])))
                 count += 1
             while letters is not None and not letters.settle(_SETTLE_S):
-                pass  # what is not acknowledged is refused when the producer's delivery.timeout.ms is over
+                pass  # a record without an acknowledgement is refused when the producer's delivery.timeout.ms is over
         finally:
             if letters is not None:
                 letters.close()
@@ -104,7 +104,7 @@ def _told(reason: str | None) -> str:
 
 
 def _record(row: Any) -> SinkRecord:
-    """Return a record as `DeadLetters` takes it: key, value and headers are bytes."""
+    """Return a record in the form that `DeadLetters` takes: key, value and headers are bytes."""
     return SinkRecord(
         row["topic"],
         row["partition"],

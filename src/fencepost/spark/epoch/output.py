@@ -1,8 +1,9 @@
-"""What a query makes of the ranges of an epoch, written with the offset behind each range in one transaction.
+"""Writes a query's output of an epoch's ranges; each range is one transaction with the offset after the range.
 
-Each range has a transactional id that is its partition's. Order (E3): `init_transactions`, which ends what an earlier
-attempt has left open ▸ where does the group stand ▸ produce ▸ all rows were there ▸ the offset, in the name of the
-member that planned the epoch (E19) ▸ commit. Whoever was replaced meanwhile is refused by the group's coordinator.
+A range's transactional id belongs to its partition. Order (E3): `init_transactions`, which ends what an earlier attempt
+has left open ▸ read the group's offset ▸ produce ▸ check that all rows have arrived ▸ send the offset, in the name of
+the member that planned the epoch (E19) ▸ commit. If that member was replaced, the group's coordinator refuses the
+offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,9 +34,9 @@ def write_range(
     outgoing: Callable[[Any], Outgoing],
     ensure_complete: Callable[[], None],
 ) -> Written:
-    """Write what was made of a range, from Arrow `batches`, and the offset behind it, on an executor.
+    """Write the output of a range, from Arrow `batches`, and the offset after the range, on an executor.
 
-    Raises RetriableError where the range has to be planned anew: nothing of it is committed then, or all of it is.
+    Raises RetriableError if the range must be planned again: then nothing of it is committed, or all of it is.
     """
     assert reading.output is not None
     try:
@@ -84,7 +85,7 @@ def _written(
 
 
 def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRange) -> bool:
-    """Say whether an earlier attempt has committed the range. Raises FencedError where the group stands elsewhere."""
+    """Return whether an earlier attempt has committed the range. Raises FencedError if the group is elsewhere."""
     found = read_stable(reader_conf, output.group, _READ_S, [range_.place], are_all=True).get(range_.place)
     if found is not None and found.offset == range_.end:
         return True
@@ -98,5 +99,5 @@ def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRan
 
 
 def range_id(transactional_id: str, place: TopicPartition) -> str:
-    """Return the transactional id under which the ranges of a partition are written: one after the other."""
+    """Return the transactional id for the ranges of a partition, which are written one after the other."""
     return f"{range_ids(transactional_id)}{place.topic}-{place.partition}"

@@ -1,4 +1,4 @@
-"""Which columns of its source a frame needs: Spark knows, and does not tell a source that is written in Python."""
+"""Finds which columns of its source a frame needs: Spark does not report them to a source written in Python."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,14 +7,14 @@ from fencepost.spark.row.kafka_columns import written
 
 
 def unknown_rows(session: Any, types: Mapping[str, str]) -> Any:
-    """Return a frame with such columns, of whose rows the optimiser knows nothing; it is not for reading."""
+    """Return a frame with these columns, about whose rows the optimiser knows nothing. It cannot be read."""
     return session.createDataFrame(session.sparkContext.emptyRDD(), written(types))
 
 
 def needed(frame: Any) -> set[str]:
-    """Return the names of the columns that a frame's rows depend on, as its leaves have them.
+    """Return the columns that a frame's rows depend on, by the names in its leaves.
 
-    Raises whatever Spark and the way to its plans do: then nothing is known.
+    Raises any error of Spark or of the access to its plans; then the columns are not known.
     """
     plan = frame._jdf.queryExecution().optimizedPlan()
     nodes = list(_nodes(plan))

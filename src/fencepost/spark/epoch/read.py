@@ -1,4 +1,4 @@
-"""Reading an epoch on executors: what to read stands in the plan, how to get at it is asked of the worker (E11)."""
+"""Reads an epoch on executors. The plan contains what to read; the worker provides access to it (E11)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
-    """Return the options by which the data source reads an epoch; which columns, its schema says."""
+    """Return the options with which the data source reads an epoch; its schema names the columns."""
     ranges = [[each.topic, each.partition, each.start, each.end] for each in epoch.ranges]
     return {CHANNEL_OPTION: channel_url, RUN_OPTION: run, RANGES_OPTION: orjson.dumps(ranges).decode()}
 
 
 def ranges_of(options: Mapping[str, str]) -> list[LogRange]:
-    """Return the ranges that `options_of` has told."""
+    """Return the ranges from the options that `options_of` made."""
     found = orjson.loads(options[RANGES_OPTION])
     return [LogRange(TopicPartition(topic, partition), start, end) for topic, partition, start, end in found]
 
@@ -37,26 +37,26 @@ def asked_reading(channel_url: str, run: str) -> "EpochReading":
 
 
 class EpochDataReader(DataSourceReader):  # type: ignore[misc]
-    """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
+    """Reads each range of an epoch as one partition, in order. Lost records are skipped, with a warning."""
 
     def __init__(
         self, options: Mapping[str, Any], types: Mapping[str, str], made: Mapping[str, Any] | None = None
     ) -> None:
-        """`types` are those of the columns, by name, in Spark's words; `made` are MADE_COLUMNS, with Spark's types.
+        """Store `types`, the columns' types by name, in Spark's spelling; `made`: MADE_COLUMNS with Spark's types.
 
-        They come last, in that order. The last field of PARSED is null.
+        The made columns come last, in that order. The last field of PARSED is null.
         """
         self._options = {k: str(v) for k, v in options.items()}
         self._types = types
         self._made = dict(made or {})
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the ranges; nobody is asked."""
+        """Return the ranges, without a request."""
         return [InputPartition(range_) for range_ in ranges_of(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read a range, on an executor. Raises ChannelError, and what `RangeInput` raises."""
-        # Arrow, and the channel's language: who plans, and who only writes, does without.
+        """Read a range, on an executor. Raises ChannelError, and the errors of `RangeInput`."""
+        # imports Arrow and the channel's protocol: processes that plan or only write do without
         from fencepost.kafka.read.range_input import RangeInput
 
         conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf

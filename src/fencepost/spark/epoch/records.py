@@ -1,4 +1,6 @@
-"""What a DataFrame stream writes for an epoch: read ▸ `transforms.sql` ▸ key, value and topic. Driver side."""
+"""The records that a DataFrame stream writes for an epoch: read ▸ `transforms.sql` ▸ key, value and topic. Driver
+side.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,10 +25,10 @@ _RELATIONS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
 
 
 class EpochRecords:
-    """Makes the records of a stream's epochs, and has them written. One per task."""
+    """Makes the records of a stream's epochs and writes them. One per task."""
 
     def __init__(self, stream: DataFrameStream, properties: Mapping[str, str]) -> None:
-        """Raise ConfigError for settings of `properties` that a DataFrame stream cannot follow."""
+        """Raise ConfigError for settings of `properties` that a DataFrame stream does not support."""
         self._reader = EpochReader(stream, properties)
         if self._reader.has_letters:
             raise ConfigError(
@@ -39,7 +41,7 @@ class EpochRecords:
         self._topic, self._topic_field, self._key_field = stream.topic, stream.topic_field, stream.key_field
 
     def write(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> None:
-        """Have the records of an epoch written, as one Spark job; they are committed when this returns."""
+        """Write the records of an epoch as one Spark job; they are committed when this returns."""
         rows = self._reader.frame(session, epoch, channel_url, run)
         records = rows.select(*self._columns(rows))
         ensure_is_read(records)
@@ -60,7 +62,7 @@ class EpochRecords:
 
 
 def ensure_is_read(records: DataFrame) -> None:
-    """Raise ConfigError where Spark would not read the ranges to know the rows, as it is sure that there are none.
+    """Raise ConfigError if Spark would not read the ranges because it knows that the query returns no rows.
 
     It would run one task all the same, which would commit the first range.
     """

@@ -19,10 +19,10 @@ _OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigge
 
 
 class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads ranges that are planned when the query is: what comes later is not read."""
+    """Reads ranges that are planned together with the query; later records are not read."""
 
     def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
-        """Check what only a batch refuses; `types` are those of the columns, by name. Raises ConfigError."""
+        """Check the options that only a batch refuses; `types` are the columns' types by name. Raises ConfigError."""
         self._config = config
         self._types = types
         for bound, edge, where in ((config.starting, Edge.LATEST, "begin"), (config.ending, Edge.EARLIEST, "end")):
@@ -58,7 +58,7 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 def _check_order(config: KafkaReadConfig) -> None:
-    """Raise ConfigError when a partition is to end before it begins."""
+    """Raise ConfigError if a partition would end before it begins."""
     begin, end = (bound.offsets if bound else None for bound in (config.starting, config.ending))
     if config.starting is None or not isinstance(begin, Mapping) or not isinstance(end, Mapping):
         return

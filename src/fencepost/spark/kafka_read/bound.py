@@ -1,4 +1,4 @@
-"""Where to begin or to end, as an option says it."""
+"""Where reading begins or ends, as an option says it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fencepost.spark.kafka_read.place_json import parse_numbers
 
 
 class Edge(IntEnum):
-    """The two places that have a name, with the numbers that stand for them among offsets."""
+    """The two named positions, and the numbers that represent them among offsets."""
 
     LATEST = -1
     EARLIEST = -2
@@ -18,7 +18,7 @@ class Edge(IntEnum):
 
 @dataclass(frozen=True)
 class Bound:
-    """An offset or an `Edge` for each partition (`offsets`), or a time (`times_ms`); a number alone is for all."""
+    """An offset or an `Edge` for each partition (`offsets`), or a time (`times_ms`); a single number applies to all."""
 
     option: str
     offsets: Mapping[TopicPartition, int] | Edge | None = None
@@ -26,21 +26,21 @@ class Bound:
 
     @property
     def named(self) -> Mapping[TopicPartition, int] | None:
-        """Return the partitions with what is said of each; None where it is said of all alike."""
+        """Return the partitions with their own positions; None if one position applies to all."""
         for said in (self.offsets, self.times_ms):
             if isinstance(said, Mapping):
                 return said
         return None
 
     def says(self, edge: Edge) -> list[str]:
-        """Return of which partitions it says `edge`, as one would say it."""
+        """Return a text that names the partitions at `edge`."""
         if isinstance(self.offsets, Mapping):
             return [f"{p.topic}-{p.partition}" for p, offset in sorted(self.offsets.items()) if offset == edge]
         return ["every partition"] if self.offsets is edge else []
 
 
 def everywhere(edge: Edge, option: str = "") -> Bound:
-    """Return the bound that is the same edge in all partitions."""
+    """Return the bound that is this edge in all partitions."""
     return Bound(option, offsets=edge)
 
 

@@ -1,4 +1,4 @@
-"""Which partitions to read: `subscribe`, `subscribePattern` and `assign`."""
+"""Which partitions to read: the options `subscribe`, `subscribePattern` and `assign`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """What one of the options says. Either `names`, or a `pattern` of names; `places` where only these are meant."""
+    """The value of one of these options: either `names` or a `pattern` of names; `places` if only these are meant."""
 
     option: str
     names: tuple[str, ...] = ()
@@ -24,19 +24,19 @@ class Choice:
     places: frozenset[TopicPartition] | None = None
 
     def topics(self, admin: "Admin") -> "dict[str, Topic]":
-        """Return the topics that are meant and that there are now."""
+        """Return the chosen topics among those that exist."""
         if self.pattern is None:
             return admin.topics(self.names)
         is_meant = self.pattern.fullmatch
         return admin.topics([name for name in admin.topic_names() if is_meant(name)])
 
     def partitions(self, topics: "Mapping[str, Topic]") -> frozenset[TopicPartition]:
-        """Return the partitions that are meant and that there are in these topics."""
+        """Return the chosen partitions that exist in these topics."""
         found = frozenset(TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions))
         return found if self.places is None else found & self.places
 
     def missing(self, topics: "Mapping[str, Topic]") -> list[str]:
-        """Return what is named and not there, as one would say it."""
+        """Return a text that names the chosen topics and partitions that do not exist."""
         gone = [f"topic {name}" for name in self.names if name not in topics]
         if gone or self.places is None:
             return gone

@@ -1,4 +1,4 @@
-"""The options of reading: names, meaning and defaults of Spark's own Kafka source, but for what is said here."""
+"""The options of reading. Names, meaning and defaults are those of Spark's own Kafka source, unless stated here."""
 
 import logging
 import re
@@ -139,7 +139,7 @@ class KafkaReadConfig(Config):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "KafkaReadConfig":
-        """Parse a source's options, whose names Spark has in lower case. Raises ConfigError."""
+        """Parse a source's options, whose names Spark passes in lower case. Raises ConfigError."""
         names = {key.lower(): key for key in cls.settings()}
         unknown = [key for key in options if key.lower() not in names and not key.lower().startswith(_KAFKA)]
         if unknown:
@@ -149,7 +149,7 @@ class KafkaReadConfig(Config):
         return cls({names.get(key.lower(), key.lower()): str(value) for key, value in options.items()})
 
     def check_together(self) -> list[str]:
-        """Check what Spark's own source refuses, and that everything can be parsed."""
+        """Check what Spark's own source refuses, and that every option can be parsed."""
         faults = [
             f"option {_KAFKA}{key} is not supported: {why}" for key, why in _REFUSED.items() if key in self._kafka
         ]
@@ -168,7 +168,7 @@ class KafkaReadConfig(Config):
 
     @property
     def starting(self) -> Bound | None:
-        """Return where to begin, None where nothing says so."""
+        """Return where to begin; None if no option says it."""
         return self._starting()
 
     @property
@@ -184,7 +184,7 @@ class KafkaReadConfig(Config):
         return self._level() == _LEVELS[0]
 
     def conf(self) -> dict[str, Any]:
-        """Return the settings of a consumer. Raises ConfigError for what cannot be translated."""
+        """Return the settings of a consumer. Raises ConfigError for settings that cannot be translated."""
         return dict(range_conf({**self._kafka, _ISOLATION: self._level()}, self._group()).conf)
 
     def admin_conf(self) -> dict[str, Any]:
@@ -192,12 +192,12 @@ class KafkaReadConfig(Config):
         return dict(translate(Kind.ADMIN, self._kafka).conf)
 
     def warnings(self) -> list[str]:
-        """Return a text for each setting of the client that has no effect."""
+        """Return a text for each client setting that has no effect."""
         given = {key: value for key, value in self._kafka.items() if key != _GROUP}
         return range_conf(given, self._group()).warnings
 
     def given(self, *attributes: str) -> list[str]:
-        """Return the names of those options that were given."""
+        """Return the names of the options that were given."""
         return [key for key in map(self.key_of, attributes) if key in self.originals]
 
     @property

@@ -1,4 +1,4 @@
-"""The JSON of Spark's own Kafka source: partitions of topics, and a number for each."""
+"""The JSON of Spark's own Kafka source: partitions of topics, with a number for each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def parse_places(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def parse_numbers(option: str, text: str, lowest: int) -> dict[TopicPartition, int]:
-    """Return the number, `lowest` or more, that an option has for each partition. Raises ConfigError."""
+    """Return the number of each partition in an option, at least `lowest`. Raises ConfigError."""
     parsed = _parsed(option, text, _NUMBERS)
     numbers = {}
     for topic, found in parsed.items():
@@ -37,7 +37,7 @@ def parse_numbers(option: str, text: str, lowest: int) -> dict[TopicPartition, i
 
 
 def nested(numbers: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return a number for each partition as such JSON has it, in order."""
+    """Return the JSON form of a number for each partition, in order."""
     found: dict[str, dict[str, int]] = {}
     for place in sorted(numbers):
         found.setdefault(place.topic, {})[str(place.partition)] = numbers[place]
@@ -45,7 +45,7 @@ def nested(numbers: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def flat(numbers: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Return what `nested` gave, by partition."""
+    """Return the numbers by partition, from the form of `nested`."""
     return {TopicPartition(t, int(p)): number for t, found in numbers.items() for p, number in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Cutting ranges for Spark's partitions, and how far a micro-batch goes: decisions over numbers."""
+"""Cuts ranges for Spark's partitions, and limits micro-batches: pure functions over numbers."""
 
 import heapq
 import math
@@ -13,10 +13,10 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def divide(ranges: Sequence[LogRange], least: int | None, most_records: int | None) -> list[LogRange]:
-    """Return the ranges that are not empty, cut into even pieces, in order.
+    """Return the non-empty ranges, cut into even pieces, in order.
 
-    No piece has more than `most_records` offsets. There are `least` pieces, unless there were more already or there
-    are not so many offsets: the pieces of what is cut are about equally large.
+    No piece has more than `most_records` offsets. There are `least` pieces, unless there were more ranges already or
+    fewer offsets. The pieces of a range are about equally large.
     """
     ranges = [each for each in ranges if each.size > 0]
     pieces = [math.ceil(each.size / most_records) if most_records else 1 for each in ranges]
@@ -37,9 +37,10 @@ def _cut(whole: LogRange, pieces: int) -> list[LogRange]:
 
 
 def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Return ends that leave about `most` offsets, divided by what waits in each partition, as Spark's source does.
+    """Return ends that leave about `most` offsets, shared in proportion to each partition's backlog, as in Spark's
+    source.
 
-    A partition in which little waits gets one offset at least.
+    A partition with a small backlog gets at least one offset.
     """
     sizes = {place: end - starts[place] for place, end in ends.items() if end > starts[place]}
     taken = shares(sizes, most)
@@ -47,5 +48,5 @@ def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, i
 
 
 def waiting(starts: Offsets, ends: Offsets) -> int:
-    """Return how many offsets lie between."""
+    """Return the number of offsets between start and end."""
     return sum(max(end - starts[place], 0) for place, end in ends.items())

@@ -1,4 +1,4 @@
-"""What an executor does for a query: it reads a range."""
+"""Reads a range for a query, on an executor."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from fencepost.spark.row.kafka_columns import arrow_columns
 
 
 def read_range(config: KafkaReadConfig, types: Mapping[str, str], wanted: LogRange | None) -> Iterator[Any]:
-    """Return the Arrow batches of a range; of none there are none. Raises the errors of `RangeInput`."""
+    """Return the Arrow batches of a range; none if it has no records. Raises the errors of `RangeInput`."""
     if wanted is None:
         return iter(())
-    from fencepost.kafka.read.range_input import RangeInput  # Arrow: who plans does without
+    from fencepost.kafka.read.range_input import RangeInput  # imports Arrow, which the planning process does not need
 
     return RangeInput(
         config.conf(),

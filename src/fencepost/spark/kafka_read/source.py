@@ -1,4 +1,4 @@
-"""What a query reads, as the cluster has it now. For the driver."""
+"""The topics and offsets of a query, as the cluster reports them now. Driver side."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ _TOLERANT = "latest"
 
 @dataclass(frozen=True)
 class Found:
-    """The topics and partitions that are meant, and there; `missing` names what should be there, too."""
+    """The chosen topics and partitions that exist; `missing` names those that should exist, too."""
 
     topics: Mapping[str, Topic]
     places: frozenset[TopicPartition]
@@ -29,7 +29,7 @@ class Found:
 
 
 class KafkaSource:
-    """Asks the cluster for a query. Every question ends in a finite time; raises the errors of `kafka`."""
+    """Asks the cluster for a query. Every request ends in a finite time; raises the errors of `kafka`."""
 
     def __init__(self, config: KafkaReadConfig) -> None:
         for warning in config.warnings():
@@ -43,12 +43,12 @@ class KafkaSource:
         self._admin.close()
 
     def look(self) -> Found:
-        """Return what is there now."""
+        """Return what exists now."""
         topics = self._choice.topics(self._admin)
         return Found(topics, self._choice.partitions(topics), tuple(self._choice.missing(topics)))
 
     def look_for_all(self) -> Found:
-        """Return what is there now. Raises ConfigError if anything that the options name is not."""
+        """Return what exists now. Raises ConfigError if anything that the options name is missing."""
         found = self.look()
         if found.missing:
             raise ConfigError(f"option {self._choice.option} names what is not there: {', '.join(found.missing)}")
@@ -59,15 +59,17 @@ class KafkaSource:
         return _by_place(self._admin.start_offsets(places))
 
     def ends(self, places: Collection[TopicPartition]) -> Offsets:
-        """Return where logs end for this query: before the first open transaction, if it reads committed records."""
+        """Return where logs end for this query: at the first open transaction, if it reads committed records only."""
         return _by_place(self._admin.end_offsets(places, read_committed=self._config.is_committed_only))
 
     def highs(self, places: Collection[TopicPartition]) -> Offsets:
-        """Return where logs end with what is not committed."""
+        """Return where logs end, including uncommitted records."""
         return _by_place(self._admin.end_offsets(places, read_committed=False))
 
     def resolved(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:
-        """Return the offset that a bound means in each partition. Raises ConfigError if it does not fit them."""
+        """Return the offset that a bound stands for in each partition. Raises ConfigError if the bound does not fit
+        them.
+        """
         if bound.named is not None:
             _check_named(bound, places)
         if bound.times_ms is not None:
@@ -78,9 +80,9 @@ class KafkaSource:
         return {**{p: int(edges[p] or 0) for p in places}, **lows, **ends}
 
     def ranges(self, found: Found, starts: Offsets, ends: Offsets) -> list[LogRange]:
-        """Return what is to be read, partition by partition, after a look at what is gone of it.
+        """Return the range to read of each partition, after a check for lost records.
 
-        Raises DataLossError, unless a loss is no error; then it is what there is.
+        Raises DataLossError; if losses are tolerated, returns what remains.
         """
         self._check_beyond({place: starts[place] for place, end in ends.items() if starts.get(place, end) > end})
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
@@ -101,19 +103,22 @@ class KafkaSource:
         return ranges
 
     def _highs_behind(self, wanted: Offsets) -> Offsets:
-        """Return where logs end. Where less is there than `wanted`, and that will be no error, it is asked for a while:
-        a broker that was deposed, and has not heard of it, knows an earlier end."""
+        """Return where logs end.
+
+        If a log ends before `wanted` and that will not fail the query, ask repeatedly: a broker that was deposed, but
+        does not know it yet, reports an earlier end.
+        """
         return self.highs(wanted) if self._config.fails_on_loss else sure_ends(self.highs, wanted)
 
     def _check_beyond(self, starts: Offsets) -> None:
-        """Notice beginnings that are beyond the end of the log."""
+        """Report starts beyond the end of the log."""
         for place, high in sorted(self._highs_behind(starts).items()):
             if starts[place] > high:
                 what = f"the log ends at {high}; was it truncated, or the topic deleted and created again?"
                 self.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)
 
     def lose(self, wanted: object, what: str) -> None:
-        """Raise DataLossError, or warn if a loss is no error."""
+        """Raise DataLossError; if losses are tolerated, log a warning."""
         report_loss(wanted, what, is_error=self._config.fails_on_loss)
 
     def _at_times(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:

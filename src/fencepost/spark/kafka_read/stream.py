@@ -1,9 +1,9 @@
 """`spark.readStream.format("fencepost")`.
 
-Offsets in the checkpoint are as those of Spark's own source: `{"orders":{"0":23,"1":17}}`, the offset of the next
-record of each partition. Spark keeps where a micro-batch ends, and takes where the one before ended for its beginning.
-That says nothing of the first one, nor of a partition that is new: where these begin is kept beside the end, under
-`_FROM`, so that a batch that is done again after a crash is the same.
+Offsets in the checkpoint have the form of Spark's own source: `{"orders":{"0":23,"1":17}}`, the offset of the next
+record of each partition. Spark stores where a micro-batch ends, and uses the end of the previous one as the start. It
+stores no start for the first micro-batch, nor for a new partition. These starts are stored with the end, under `_FROM`,
+so that a micro-batch that is repeated after a crash is the same.
 """
 
 import time
@@ -28,7 +28,7 @@ from fencepost.spark.kafka_read.plan import Offsets, divide, limited, waiting
 from fencepost.spark.kafka_read.reading import read_range
 from fencepost.spark.kafka_read.source import Found, KafkaSource
 
-_FROM, _FIRST = "/from", "/first"  # no topic can have such a name
+_FROM, _FIRST = "/from", "/first"  # no topic can have this name
 _OF_BATCHES = ("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
 Progress = dict[str, Any]
 
@@ -37,7 +37,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     """Plans micro-batches, in one process on the driver, and reads their ranges on executors."""
 
     def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
-        """Check what only a stream refuses; `types` are those of the columns, by name. Raises ConfigError."""
+        """Check the options that only a stream refuses; `types` are the columns' types by name. Raises ConfigError."""
         self._config = config
         self._types = types
         if wrong := config.given(*_OF_BATCHES):
@@ -48,7 +48,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 f"option {config.key_of('min_offsets_per_trigger')} is more than "
                 f"{config.key_of('max_offsets_per_trigger')}"
             )
-        self._plan: _Planner | None = None  # made where it is used: clients do not survive being sent elsewhere
+        self._plan: _Planner | None = None  # created where it is used, because clients cannot be pickled
 
     def initialOffset(self) -> Progress:  # noqa: N802
         """Return where a new query begins."""
@@ -59,7 +59,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._planner.next(start, is_limited=not isinstance(limit, ReadAllAvailable))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Say that there is a limit; which, is known to `latestOffset`."""
+        """Return a limit of any kind; `latestOffset` knows the actual one."""
         if (most := self._config.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         if (least := self._config.min_offsets_per_trigger) is not None:
@@ -67,15 +67,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Progress | None:  # noqa: N802
-        """Return where the logs ended at the last look, for the query's progress."""
+        """Return where the logs ended at the last request, for the query's progress."""
         return self._planner.last_ends
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end: what comes later is not read."""
+        """Fix the end: later records are not read."""
         self._planner.fix_end()
 
     def partitions(self, start: Progress, end: Progress) -> list[InputPartition]:
-        """Plan the ranges of a micro-batch, the same each time. Raises DataLossError and the errors of `kafka`."""
+        """Plan the ranges of a micro-batch; a repetition gets the same. Raises DataLossError and the errors of
+        `kafka`.
+        """
         return self._planner.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -83,7 +85,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return read_range(self._config, self._types, partition.value)
 
     def stop(self) -> None:
-        """Let go of the cluster."""
+        """Close the clients."""
         if self._plan is not None:
             self._plan.close()
 
@@ -97,14 +99,14 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 
 class _Planner:
-    """The driver's half of a stream."""
+    """The driver's part of a stream."""
 
     def __init__(self, config: KafkaReadConfig) -> None:
         self._config = config
         self._source = KafkaSource(config)
-        self._target: Offsets | None = None  # where a query ends that reads what is available now
+        self._target: Offsets | None = None  # the end of a query that reads what is available now
         self._ids: dict[str, str] = {}
-        self._planned_s = time.monotonic()  # when the last micro-batch was
+        self._planned_s = time.monotonic()  # the time of the last micro-batch
         self.last_ends: Progress | None = None
 
     def close(self) -> None:
@@ -145,7 +147,7 @@ class _Planner:
             return []
         ends = _offsets(end)
         starts = {**(ends if _FIRST in end else _offsets(start)), **flat(end.get(_FROM, {}))}
-        unknown = [place for place in ends if place not in starts]  # in a checkpoint of Spark's own source
+        unknown = [place for place in ends if place not in starts]  # it is in a checkpoint of Spark's own source
         starts |= self._source.lows(unknown)
         found = self._looked()
         gone = [place for place in ends if place not in found.places]
@@ -162,7 +164,7 @@ class _Planner:
         ]
 
     def _looked(self) -> Found:
-        """Look for topics, and notice one that was made anew."""
+        """Ask for the topics, and detect one that was created again."""
         found = self._source.look()
         for name, topic in found.topics.items():
             if self._ids.setdefault(name, topic.id) != topic.id:
@@ -171,7 +173,9 @@ class _Planner:
         return found
 
     def _check_gone(self, found: Found, begun: Offsets, ends: dict[TopicPartition, int]) -> None:
-        """Notice what is not there any more, or ends before where the query stands; go back there if that may be."""
+        """Detect partitions that are gone or end before the query's position; go back to their end if losses are
+        tolerated.
+        """
         self._lose_places([place for place in begun if place not in found.places])
         for place, at in begun.items():
             if ends.get(place, at) < at and self._target is None:
@@ -183,7 +187,7 @@ class _Planner:
             self._source.lose(f"{place.topic}-{place.partition}", "there is no such topic or partition any more")
 
     def _is_too_early(self, count: int) -> bool:
-        """Say whether too little waits for a micro-batch, and not for too long."""
+        """Return whether too few records wait for a micro-batch, and not yet for too long."""
         least = self._config.min_offsets_per_trigger
         if least is None or count >= least or self._target is not None:
             return False

@@ -1,4 +1,4 @@
-"""The options by which the runtime tells the data source what is asked of it; the rest goes by the channel (E11)."""
+"""The options through which the runtime passes a run to the data source; everything else uses the channel (E11)."""
 
 CHANNEL_OPTION = "fencepost.channel"
 RUN_OPTION = "fencepost.run"

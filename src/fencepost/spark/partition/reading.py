@@ -1,4 +1,4 @@
-"""What makes the rows of a split. A number of rows is a position only where the rows before it are still the same."""
+"""How the rows of a split are made. A number of rows is a valid position only while the earlier rows stay the same."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,29 +7,29 @@ from typing import Any
 from fencepost.config import ConfigError
 
 TIME_ZONE = "spark.sql.session.timeZone"
-"""The setting that says what timestamps without a time zone mean."""
+"""The setting that gives timestamps without a time zone their meaning."""
 
 _LATER = frozenset({TIME_ZONE})
-"""What the positions of earlier releases say nothing of."""
+"""The parts that positions of earlier releases do not record."""
 
 _BEFORE = {"reader.escape": "\\", "reader.multiLine": "false"}
-"""What held where the positions of earlier releases say nothing of it."""
+"""The values that applied when earlier releases did not record them."""
 
 READING = "reading"
-"""The member of a source offset that says how the rows were made which it counts."""
+"""The key in a source offset for the fingerprint of how the counted rows were made."""
 
 
 class ReadingChangedError(ConfigError):
-    """A part of the split is committed, and its rows would be others now: to go on would lose or repeat some."""
+    """Part of the split is committed, but its rows would now be different: to continue would lose or repeat some."""
 
 
 def fingerprint(made_of: Mapping[str, str]) -> str:
-    """Return a short text that is the same in every process, and from which `changes` tells what differs."""
+    """Return a short text that is the same in every process, and from which `changes` finds the differences."""
     return " ".join(f"{name}={_hash(value)}" for name, value in sorted(made_of.items()))
 
 
 def changes(before: str, now: str) -> list[str]:
-    """Return the names of what differs between two fingerprints."""
+    """Return the names of the parts that differ between two fingerprints."""
     old, new = (_parts(before), _parts(now))
     old = {**{name: _hash(value) for name, value in _BEFORE.items() if name in new}, **old}
     unknown = _LATER - (old.keys() & new.keys())
@@ -37,12 +37,14 @@ def changes(before: str, now: str) -> list[str]:
 
 
 def _parts(text: str) -> dict[str, str]:
-    """Return a fingerprint's hashes by name; a text that is none, which users can set, has parts of no other."""
+    """Return a fingerprint's hashes by name. A text in another format, which users can set, has no part in common."""
     return {name or entry: value for entry in text.split() for name, _, value in [entry.rpartition("=")]}
 
 
 def ensure_same_reading(partition: Any, position: Mapping[str, Any] | None, reading: str) -> None:
-    """Raise ReadingChangedError where rows of another reading are committed. A position that names none is taken."""
+    """Raise ReadingChangedError if rows of another reading are committed. A position without a fingerprint is
+    accepted.
+    """
     before = (position or {}).get(READING)
     if position is None or position.get("done") or before is None or not changes(str(before), reading):
         return

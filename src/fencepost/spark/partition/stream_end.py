@@ -1,9 +1,9 @@
-"""Knowing that Spark sent *all* rows of a partition.
+"""Detects whether Spark sent *all* rows of a partition.
 
 When a partition fails inside the JVM (a broken line in the middle of a file, a cancelled task), the JVM closes its end
-of the pipe, and PyArrow takes a closed pipe for the end of the stream: the Python side sees an ordinary last row, and
-would commit half a file as done. Only a JVM that came to the end writes END_OF_STREAM behind the rows; PySpark looks at
-it after the data source has returned. We look, without consuming it, before the commit (E1).
+of the pipe, and PyArrow takes a closed pipe for the end of the stream. The Python side sees an ordinary last row, and
+would commit half a file as done. Only a JVM that has reached the end writes END_OF_STREAM after the rows. PySpark reads
+it after the data source has returned; we peek at it, without consuming it, before the commit (E1).
 """
 
 import struct
@@ -20,14 +20,14 @@ class IncompleteRowsError(RuntimeError):
 
 
 class _Watch:
-    """Remembers the pipe of the task at hand: a Python worker has one task at a time."""
+    """Remembers the pipe of the current task: a Python worker runs one task at a time."""
 
     stream: Any = None
     is_installed = False
 
 
 def watch_streams() -> None:
-    """Remember from which pipe rows are read from now on. Called in the Python worker, before any row is read."""
+    """Remember the pipe from which rows are read from now on. Called in the Python worker, before any row is read."""
     if _Watch.is_installed:
         return
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
@@ -37,7 +37,7 @@ def watch_streams() -> None:
 
 
 def ensure_complete() -> None:
-    """Return if Spark has sent every row; to be called after the last one. Raises IncompleteRowsError."""
+    """Return if Spark has sent every row; call this after the last one. Raises IncompleteRowsError."""
     stream = _Watch.stream
     if stream is None:
         raise IncompleteRowsError("this version of PySpark hands rows over in a way that Fencepost does not know")

@@ -1,8 +1,8 @@
-"""Writing the rows of one Spark partition exactly once.
+"""Writes the rows of one Spark partition exactly once.
 
-Order (E3): 1 `init_transactions` ▸ 2 admission ▸ 3 position, which comes with it ▸ 4 produce ▸ 5 all rows were
-there, and the source is unchanged ▸ 6 position into the same transaction ▸ 7 commit. A writer that was struck is
-replaced by way of 1-3, and what was committed must then be what is found.
+Order (E3): 1 `init_transactions` ▸ 2 admission ▸ 3 position, which is part of the admission ▸ 4 produce ▸ 5 check that
+all rows have arrived and the source is unchanged ▸ 6 position into the same transaction ▸ 7 commit. A writer that was
+struck is replaced through steps 1 to 3, and the position must then be the one that it last committed.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class SourceChangedError(FatalError):
 
 
 class PartitionRun(Protocol):
-    """One attempt at one partition: where it goes, and what is known of it. `transactional_id` None: at least once."""
+    """One attempt at one partition: its target, and what is known about it. `transactional_id` None: at least once."""
 
     @property
     def producer_conf(self) -> Mapping[str, Any]: ...
@@ -43,24 +43,24 @@ class PartitionRun(Protocol):
     def rows_per_commit(self) -> int: ...
     @property
     def copier(self) -> OffsetCopier | None:
-        """Return what copies the position to the worker's topic, where the connector has another one."""
+        """Return the function that copies the position to the worker's topic, if the connector has its own topic."""
 
     def admit(self) -> Position | None:
         """Return the committed position. Called after every `init_transactions`. Raises FencedError."""
 
     def is_unchanged(self) -> bool:
-        """Say whether the source is still what was planned."""
+        """Return whether the source is still what was planned."""
 
     def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
-        """Yield the rows behind those that are committed. Raises where these are not what they were."""
+        """Yield the rows after the committed ones. Raises an error if the committed rows have changed."""
 
     def offset_records(self, position: Position) -> OffsetRecords:
-        """Return what to write for a position: `{"rows": n}`, with `"done": true` after the last row."""
+        """Return the records of a position: `{"rows": n}`, with `"done": true` after the last row."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """`rows` of the partition, all attempts together; `skipped`: an earlier attempt had written them all."""
+    """`rows` of the partition, in all attempts together; `skipped`: an earlier attempt had written them all."""
 
     rows: int
     skipped: bool
@@ -72,9 +72,9 @@ def write_partition(
     """Write the rows of Arrow `batches` and the position that covers them.
 
     Raises:
-        FencedError: a newer attempt has the id.
-        CommitUnknownError: what a commit did has to be read; run the partition again.
-        Exception: nothing of the open transaction is committed.
+    FencedError: A newer attempt has the id.
+    CommitUnknownError: The outcome of a commit is unknown; run the partition again.
+    Exception: Nothing of the open transaction is committed.
     """
     writing = _Writing(run)
     try:
@@ -101,7 +101,7 @@ def write_partition(
 
 
 def cut_at(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield all rows, in pieces that end where `rows` of them are over."""
+    """Yield all rows, in pieces, one of which ends after exactly `rows` rows."""
     for batch in batches:
         first = min(rows, batch.num_rows)
         rows -= first
@@ -120,7 +120,7 @@ def behind(batches: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def _pieces(batches: Iterable[Any], rows_per_commit: int) -> Iterator[Any]:
-    """Yield the rows, and None wherever a transaction is full."""
+    """Yield the rows, and None whenever a transaction is full."""
     in_transaction = 0
     for batch in batches:
         start = 0
@@ -136,7 +136,7 @@ def _pieces(batches: Iterable[Any], rows_per_commit: int) -> Iterator[Any]:
 
 
 class _Writing:
-    """The writer of one attempt, replaced where it was struck."""
+    """The writer of one attempt; it is replaced if it was struck."""
 
     def __init__(self, run: PartitionRun) -> None:
         self._run = run
@@ -145,7 +145,7 @@ class _Writing:
         self.rows = 0
 
     def start(self) -> Position | None:
-        """Take steps 1 to 3 for the first time, and return the position."""
+        """Carry out steps 1 to 3 for the first time, and return the position."""
         self._committed = self._open()
         return self._committed
 
@@ -156,14 +156,14 @@ class _Writing:
         return run.admit()  # 2, 3 (E3)
 
     def send(self, records: Outgoing) -> None:
-        """Take step 4."""
+        """Carry out step 4."""
         if self._opened.must_be_replaced:
             self._replace()
         self._opened.send(records)
         self.rows += len(records)
 
     def commit(self, position: dict[str, Any]) -> None:
-        """Take steps 5 to 7."""
+        """Carry out steps 5 to 7."""
         if self._opened.must_be_replaced:
             self._replace()
         if not self._run.is_unchanged():  # 5
@@ -178,7 +178,7 @@ class _Writing:
 
     def abort(self) -> None:
         if self._delivery is not None:
-            with contextlib.suppress(Exception):  # the next holder of the id ends what is left open
+            with contextlib.suppress(Exception):  # the next owner of the id ends the open transaction
                 self._delivery.abort()
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class _Writing:
         return self._delivery
 
     def _replace(self) -> None:
-        """Take a new producer (E5); nothing is in flight between transactions."""
+        """Open a new producer (E5). Between transactions nothing is in flight."""
         self.close()
         found = self._open()
         if _progress(found) != _progress(self._committed):  # E7

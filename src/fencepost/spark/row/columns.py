@@ -15,8 +15,8 @@ _ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": (
 class RecordColumns:
     """Turns batches into records.
 
-    With a column `value` (string or binary) the columns `key`, `topic`, `partition` and `headers` are taken as what
-    they say; any other is refused. Without one, each row becomes a JSON object of all its columns.
+    If there is a column `value` (string or binary), the columns `key`, `topic`, `partition` and `headers` have their
+    usual meaning, and any other is refused. Without it, each row becomes a JSON object of all its columns.
     """
 
     def __init__(self, names: Sequence[str], topic: str | None) -> None:
@@ -47,7 +47,7 @@ class RecordColumns:
 
 
 def check_types(types: dict[str, str]) -> None:
-    """Check Spark's types (column -> its simple name) of a frame with `value`. Raises ConfigError."""
+    """Check Spark's types (column -> simple name) of a frame with `value`. Raises ConfigError."""
     if "value" not in types:
         return
     for name, allowed in _ALLOWED.items():
@@ -56,7 +56,7 @@ def check_types(types: dict[str, str]) -> None:
 
 
 def _bytes(column: Any) -> Sequence[bytes | None]:
-    """Return bytes or text as bytes: Arrow's own, but for what has offsets of 64 bits."""
+    """Return bytes or text as bytes, without copying unless the column has 64-bit offsets."""
     import pyarrow as pa
 
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):

@@ -1,7 +1,7 @@
 """Spark columns as the JSON that Kafka Connect's JsonConverter writes, built in the JVM.
 
-With a schema, dates, times, timestamps, decimals and binaries take the forms of Connect's logical types, of which times
-and timestamps have milliseconds; without one, Spark's, with microseconds where there are any.
+With a schema, dates, times, timestamps, decimals and binaries have the forms of Connect's logical types, whose times
+and timestamps are in milliseconds. Without a schema they have Spark's forms, with microseconds if there are any.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ _PLAIN: dict[type[Any], str] = {
     T.CharType: "string",
     T.BinaryType: "bytes",
 }
-# A decimal of up to 18 digits is a long without its point: eight bytes, which Connect reads as a whole number.
+# A decimal of up to 18 digits is stored as an unscaled long: eight bytes, which Connect reads as a whole number.
 _LONG_DIGITS = 18
 _TIMES = (T.TimestampType, T.TimestampNTZType)
 _MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def json_value(column: Any, kind: Any) -> Any:
-    """Return the JSON text of a column of type `kind`; null where the column is."""
+    """Return the JSON text of a column of type `kind`; null for a null."""
     wrapped = F.to_json(F.array(_with_micros(column, kind)), {"ignoreNullFields": "false"})
     return F.when(column.isNotNull(), wrapped.substr(F.lit(2), F.length(wrapped) - 2))
 
@@ -54,13 +54,13 @@ def envelope(column: Any, kind: Any, *, is_optional: bool) -> Any:
 
 
 def around_payload(kind: Any, *, is_optional: bool = False) -> tuple[str, str]:
-    """Return what stands before and behind each payload of type `kind`. Raises ConfigError for one without a schema."""
+    """Return the text before and after each payload of type `kind`. Raises ConfigError for a type without a schema."""
     schema = {**connect_schema(kind), "optional": is_optional}
     return f'{{"schema":{orjson.dumps(schema).decode()},"payload":', "}"
 
 
 def connect_schema(kind: Any) -> dict[str, Any]:
-    """Return Connect's schema, as JSON, of a Spark type. Raises ConfigError for one that has none."""
+    """Return Connect's schema, as JSON, of a Spark type. Raises ConfigError for a type that has none."""
     plain = _PLAIN.get(type(kind))
     if plain is not None:
         return {"type": plain, "optional": True}
@@ -94,7 +94,7 @@ def _logical(kind: Any) -> dict[str, Any]:
 
 
 def _each_leaf(column: Any, kind: Any, changed: Callable[[Any, Any], Any]) -> Any:
-    """Return the column with `changed(column, type)` in place of everything in it that is no struct, array or map.
+    """Return the column with `changed(column, type)` in place of every leaf: all but structs, arrays and maps.
 
     Keys of maps stay.
     """
@@ -109,14 +109,14 @@ def _each_leaf(column: Any, kind: Any, changed: Callable[[Any, Any], Any]) -> An
 
 
 def _with_micros(column: Any, kind: Any) -> Any:
-    """Return the column with times as text where `to_json`, which writes milliseconds, would cut microseconds."""
+    """Return the column with times as text where `to_json`, which writes milliseconds, would cut off microseconds."""
     return _each_leaf(column, kind, _time_text) if _has_times(kind) else column
 
 
 def _time_text(column: Any, kind: Any) -> Any:
     if not isinstance(kind, _TIMES):
         return column
-    # As `to_json` writes it: a time without a zone must not get into one in which it may not exist.
+    # In the form of `to_json`: a time without a zone must not be moved into a zone in which it may not exist.
     formats = {"timestampFormat": f"{_MICROS}XXX", "timestampNTZFormat": _MICROS}
     fine, short = (F.to_json(F.struct(column.alias("t")), options) for options in (formats, {}))
     text = F.when(F.unix_micros(column.cast("timestamp")) % 1_000 == 0, short).otherwise(fine)
@@ -134,7 +134,7 @@ def _has_times(kind: Any) -> bool:
 
 
 def _logical_form(column: Any, kind: Any) -> Any:
-    """Return a value of a logical type in the form that its schema promises."""
+    """Return a value of a logical type in the form that its schema announces."""
     if isinstance(kind, T.DateType):
         return F.unix_date(column)
     if isinstance(kind, T.TimeType):

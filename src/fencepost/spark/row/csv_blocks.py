@@ -1,6 +1,6 @@
-"""Blocks of lines, as bytes: of lines that Spark has found in files, or of files that executors open themselves.
+"""Blocks of lines, as bytes: from lines that Spark has read, or from files that executors open themselves.
 
-A block has whole lines of one file, each but perhaps the last with a line feed at its end.
+A block consists of whole lines of one file; each ends with a line feed, except perhaps the last.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,15 +16,15 @@ _READ_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 64 << 20
 
 Block = tuple[str | None, bytes]
-"""What `mark` says of a file, None where there is one only, and lines of it."""
+"""The name of a file (`mark`; None if there is only one), and some of its lines."""
 
 
 class LeftToSparkError(Exception):
-    """Lines are not plain: Spark has to read them."""
+    """The lines are not plain: Spark has to read them."""
 
 
 def blocks_of_lines(batches: Iterable[Any], mark: str) -> Iterator[Block]:
-    """Yield the lines of Arrow batches that have one each in `value`."""
+    """Yield the lines of Arrow batches with one line per row in `value`."""
     for batch in batches:
         lines = batch.column(VALUE_COLUMN)
         if mark not in batch.schema.names:
@@ -47,7 +47,7 @@ def _joined(lines: Any) -> bytes:
 
 
 def blocks_of_files(batches: Iterable[Any], mark: str) -> Iterator[Block]:
-    """Yield the lines of the files that Arrow batches name in `value`. Raises OSError, LeftToSparkError."""
+    """Yield the lines of the files whose paths Arrow batches have in `value`. Raises OSError, LeftToSparkError."""
     for batch in batches:
         marks = batch.column(mark).to_pylist() if mark in batch.schema.names else [None] * batch.num_rows
         for path, file in zip(batch.column(VALUE_COLUMN).to_pylist(), marks, strict=True):
@@ -56,7 +56,7 @@ def blocks_of_files(batches: Iterable[Any], mark: str) -> Iterator[Block]:
 
 
 def _blocks_of(path: str) -> Iterator[bytes]:
-    """Yield the lines of a file, with line feeds in place of other line ends, and without a mark of the byte order."""
+    """Yield the lines of a file, with line feeds instead of other line ends, and without a byte order mark."""
     rest, is_first = b"", True
     with open(path, "rb", buffering=0) as file:
         while read := file.read(_READ_BYTES):

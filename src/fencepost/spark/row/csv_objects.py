@@ -1,7 +1,7 @@
-"""Lines of CSV as JSON objects: what Spark's CSV source and `to_json` make of them, byte for byte, where that is plain.
+"""Lines of CSV as JSON objects, identical to the output of Spark's CSV source and `to_json`, for plain lines only.
 
-Lines are cut by Arrow, all columns as text, and joined again. Wherever Spark might see something else in a line than
-Arrow does, nobody decides: the lines are left to Spark (docs/decisions/0055).
+Arrow cuts the lines, with all columns as text, and joins them again. If Spark might read a line differently from Arrow,
+all lines are left to Spark (docs/decisions/0055).
 """
 
 import re
@@ -24,7 +24,7 @@ from fencepost.spark.row.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, 
 
 _TAB = b"\t"
 _BLANKS = (b" ", _TAB)
-_TRIMMED = bytes(range(FIRST_PRINTABLE + 1))  # what a line is blank of for Java
+_TRIMMED = bytes(range(FIRST_PRINTABLE + 1))  # the characters of a line that Java calls blank
 _OF_NUMBERS = b"0123456789-"
 _BLANK_LINE = re.compile(rb"^[ \t]+$", re.MULTILINE)
 _MOST_BYTES = 1 << 30
@@ -34,9 +34,9 @@ _MOST_BYTES = 1 << 30
 class CsvForm:
     """How lines become objects.
 
-    `names` of the columns, of which there are two at least; `bits` of each: 8, 16, 32 or 64 of a whole number, 0 of
-    text. `header`: what the first line of each file has to be, None where it is a record; "" for any. An object stands
-    between `before` and `after`. `is_of_files`: lines are found in files, which the executor opens itself.
+    `names`: the columns, at least two. `bits`: for each column, 8, 16, 32 or 64 for a whole number, 0 for text.
+    `header`: the first line of each file; None if that is a record, "" for any header. An object is written between
+    `before` and `after`. `is_of_files`: the executor opens the files that the lines are in.
     """
 
     names: tuple[str, ...]
@@ -60,13 +60,13 @@ class CsvForm:
 def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[Any]:
     """Yield the objects of Arrow batches of lines, or of files, as batches of the same columns.
 
-    `value` has a line each, or the path of a file. The column `mark`, where there is one, says of which file a line is:
-    files come one after the other, whole. Raises LeftToSparkError.
+    `value` has a line in each row, or the path of a file. The column `mark`, if present, names the file of a line:
+    files follow one another, each complete. Raises LeftToSparkError.
     """
     import pyarrow as pa
 
     blocks = blocks_of_files if form.is_of_files else blocks_of_lines
-    last: str | None = ""  # which no file is called
+    last: str | None = ""  # no file has this name
     for file, block in blocks(batches, mark):
         lines = block
         if form.header is not None and file != last:
@@ -82,13 +82,13 @@ def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[A
 
 
 def _check_header(line: bytes, header: bytes) -> None:
-    """Ensure that this is the line which Spark takes for the header: the first that is not blank."""
+    """Check that this is the line that Spark takes for the header: the first that is not blank."""
     if not line.strip(_TRIMMED) or (header and line != header):
         raise LeftToSparkError("the first line is not the header that Spark has seen")
 
 
 def objects(lines: bytes, form: CsvForm) -> Any:
-    """Return the objects as an Arrow array of bytes: one for each line that is not empty. Raises LeftToSparkError."""
+    """Return the objects as an Arrow array of bytes, one for each line that is not empty. Raises LeftToSparkError."""
     import pyarrow as pa
 
     if not lines.strip(LINE_END):
@@ -102,9 +102,9 @@ def objects(lines: bytes, form: CsvForm) -> Any:
 
 
 def _check_bytes(lines: bytes, separator: bytes) -> None:
-    """Ensure that lines are UTF-8, without quotes, without anything below a blank but the separator, and none blank.
+    """Check that lines are UTF-8, have no quotes and no control characters except the separator, and are not blank.
 
-    Spark passes over a blank line. Where the separator is none, it has one column here, and is refused for that.
+    Spark skips blank lines. If the separator does not occur, a line has one column here, and is refused for that.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -124,7 +124,7 @@ def _check_bytes(lines: bytes, separator: bytes) -> None:
 
 
 def _cut(lines: bytes, form: CsvForm) -> Any:
-    """Return a table of texts, with null for what Spark takes for null."""
+    """Return a table of texts, with null for the texts that Spark reads as null."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -147,10 +147,10 @@ def _cut(lines: bytes, form: CsvForm) -> Any:
 
 
 def _check_numbers(name: str, bits: int, column: Any) -> None:
-    """Ensure that texts are whole numbers as they are written, so that they are what is read of them.
+    """Check that texts are whole numbers in their normal form, so that Spark's output equals the text.
 
-    Of digits, and of minus signs before them, no text is shorter than its number has to be: none is longer if all
-    together are as long as all numbers. Arrow reads hexadecimal ones, too.
+    No text of digits and minus signs is shorter than the normal form of its number. So none is longer if the total
+    length equals the total length of the normal forms. Arrow also reads hexadecimal numbers.
     """
     import pyarrow as pa
 
@@ -164,7 +164,7 @@ def _check_numbers(name: str, bits: int, column: Any) -> None:
 
 
 def _length_of_all(numbers: Any) -> int:
-    """Return how many digits and minus signs an array of whole numbers has: cheaper than to write them."""
+    """Return the number of digits and minus signs of an array of whole numbers; this is cheaper than writing them."""
     import pyarrow.compute as pc
 
     lowest, highest = (bound.as_py() for bound in pc.min_max(numbers).values())
@@ -204,7 +204,7 @@ def _joined(columns: list[Any], form: CsvForm, *, is_escaped: bool) -> Any:
         if bits or is_escaped or column.null_count:
             pieces += constant(before), _written(column, is_number=bool(bits), is_escaped=is_escaped)
             before = b","
-        else:  # the quotes go with what stands between
+        else:  # the quotes belong to the separators
             pieces += constant(before + QUOTE), column.cast(pa.binary())
             before = QUOTE + b","
     end = before.removesuffix(b",") + b"}" + form.after.encode()

@@ -1,7 +1,7 @@
-"""Which values of plain JSON columns hold as they are: those that `from_json` would change without a word. Pure.
+"""Finds the values of plain JSON that columns hold exactly; `from_json` would change others silently. Pure.
 
-What does not fit in another way is left to Spark, which says so itself. What cannot be looked at is refused: Spark's
-parser might take it.
+Values that misfit in another way are left to Spark, which reports them itself. Values that cannot be checked are
+refused, because Spark's parser might accept them.
 """
 
 import json
@@ -18,7 +18,7 @@ from fencepost.record.java_float import float32
 from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of, exact_number, shown
 
 Check = Callable[[Any], Any]
-"""Returns a parsed value, or what is to be written in its place. Raises MisfitError."""
+"""Returns a parsed value, or the value to write instead. Raises MisfitError."""
 
 _ALWAYS = (
     T.ByteType, T.FloatType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType, T.BinaryType,
@@ -28,10 +28,10 @@ _LONG_NUMBERS = (T.StringType, T.DoubleType, T.VariantType)
 _MICROS, _SECOND_US = 6, 1_000_000
 _MOST_LONG = (1 << 63) - 1
 _MOST_S = _MOST_LONG // _SECOND_US
-_MOST_DIGITS, _VARIANT_DIGITS = 1_000, 38  # Spark's parser takes no more of a number
+_MOST_DIGITS, _VARIANT_DIGITS = 1_000, 38  # Spark's parser accepts no longer numbers
 _CONTEXT = Context(prec=2 * _MOST_DIGITS)
 _LEAST_WITHOUT_EXPONENT = 1e-4
-_BLANK = r"[\x00-\x20\x7f]*"  # what Spark takes off a text
+_BLANK = r"[\x00-\x20\x7f]*"  # the characters that Spark strips from a text
 _MORE_THAN_DATE = re.compile(rf"{_BLANK}[+-]?\d+-\d+-\d+[T ](?!\s*$|\s*00?:00?(?::00?(?:\.0*)?)?\s*(?:Z|UTC)?\s*$)")
 _DIGITS_ALONE = re.compile(rf"{_BLANK}[+-]?\d+{_BLANK}$")
 _NO_DAY = re.compile(rf"{_BLANK}(?:T|\d{{1,2}}:|[+-]?\d+{_BLANK}$)")
@@ -45,7 +45,7 @@ _INTERVAL = re.compile(rf"{_BLANK}(?:interval\s+)?[+-]?\s*{_UNITS}(?:\s+[+-]?\s*
 _MICROS_OF_SECOND = re.compile(r"\.(\d+)")
 _FRACTION = re.compile(r":\d+\.(\d+)")
 
-# Of most texts two looks at all bytes say that no number in them is longer than a double.
+# For most texts, two passes over all bytes show that no number in them is longer than a double can be.
 _SHAPES = bytes(
     ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-" else " ") for byte in range(256)
 )
@@ -53,12 +53,12 @@ _SUSPECT = (b"0" * 16, b"e-000", b"e000", b"e 000")  # `+` is a blank there
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|[+-]?\b(?:INF|Infinity)\b', re.DOTALL)
 _OF_QUOTED = re.compile(r"\\.|\"", re.DOTALL)
-_STRICT = {"\\'": "'", '"': '\\"'}  # of a text's pieces; Spark takes the first for the second in any text
+_STRICT = {"\\'": "'", '"': '\\"'}  # in parts of a text; Spark reads the first as the second in any text
 _NOT_JSON = "the value is no JSON"
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which a name stands twice, with the last value of it."""
+    """An object in which a name occurs twice, with its last value."""
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -71,13 +71,13 @@ _LENIENT = json.JSONDecoder(parse_float=exact_number, parse_constant=Decimal, ob
 
 
 def has_long_numbers(texts: bytes) -> bool:
-    """Say whether there may be a number in them that a double does not hold."""
+    """Return whether the texts may have a number that a double does not hold."""
     shapes = texts.translate(_SHAPES)
     return any(each in shapes for each in _SUSPECT)
 
 
 class ExactColumns:
-    """Looks at JSON texts of columns."""
+    """Checks the JSON texts of columns."""
 
     def __init__(self, columns: T.StructType) -> None:
         self._check = _struct(columns, "")
@@ -87,11 +87,11 @@ class ExactColumns:
 
     @property
     def is_needed(self) -> bool:
-        """Say whether there is a column in which Spark changes a value without a word."""
+        """Return whether there is a column in which Spark changes values silently."""
         return self.is_for_all or self.is_for_long_numbers
 
     def exact(self, text: bytes) -> bytes:
-        """Return a text of which Spark makes the values that are in it. Raises MisfitError."""
+        """Return a text from which Spark reads exactly the given values. Raises MisfitError."""
         if self._check is None:
             return text
         try:
@@ -103,7 +103,7 @@ class ExactColumns:
 
 
 def _parsed(text: bytes, *, has_maps: bool) -> Any:
-    """Return what Spark sees in a text, whose parser takes more than JSON. Raises MisfitError."""
+    """Return the value that Spark, whose parser accepts more than JSON, reads in a text. Raises MisfitError."""
     try:
         return _WITH_REPEATED.decode(text.decode()) if has_maps else parsed(text)
     except (ValueError, RecursionError):
@@ -188,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _decimal(value: Any) -> Decimal | None:
-    """Return a number as its digits have it; None for what is none, or not finite."""
+    """Return a number exactly as its digits; None for anything else, and if it is not finite."""
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return number if number.is_finite() else None
 
@@ -200,7 +200,7 @@ def _misfit(value: Any, kind: Any, path: str) -> MisfitError:
 
 def _byte(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and not -128 <= value <= 127:
-        raise _misfit(value, kind, path)  # Spark makes -56 of 200
+        raise _misfit(value, kind, path)  # Spark reads 200 as -56
     return value
 
 
@@ -217,7 +217,7 @@ def _float(value: Any, kind: Any, path: str) -> Any:
 
 
 def _is_near(value: Any, rounded: Callable[[Any], float]) -> bool:
-    """Say whether a number is what it becomes, written with as many digits as it has."""
+    """Return whether a double, written with as many digits as the number has, is the number."""
     number = _decimal(value)
     if number is None:
         return True
@@ -236,18 +236,18 @@ def _is_near(value: Any, rounded: Callable[[Any], float]) -> bool:
 def _exact_decimal(value: Any, kind: Any, path: str) -> Any:
     number = _decimal_of_text(value) if isinstance(value, str) else _decimal(value) if _is_number(value) else None
     if isinstance(value, str) and not _DECIMAL_TEXT.match(value):
-        raise _misfit(value, kind, path)  # Spark makes 15 of 1,5
+        raise _misfit(value, kind, path)  # Spark reads 1,5 as 15
     if number:
         _, digits, exponent = number.as_tuple()
         zeros = len(digits) - len(str.rstrip("".join(map(str, digits)), "0"))
-        is_too_large = number.adjusted() >= kind.precision - kind.scale  # of 1e999999999 Spark would write all digits
+        is_too_large = number.adjusted() >= kind.precision - kind.scale  # Spark would write all digits of 1e999999999
         if is_too_large or -(int(exponent) + zeros) > kind.scale:
             raise _misfit(value, kind, path)
     return value
 
 
 def _decimal_of_text(text: str) -> Decimal | None:
-    """Return the number that Spark sees in a text, if any."""
+    """Return the number that Spark reads in a text, if any."""
     try:
         return _decimal(exact_number(text.replace(",", "").strip()))
     except MisfitError:
@@ -255,14 +255,16 @@ def _decimal_of_text(text: str) -> Decimal | None:
 
 
 def _string(value: Any, kind: Any, path: str) -> Any:
-    """Return the text of what has a number in it of which Spark would make a double."""
+    """Return a text for a value with a number that Spark would turn into a double."""
     if isinstance(value, Decimal):
         return digits_of(value)
     return _dumped(value).decode() if _has_decimal(value) else value
 
 
 def _variant(value: Any, kind: Any, path: str) -> Any:
-    """Return what Spark holds: a number with an exponent is a double to it, any other of up to 38 digits is exact."""
+    """Return the value that Spark stores: a number with an exponent is a double; any other of up to 38 digits is
+    exact.
+    """
     if isinstance(value, dict):
         members = {name: _variant(item, kind, path) for name, item in value.items()}
         return value if all(members[name] is item for name, item in value.items()) else members
@@ -285,7 +287,7 @@ def _has_decimal(value: Any) -> bool:
 
 def _date(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, str) and (_MORE_THAN_DATE.match(value) or _DIGITS_ALONE.match(value)):
-        raise _misfit(value, kind, path)  # Spark takes the day, whatever follows; digits alone for days, or for a year
+        raise _misfit(value, kind, path)  # Spark ignores what follows the day; it reads digits alone as days, or a year
     return value
 
 
@@ -298,7 +300,7 @@ def _timestamp(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST_S:
         raise _misfit(value, kind, path)
     if isinstance(value, str) and _NO_DAY.match(value):
-        raise _misfit(value, kind, path)  # Spark makes a time of today of it, a year of digits alone
+        raise _misfit(value, kind, path)  # Spark would make a time of today, or take digits alone for a year
     _ensure_digits(value, kind, path, _MICROS)
     return value
 
@@ -310,7 +312,7 @@ def _ensure_digits(value: Any, kind: Any, path: str, most: int) -> None:
 
 def _binary(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, str) and _PADDED_WITHIN.search(value):
-        raise _misfit(value, kind, path)  # Spark takes two encodings for one
+        raise _misfit(value, kind, path)  # Spark accepts two encodings of the same bytes
     return value
 
 
@@ -318,7 +320,7 @@ def _interval(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, str):
         is_read = isinstance(kind, T.DayTimeIntervalType) or _INTERVAL.match(value)
         if not is_read or any(found[_MICROS:].strip("0") for found in _MICROS_OF_SECOND.findall(value)):
-            raise _misfit(value, kind, path)  # Spark makes a null of a calendar's that it does not read
+            raise _misfit(value, kind, path)  # Spark reads a calendar interval that it does not understand as null
     return value
 
 
@@ -327,7 +329,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _with_digits(value: Any) -> Any:
-    """Return a value with the digits of the numbers that orjson does not write, or writes with an exponent."""
+    """Return a value with the digits of numbers that orjson does not write, or writes with an exponent."""
     if isinstance(value, dict):
         return {name: _with_digits(item) for name, item in value.items()}
     if isinstance(value, list):

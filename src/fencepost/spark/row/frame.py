@@ -16,13 +16,13 @@ from fencepost.spark.row.connect_json import envelope, json_struct, json_value
 JSON, _STRING, BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
 _SQL = "transforms.sql"
 _DAY_LITERAL = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
-# What a projection or filter over a named view consists of, once Spark has analysed it.
+# The nodes of a projection or filter over a named view, once Spark has analysed it.
 _ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "CTERelationRef"}
 
 
 @dataclass(frozen=True)
 class ConverterChoice:
-    """Which of the converters that the JVM can do, and whether it writes schemas, and reads defaults for nulls."""
+    """A converter that the JVM can replace, whether it writes schemas, and whether it replaces nulls by defaults."""
 
     key: str
     kind: str
@@ -31,7 +31,7 @@ class ConverterChoice:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], key: str) -> "ConverterChoice":
-        """Read `key` (key.converter, value.converter) of a config. Raises ConfigError for one that is not there."""
+        """Read `key` (key.converter, value.converter) of a config. Raises ConfigError for any other converter."""
         name = properties.get(key) or JSON
         kind = name.rpartition(".")[2]
         if kind not in (JSON, _STRING, BYTES):
@@ -46,10 +46,10 @@ class ConverterChoice:
 
 
 def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("split", "source")) -> Any:
-    """Apply `transforms.sql` to the rows: a query over them, by one of these names, of projections and filters.
+    """Apply `transforms.sql` to the rows: a query of projections and filters over them, under one of these names.
 
-    Raises ConfigError where the query is wrong or does more: rows must keep their order, and each row stand for itself,
-    or a position among them means nothing.
+    Raises ConfigError if the query is wrong or does more. Rows must keep their order, and each must depend only on
+    itself, because a number of rows is a position.
     """
     view = f"fencepost_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(view)
@@ -72,15 +72,16 @@ def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("spli
 
 
 def is_repeatable(frame: Any, query: str | None) -> bool:
-    """Say whether the same rows come out when the frame, made by `query`, is read again, at any other time or place.
+    """Return whether the frame, made by `query`, has the same rows when it is read again, at any time and in any place.
 
-    Spark calls `current_date()`, `now()`, `current_user()` and the like deterministic: its optimiser puts a constant in
-    their place. They are found in the analysed plan, before that, by the mark by which the optimiser finds them; and
-    so are casts of 'today', by what its rule changes. In `DATE 'today'` the parser has done it already.
+    Spark calls `current_date()`, `now()`, `current_user()` and the like deterministic, because its optimiser replaces
+    them by constants. They are found before that, in the analysed plan, by the mark with which the optimiser finds
+    them. Casts of 'today' are found by the changes of Spark's rule for them. In `DATE 'today'` the parser has replaced
+    it already.
     """
     jvm = frame.sparkSession._jvm
     rules = jvm.org.apache.spark.sql.catalyst.optimizer
-    plan = rules.ReplaceExpressions.apply(frame._jdf.queryExecution().analyzed())  # what stands for other expressions
+    plan = rules.ReplaceExpressions.apply(frame._jdf.queryExecution().analyzed())  # nodes that replace others
     is_of_now = plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
     if not plan.deterministic() or is_of_now or (query is not None and _DAY_LITERAL.search(query)):
         return False
@@ -94,9 +95,9 @@ def record_columns(
     key_field: str | None = None,
     key_setting: str = "key.field",
 ) -> list[Any]:
-    """Return the column `value`, and `key` where there is a key field, of any frame with this schema.
+    """Return the column `value`, and `key` if there is a key field, of any frame with this schema.
 
-    A frame whose only column is named `value` stands for plain values; any other for structs of its columns.
+    A frame with a single column named `value` has plain values; any other has structs of its columns.
     """
     if key_field is not None and key_field not in schema.fieldNames():
         raise ConfigError(
@@ -136,7 +137,7 @@ def _column(name: str) -> Any:
 
 
 def _foreign_node(node: Any, view: str) -> str | None:
-    """Return the name of the first step of a plan that is no projection or filter; not looked for below `view`."""
+    """Return the name of the first node of a plan that is not a projection or filter, down to `view`."""
     name = str(node.nodeName())
     if name == "SubqueryAlias" and view in str(node.alias()):
         return None

@@ -1,8 +1,8 @@
-"""JSON text to columns by Arrow, where its parser and Spark's agree; the rest is left to Spark, which is the judge.
+"""JSON text to columns by Arrow, if its parser agrees with Spark's; Spark reads the rest, and its result is decisive.
 
-A batch is parsed as a whole or not at all. What Arrow refuses may be right for Spark (`'a'` for `"a"`, a comment, a
-number for a column of text), or wrong for both: its text stays, and `from_json` looks at it. What Arrow takes is only
-kept where Spark makes the same of it.
+A batch is parsed as a whole or not at all. If Arrow refuses a text, it may be valid for Spark (`'a'` for `"a"`, a
+comment, a number in a column of text) or invalid for both: the text stays, and `from_json` reads it. Arrow's result is
+used only if Spark would return the same.
 """
 
 import re
@@ -15,23 +15,23 @@ from pyarrow import json as arrow_json
 from fencepost.record.binary_column import lines
 from fencepost.spark.row.kafka_columns import PARSED_TYPES
 
-_NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # of which Arrow's parser says that they are
-# Of each constant that Arrow is given without a type it asks whether it is a time, at the cost of ten of its steps.
+_NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # Arrow's parser reports these
+# For a constant without a type, Arrow checks whether it is a time, at the cost of ten of its steps.
 _ONE, _ZERO, _WHOLE = pa.scalar(1, pa.int64()), pa.scalar(0.0, pa.float64()), pa.scalar(1.0, pa.float64())
 _LONG_BYTES, _VERY_LONG_BYTES = 1_000, 50_000  # Spark's parser refuses longer names, and texts of 20 million
-_DEEP, _DIGITS = 500, 250  # far below what it refuses: it takes 1,000 of either
+_DEEP, _DIGITS = 500, 250  # far below Spark's limit of 1,000 for both
 
 
 class JsonColumns:
     """Parses the texts of many batches."""
 
     def __init__(self, types: Mapping[str, str], empty: str) -> None:
-        """`types` are the columns', of PARSED_TYPES; the structs get one more, `empty`: a text, null in all of them."""
+        """Prepare columns of `types`, all in PARSED_TYPES; structs get one more, `empty`: a text, always null."""
         self._schema = pa.schema([(name, PARSED_TYPES[kind]) for name, kind in types.items()])
         self.type = pa.struct([*self._schema, (empty, pa.string())])
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return what is left of the texts, and the structs made of the others; each is in its place, or null."""
+        """Return the remaining texts and the structs made of the others; each is in its place, or null."""
         count = len(texts)
         given = texts.drop_null().cast(pa.binary())
         table = self._table(given) if len(given) else None
@@ -47,13 +47,14 @@ class JsonColumns:
         return pa.nulls(count, texts.type), made
 
     def _table(self, texts: pa.Array) -> pa.Table | None:
-        """Return the columns of texts, none of which is null; None where Spark has to say what they are."""
-        # Each begins and ends as an object does, and no line break may stand in a text: so none goes on in the next.
+        """Return the columns of texts, none of which is null; None if Spark has to read them."""
+        # Each text begins and ends like an object, and no line break may occur in it, so none continues in the next
+        # one.
         is_object = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
         if not pc.all(is_object).as_py() or _is_extreme(texts):
             return None
         data = lines(texts).to_pybytes()
-        if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):  # the former are quick
+        if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):  # checked first because it is fast
             return None
         try:
             table = arrow_json.read_json(
@@ -61,7 +62,7 @@ class JsonColumns:
                 arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
                 arrow_json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
             )
-            table.validate(full=True)  # Spark puts U+FFFD where bytes are no text
+            table.validate(full=True)  # Spark reads bytes that are not text as U+FFFD
         except pa.ArrowException:
             return None
         is_as_spark_has_it = table.num_rows == len(texts) and all(map(_is_plain, table.columns))
@@ -69,7 +70,7 @@ class JsonColumns:
 
 
 def _is_plain(column: pa.ChunkedArray) -> bool:
-    """Say whether there is no number that the parsers may read otherwise: to Spark `-0` is 0, and `NaN` a name."""
+    """Return whether both parsers read all numbers alike: Spark reads `-0` as 0, and `NaN` as a name."""
     if not pa.types.is_floating(column.type):
         return True
     if not pc.all(pc.is_finite(column), min_count=0).as_py():
@@ -79,7 +80,7 @@ def _is_plain(column: pa.ChunkedArray) -> bool:
 
 
 def _is_extreme(texts: pa.Array) -> bool:
-    """Say whether a text may be deeper, or have a longer number, name or text in it, than Spark's parser takes."""
+    """Return whether a text may be deeper, or have a longer number, name or text, than Spark's parser accepts."""
     longest = pc.max(pc.binary_length(texts)).as_py()
     if not _LONG_BYTES < longest <= _VERY_LONG_BYTES:
         return bool(longest > _VERY_LONG_BYTES)

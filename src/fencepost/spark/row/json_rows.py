@@ -1,7 +1,7 @@
-"""Rows of an Arrow batch as JSON objects, made column by column and joined: byte for byte what orjson writes of a row.
+"""Rows of an Arrow batch as JSON objects, column by column: byte for byte what orjson writes for a row.
 
-Whole numbers, booleans, dates, times in UTC and text without anything to escape are written by Arrow; the values of any
-other column by orjson, all in one call.
+Arrow writes whole numbers, booleans, dates, times in UTC, and text without characters to escape. orjson writes the
+values of any other column, all in one call.
 """
 
 import base64
@@ -22,9 +22,9 @@ _DATE_LENGTH = len("1970-01-01")
 
 
 def json_rows(batch: Any) -> Sequence[bytes]:
-    """Return an object of all columns for each row; what JSON has no word for is written as Spark's `to_json` does.
+    """Return an object of all columns for each row; values that JSON lacks are written like Spark's `to_json`.
 
-    Raises TypeError for a type of column that cannot be written.
+    Raises TypeError for a column type that cannot be written.
     """
     names = batch.schema.names
     if not batch.num_rows or not names or len(set(names)) < len(names):
@@ -60,14 +60,14 @@ def _written(column: Any) -> Any:
 
 @functools.cache
 def _utc_times() -> tuple[Any, ...]:
-    """Return the types of times without a zone, and of those in UTC, as Spark has them."""
+    """Return Spark's types of timestamps without a zone, and of those in UTC."""
     import pyarrow as pa
 
     return tuple(pa.timestamp("us", tz) for tz in (None, "UTC", "Etc/UTC"))
 
 
 def _has_plain_years(days: Any) -> bool:
-    """Say whether all years have four digits: who reads the others, or refuses them, is Python."""
+    """Return whether all years have four digits; Python writes or refuses the others."""
     import pyarrow.compute as pc
 
     first, last = (year.as_py() for year in pc.min_max(pc.year(days)).values())
@@ -75,7 +75,7 @@ def _has_plain_years(days: Any) -> bool:
 
 
 def _iso_times(times: Any) -> Any:
-    """Return times as orjson writes them: microseconds only where there are some."""
+    """Return times in orjson's form: microseconds only if there are any."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -90,7 +90,7 @@ def _dumped(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Write what JSON has no word for as Spark's `to_json` does."""
+    """Write a value that JSON lacks like Spark's `to_json`."""
     if isinstance(value, decimal.Decimal):
         return orjson.Fragment(str(value))
     if isinstance(value, bytes):

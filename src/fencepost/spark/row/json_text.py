@@ -1,4 +1,4 @@
-"""Texts of an Arrow array as JSON: what is looked at are all of its bytes at once."""
+"""Texts of an Arrow array as JSON, checked by one pass over all their bytes."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ _FIRST_NOT_ASCII = 0x80
 
 
 def constant(data: bytes) -> Any:
-    """Return a scalar that says its type: Arrow takes 40 µs to find one out."""
+    """Return a scalar with an explicit type: Arrow takes 40 µs to infer one."""
     import pyarrow as pa
 
     return pa.scalar(data, pa.binary())
 
 
 def quoted(texts: Any, end: bytes = b"") -> Any:
-    """Return texts in which JSON escapes nothing as bytes of JSON, with `end` before the closing quote."""
+    """Return texts that need no escapes as bytes of JSON, with `end` before the closing quote."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -26,7 +26,7 @@ def quoted(texts: Any, end: bytes = b"") -> Any:
 
 
 def is_plain(texts: Any) -> bool:
-    """Say whether an array of text is UTF-8 in which JSON escapes nothing."""
+    """Return whether an array of text is UTF-8 in which JSON escapes nothing."""
     data = bytes_of(texts)
     if not len(data):
         return True
@@ -38,7 +38,7 @@ def is_plain(texts: Any) -> bool:
 
 
 def bytes_of(texts: Any) -> Any:
-    """Return the bytes of all texts of an array, one behind the other, as an Arrow buffer: nothing is copied."""
+    """Return the bytes of all texts of an array, concatenated, as an Arrow buffer, without a copy."""
     import pyarrow as pa
 
     _, ends, data = texts.buffers()
@@ -59,7 +59,7 @@ def _span(data: Any) -> tuple[int, int]:
 
 
 def _is_utf8(texts: Any) -> bool:
-    """Say whether all bytes of an array of text are UTF-8, which Arrow takes for granted."""
+    """Return whether all bytes of an array of text are UTF-8; Arrow does not check that."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""The columns as Spark's own Kafka source has them."""
+"""The columns of Spark's own Kafka source."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,19 +16,19 @@ RECORD_COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""Types, in Spark's words; key and value may be text as well."""
+"""The types, in Spark's spelling; key and value may be text instead."""
 
 PARSED = "_fencepost_parsed"
-"""The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
+"""The column of an epoch with the structs that Arrow has made of values; the text of these values is null."""
 
 MISFIT_REASON = "_fencepost_misfit"
-"""The column of an epoch that says why a value does not fit its columns: its `value` is null then."""
+"""The column of an epoch with the reason why a value does not fit its columns; its `value` is null."""
 
 READ = "_fencepost_read"
-"""The column of an epoch that holds values as they were read: `value` is what Spark is given of them."""
+"""The column of an epoch with values as they were read; `value` is the text that Spark gets."""
 
 MADE_COLUMNS = (MISFIT_REASON, READ, PARSED)
-"""The columns of an epoch that executors make of its values, in their order, behind those of records."""
+"""The columns of an epoch that executors make of its values, in this order, after those of records."""
 
 PARSED_TYPES = {
     "tinyint": "int8",
@@ -39,25 +39,26 @@ PARSED_TYPES = {
     "boolean": "bool",
     "string": "string",
 }
-"""The types of its fields, in Spark's words, with Arrow's names: those whose values both parsers read alike."""
+"""The types of its fields, in Spark's spelling, with Arrow's names: both parsers read their values alike."""
 
 _MAY_BE_TEXT = frozenset({"key", "value"})
 
 
 def columns(*, has_headers: bool) -> str:
-    """Return the columns and their types, in Spark's words; all of them may be null."""
+    """Return the columns and their types, in Spark's spelling; all of them may be null."""
     return written(_types(has_headers))
 
 
 def written(types: Mapping[str, str]) -> str:
-    """Return columns as Spark's `schema()` takes them."""
+    """Return columns in the syntax of Spark's `schema()`."""
     return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
 def chosen(schema: Any, *, has_headers: bool) -> dict[str, str]:
-    """Return the types, by names, of the columns of a query's schema, Spark's `StructType`: all, or what a user set.
+    """Return the types, by name, of the columns of a query's schema, Spark's `StructType`: all, or those that a user
+    set.
 
-    Raises ConfigError for columns that there are not.
+    Raises ConfigError for columns that do not exist.
     """
     types = _types(has_headers)
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -71,8 +72,8 @@ def chosen(schema: Any, *, has_headers: bool) -> dict[str, str]:
 
 
 def arrow_columns(types: Mapping[str, str]) -> Any:
-    """Return the Arrow schema of columns, whose types are in Spark's words, as `RangeInput` takes it."""
-    from fencepost.kafka.read.record_columns import schema  # Arrow: who plans does without
+    """Return the Arrow schema of columns with types in Spark's spelling, as `RangeInput` takes it."""
+    from fencepost.kafka.read.record_columns import schema  # imports Arrow, which the planning process does not need
 
     return schema(list(types), [name for name, kind in types.items() if kind == TEXT])
 

@@ -1,4 +1,6 @@
-"""What executors make of the JSON texts of an epoch: columns, where Arrow can, and texts that Spark reads exactly."""
+"""Makes columns of the JSON texts of an epoch, on executors: Arrow's if possible, else texts that Spark reads
+exactly.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +17,10 @@ from fencepost.spark.row.payload_text import reason_of
 
 
 class PayloadColumns:
-    """Looks at many batches."""
+    """Converts many batches."""
 
     def __init__(self, exact: T.StructType | None, parsed: Mapping[str, str] | None) -> None:
-        """`exact` are the columns in which values are looked at, `parsed` those that Arrow may make, if any.
+        """Check the values of columns in `exact`; let Arrow make those of `parsed`, if any.
 
         The last of `parsed` is null in all rows.
         """
@@ -29,7 +31,7 @@ class PayloadColumns:
             self._arrow = JsonColumns({name: parsed[name] for name in own}, empty)
 
     def made(self, batch: Any) -> Any:
-        """Return a batch in which `value` is null where MISFIT_REASON says why, or where PARSED, its last, has it."""
+        """Return a batch; `value` is null if MISFIT_REASON has a reason, or PARSED, the last column, has the value."""
         texts = batch["value"]
         left, structs = (texts, None) if self._arrow is None else self._arrow.parsed(texts)
         changed = {"value": left}
@@ -49,7 +51,7 @@ class PayloadColumns:
         )
 
     def _seen(self, exact: ExactColumns, texts: Any, known: Any, *, is_parsed: bool) -> tuple[Any, Any]:
-        """Return the texts that Spark is to read, and why others do not fit; None where all of them are right."""
+        """Return the texts for Spark, and the reasons why others do not fit; None instead of reasons if all fit."""
         is_asked = not is_parsed and exact.is_for_all
         if not is_asked and not (exact.is_for_long_numbers and has_long_numbers(bytes(bytes_of(texts)))):
             return None, known

@@ -1,6 +1,6 @@
-"""How a payload is written so that Spark reads from it what the schema beside it says. Pure.
+"""Rewrites payloads so that Spark reads from them what their schema says. Pure.
 
-`from_json` looks at the JSON text alone: to it a Timestamp is a number of seconds. So values of logical types are
+`from_json` sees the JSON text alone: it takes a Timestamp for a number of seconds. So values of logical types are
 written as texts that `from_json` reads exactly. A value that does not fit its column is refused, by name.
 """
 
@@ -26,7 +26,7 @@ from fencepost.spark.row.payload_text import (
 )
 
 Form = Callable[[Any], Any]
-"""Makes of a parsed value what is written in its place. Raises MisfitError."""
+"""Returns the value to write for a parsed value. Raises MisfitError."""
 
 _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _WHOLE: Mapping[type[Any], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
@@ -38,15 +38,16 @@ _MOST_DIGITS = 38
 
 
 class Forms:
-    """Finds forms. `is_null_replaced`: a null becomes the default of its schema, if that has one."""
+    """Finds forms. `is_null_replaced`: a null becomes the default of its schema, if it has one."""
 
     def __init__(self, *, is_null_replaced: bool = True) -> None:
         self._is_null_replaced = is_null_replaced
 
     def of(self, schema: Any, kind: Any, path: str = "") -> Form | None:
-        """Return the form of values of a schema, as an envelope has it, in a column of Spark's type `kind`.
+        """Return the form of values of an envelope's schema in a column of Spark's type `kind`; None: they stay as they
+        are.
 
-        None: they are written as they are. Raises MisfitError where no value of the schema fits the column.
+        Raises MisfitError if no value of the schema fits the column.
         """
         if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
             raise MisfitError(path, "its schema has no type")
@@ -105,7 +106,7 @@ def _integer(bits: int, schema: Mapping[str, Any], kind: Any, path: str) -> Form
     width, exact = _WHOLE.get(type(kind)), _EXACT_BITS.get(type(kind))
     if isinstance(kind, _ANYTHING) or (width == bits and width > 8) or (width or 0) > bits or (exact or 0) >= bits:
         return None
-    if width is not None:  # also the same 8 bits: Spark makes -56 of 200
+    if width is not None:  # also for the same 8 bits: Spark reads 200 as -56
         limit = 1 << (width - 1)
         return _checked(lambda number: -limit <= number < limit, kind, path)
     if exact is not None:
@@ -164,7 +165,7 @@ def _timestamp(schema: Mapping[str, Any], kind: Any, path: str) -> Form | None:
 
 
 def _number(schema: Mapping[str, Any], kind: Any, path: str, bits: int, fitting: str) -> Form | None:
-    """Return the form for a column of the number that stands for a date or time."""
+    """Return the form for a column that holds the number of a date or time."""
     if _WHOLE.get(type(kind), 0) >= bits:
         return None
     raise _unfit(schema, kind, path, fitting)
@@ -199,7 +200,7 @@ def _exact_decimal(kind: T.DecimalType, path: str) -> Form:
 
 
 def _fitting(number: Decimal, kind: T.DecimalType, path: str) -> str:
-    """Return the digits of a number that the column holds as it is: Spark would round the others."""
+    """Return the digits of a number that the column holds exactly; Spark would round others."""
     whole, _, behind = decimal_text(number).lstrip("-").partition(".")
     if len(whole.lstrip("0")) > kind.precision - kind.scale or len(behind.rstrip("0")) > kind.scale:
         raise MisfitError(path, f"{shown(number)} does not fit {_said(kind)}")
@@ -244,7 +245,7 @@ def _each_value(form: Form | None, path: str) -> Form | None:
 
 
 def _members(forms: Mapping[str, Form | None], path: str) -> Form | None:
-    """Return the form of an object: members without a form are written as they are."""
+    """Return the form of an object; members without a form stay as they are."""
     needed = [(name, form) for name, form in forms.items() if form is not None]
 
     def each(value: Any) -> Any:
@@ -259,7 +260,7 @@ def _members(forms: Mapping[str, Form | None], path: str) -> Form | None:
 
 
 def _column(kind: Any, name: str) -> Any:
-    """Return the type that a member of this name has in a column of structs or of a map; None where it has none."""
+    """Return the type of a member of this name in a column of structs or of a map; None if it has none."""
     if isinstance(kind, T.MapType):
         return kind.valueType
     return kind[name].dataType if name in kind.names else None

@@ -1,4 +1,4 @@
-"""Values of Connect's logical types as the texts that Spark's `from_json` reads exactly, whatever the year. Pure."""
+"""Values of Connect's logical types as the texts that Spark's `from_json` reads exactly, in any year. Pure."""
 
 import base64
 import datetime as dt
@@ -7,15 +7,15 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 _DAY_MS, _SECOND_MS = 86_400_000, 1_000
-_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar repeats itself
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after this many years the calendar repeats itself
 _EPOCH_DAY = dt.date(1970, 1, 1)
-_MOST_MS = ((1 << 63) - 1) // 1_000  # Spark counts microseconds, in 64 bits
+_MOST_MS = ((1 << 63) - 1) // 1_000  # Spark counts microseconds in 64 bits
 _MOST_DAYS = 1 << 31
 _LAST_YEAR = 9_999
 _MILLIS = 3
 _MOST_DIGITS = 10_000
-_MOST_DECIMAL_BYTES = 1_024  # Spark has 38 digits, which take 16; Python does not print what is above 4,300 digits
-_MOST_PLAIN = 100  # digits of a number that is written without an exponent: Spark makes a double of one with it
+_MOST_DECIMAL_BYTES = 1_024  # Spark's 38 digits take 16; Python prints integers of up to 4,300 digits
+_MOST_PLAIN = 100  # the most digits written without an exponent: Spark reads a number with one as a double
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _SCALE = re.compile(r"[+-]?\d{1,5}", re.ASCII)
 _MOST_SHOWN, _LONGEST_REASON = 40, 1_000
@@ -31,13 +31,13 @@ class MisfitError(ValueError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a record does not fit, as text that can be written; whatever its value was, it is one record's."""
+    """Return why a record does not fit, as text that can always be encoded and is not long."""
     told = str(error) if isinstance(error, MisfitError) else f"the payload: it cannot be read: {error!r}"
     return told[:_LONGEST_REASON].encode(errors="replace").decode()
 
 
 def exact_number(text: str) -> Decimal:
-    """Return the number that a JSON text is, with all its digits. Raises MisfitError where none can hold it."""
+    """Return the number of a JSON text, with all its digits. Raises MisfitError if it cannot be represented."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -45,7 +45,7 @@ def exact_number(text: str) -> Decimal:
 
 
 def digits_of(number: Decimal) -> str:
-    """Return a number as JSON has it, without an exponent where it has not too many digits for that."""
+    """Return a number in JSON, without an exponent unless it has too many digits."""
     text = str(number)
     if "E" not in text:
         return text
@@ -54,7 +54,7 @@ def digits_of(number: Decimal) -> str:
 
 
 def scale_of(parameters: Any, path: str) -> int:
-    """Return the scale that a schema's parameters name. Raises MisfitError."""
+    """Return the scale in a schema's parameters. Raises MisfitError."""
     text = parameters.get("scale") if isinstance(parameters, dict) else None
     if not isinstance(text, str) or not _SCALE.fullmatch(text) or abs(scale := int(text)) > _MOST_DIGITS:
         raise MisfitError(path, f"its schema is a Decimal whose scale is no text of a number up to {_MOST_DIGITS:,}")
@@ -86,7 +86,7 @@ def decimal_of(value: Any, scale: int, path: str) -> Decimal:
         return number_text(value, path)
     try:
         data = base64.b64decode(value, validate=True)
-    except ValueError:  # also of a text that is not ASCII
+    except ValueError:  # also for text that is not ASCII
         raise MisfitError(path, f"{shown(value)} is no base64 of a Decimal") from None
     if len(data) > _MOST_DECIMAL_BYTES:
         raise MisfitError(path, f"a Decimal of {len(data):,} bytes has more digits than a column")
@@ -100,7 +100,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def date_text(days: int, path: str = "") -> str:
-    """Return the day that is so many days after 1970-01-01. Raises MisfitError beyond 32 bits."""
+    """Return the date that is so many days after 1970-01-01. Raises MisfitError beyond 32 bits."""
     if not -_MOST_DAYS <= days < _MOST_DAYS:
         raise MisfitError(path, f"{shown(days)} days are beyond what a date holds")
     cycles, rest = divmod(days, _CYCLE_DAYS)
@@ -111,7 +111,7 @@ def date_text(days: int, path: str = "") -> str:
 
 
 def time_text(millis: int, path: str, precision: int) -> str:
-    """Return a time of day. Raises MisfitError for one of another day, or with more digits than the column has."""
+    """Return a time of day. Raises MisfitError beyond a day, or for more digits than the column has."""
     if not 0 <= millis < _DAY_MS:
         raise MisfitError(path, f"{shown(millis)} ms are no time of day")
     if precision < _MILLIS and millis % 10 ** (_MILLIS - precision):
@@ -120,7 +120,7 @@ def time_text(millis: int, path: str, precision: int) -> str:
 
 
 def timestamp_text(millis: int, path: str) -> str:
-    """Return a moment, in UTC, without saying so. Raises MisfitError for one that Spark cannot hold."""
+    """Return a timestamp in UTC, without naming the zone. Raises MisfitError for one that Spark cannot hold."""
     if not -_MOST_MS <= millis <= _MOST_MS:
         raise MisfitError(path, f"{shown(millis)} ms since 1970 are beyond what a timestamp holds")
     days, rest = divmod(millis, _DAY_MS)
@@ -128,7 +128,7 @@ def timestamp_text(millis: int, path: str) -> str:
 
 
 def _is_modest(number: Decimal) -> bool:
-    """Say whether a number can be written in full."""
+    """Return whether a number can be written without an exponent."""
     return number.is_finite() and abs(number.adjusted()) <= _MOST_DIGITS
 
 
@@ -139,11 +139,11 @@ def _of_day(millis: int) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, of which it shows the beginning."""
+    """Return the beginning of a value, for a message."""
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     return shortened(str(Decimal(value)) if is_number else repr(value))  # Python prints no integer of 4,300 digits
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of a text for a message."""
+    """Return the beginning of a text, for a message."""
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Values with a schema as plain JSON texts, on executors, before Spark or Arrow parses them."""
+"""Extracts plain JSON texts from values with a schema, on executors, before Spark or Arrow parse them."""
 
 import json
 from collections.abc import Iterator
@@ -16,24 +16,24 @@ from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of,
 _SCHEMA, _PAYLOAD = "schema", "payload"
 _BEFORE, _BETWEEN, _AFTER = b'{"schema":', b',"payload":', b"}"
 _KNOWN_MAX = 1_000
-_LONGEST_INT = 18  # digits of which orjson writes all
+_LONGEST_INT = 18  # orjson writes all of this many digits
 
 
 def payload_option(columns: T.StructType, *, has_schemas: bool, is_null_replaced: bool) -> str:
-    """Return what executors have to know of values and their columns."""
+    """Return the option that describes values and their columns to executors."""
     told = {"columns": columns.jsonValue(), "has_schemas": has_schemas, "is_null_replaced": is_null_replaced}
     return orjson.dumps(told).decode()
 
 
 def told_columns(option: str) -> T.StructType:
-    """Return the columns that an option tells."""
+    """Return the columns in an option that `payload_option` made."""
     return T.StructType.fromJson(orjson.loads(option)["columns"])
 
 
 def with_payloads(batches: Iterator[Any], option: str, *, keeps_read: bool) -> Iterator[Any]:
-    """Yield batches whose column `value` is the payload, with a column MISFIT_REASON, and READ where that is kept.
+    """Yield batches with the payload in the column `value`, a column MISFIT_REASON, and READ if it is kept.
 
-    Where values have no schemas, they are the payloads.
+    Values without schemas are their own payloads.
     """
     told = orjson.loads(option)
     payloads = Payloads(told_columns(option), is_null_replaced=told["is_null_replaced"])
@@ -48,9 +48,9 @@ def with_payloads(batches: Iterator[Any], option: str, *, keeps_read: bool) -> I
 
 
 class Payloads:
-    """Takes payloads out of many batches of envelopes.
+    """Extracts payloads from many batches of envelopes.
 
-    Where all envelopes with one schema begin alike, as those that one writer makes do, the schema is parsed once.
+    If all envelopes with one schema begin alike, as those of one writer do, the schema is parsed once.
     """
 
     def __init__(self, columns: T.StructType, *, is_null_replaced: bool) -> None:
@@ -80,7 +80,7 @@ class Payloads:
                 return _written(self._known[head], raw[end + len(_BETWEEN) : -len(_AFTER)])
             except (ValueError, RecursionError) as error:
                 if isinstance(error, MisfitError):
-                    raise  # else it is no JSON, or more follows: the whole of it says what
+                    raise  # else it is not JSON, or more follows; parsing the whole value finds out
         return self._of_whole(raw, head)
 
     def _of_whole(self, raw: bytes, head: bytes) -> bytes | None:
@@ -97,7 +97,7 @@ class Payloads:
 
 
 def _written(form: Form | None, payload: bytes) -> bytes | None:
-    """Return a payload in its form. Raises ValueError where it is no JSON by itself."""
+    """Return a payload in its form. Raises ValueError if it is not JSON by itself."""
     if form is not None:
         return _dumped(form, _loads(payload))
     return _ensured(orjson.loads(payload), payload)
@@ -112,7 +112,7 @@ def _dumped(form: Form | None, value: Any) -> bytes | None:
 
 
 def _ensured(value: Any, text: bytes) -> bytes | None:
-    """Return the text of what has columns; None of a null."""
+    """Return the text of a value with columns; None for a null."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def _ensured(value: Any, text: bytes) -> bytes | None:
 
 
 def _is_envelope(raw: bytes, head: bytes) -> bool:
-    """Say whether a value is the schema of `head`, a payload, and nothing else: only then is that its schema."""
+    """Return whether a value is the schema of `head`, a payload, and nothing else: only then is that its schema."""
     parts = (head[len(_BEFORE) :], raw[len(head) + len(_BETWEEN) : -len(_AFTER)])
     return head.startswith(_BEFORE) and raw.endswith(_AFTER) and all(map(_is_json, parts))
 
@@ -144,7 +144,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _loads(text: bytes) -> Any:
-    """Parse JSON; numbers that Python or orjson would change stay the text that they are."""
+    """Parse JSON; numbers that Python or orjson would change stay text."""
     try:
         return _DECODER.decode(text.decode())
     except InvalidOperation:

@@ -1,7 +1,7 @@
-"""How the driver's JVM is started: straight, where Spark's own scripts would add nothing, else through `spark-submit`.
+"""The command that starts the driver's JVM: directly if Spark's own scripts would add nothing, else `spark-submit`.
 
-The scripts start a JVM to find out the command line of the JVM, and that one resolves jars, files and clusters before
-it opens the gateway: a second and more, each time, for a local master that asks for nothing of the kind.
+The scripts start one JVM to find the command line of the other, which resolves jars, files and clusters before it opens
+the gateway. That takes more than a second each time, even for a local master that needs nothing of it.
 """
 
 import os
@@ -15,7 +15,7 @@ from fencepost.spark.session.conf import is_local, is_secret
 
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 
-# What Spark's launcher and spark-submit act upon: with any of these the way goes through them.
+# Spark's launcher and spark-submit act on these properties: if one is set, they are used.
 _FOR_SUBMIT = (
     "spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.kerberos.", "spark.yarn.",
     "spark.driver.extraClassPath", "spark.driver.extraLibraryPath", "spark.driver.defaultJavaOptions",
@@ -27,8 +27,8 @@ _ENVIRONMENT_FOR_SUBMIT = (
 )  # fmt: skip
 _FILES_FOR_SUBMIT = ("conf/spark-env.sh", "conf/spark-defaults.conf", "spark-distribution")
 
-# What Spark opens of the JDK (its JavaModuleOptions), but for the incubating vector module, which only Spark's linear
-# algebra uses.
+# The packages of the JDK that Spark opens (its JavaModuleOptions). The incubating vector module is left out, which only
+# Spark's linear algebra uses.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
     "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
@@ -60,7 +60,7 @@ def spark_home() -> Path:
 
 
 def is_plain(properties: Mapping[str, str], environment: Mapping[str, str], home: Path) -> bool:
-    """Say whether the JVM can be started straight: a local master, and nothing that Spark's scripts look after."""
+    """Return whether the JVM can be started directly: a local master, and nothing that Spark's scripts act on."""
     return (
         is_local(properties["spark.master"])
         and not any(key.startswith(_FOR_SUBMIT) for key in properties)
@@ -70,7 +70,7 @@ def is_plain(properties: Mapping[str, str], environment: Mapping[str, str], home
 
 
 def gateway_command(properties: Mapping[str, str], environment: Mapping[str, str], home: Path) -> list[str]:
-    """Return the command that opens PySpark's gateway; no secret stands in it (E11)."""
+    """Return the command that opens PySpark's gateway; it contains no secret (E11)."""
     shown = {k: v for k, v in properties.items() if not is_secret(k, v)}
     if is_plain(properties, environment, home):
         java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else "java"
@@ -83,20 +83,21 @@ def gateway_command(properties: Mapping[str, str], environment: Mapping[str, str
 
 
 def gateway_environment(home: Path) -> dict[str, str]:
-    """Return what Spark's scripts put into the environment, and leave to their children."""
+    """Return the environment variables that Spark's scripts set for their children."""
     return {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_CONNECT_MODE": "0", "PYTHONHASHSEED": "0"}
 
 
 def needs_home(properties: Mapping[str, str], environment: Mapping[str, str], home: Path, python: str | None) -> bool:
-    """Say whether the JVM has to know `home`, of which the Python processes below it would search the archives first.
+    """Return whether the JVM must know `home`: Python processes below it then search the archives of PySpark in it
+    first.
 
-    Not where it is started straight, and those processes run `python`, in which the same PySpark is installed. Python
-    keeps no compiled form of what is in an archive: each process would spend half a second compiling PySpark.
+    It need not if it is started directly and those processes run `python`, in which the same PySpark is installed.
+    Python caches no bytecode of an archive: each process would spend half a second compiling PySpark.
     """
     return python != sys.executable or not is_plain(properties, environment, home)
 
 
 def _class_path(home: Path) -> str:
-    """Spark's own order: slf4j-api goes before the jars that bring an older one."""
+    """Return the class path in Spark's own order: slf4j-api precedes the jars that contain an older one."""
     first = sorted(home.glob("jars/slf4j-api-*.jar"))
     return os.pathsep.join([str(home / "conf"), *map(str, first), str(home / "jars" / "*")])

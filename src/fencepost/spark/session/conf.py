@@ -1,4 +1,4 @@
-"""Spark's configuration for a Fencepost worker: defaults with their reasons, and what may stand on a command line."""
+"""Spark's configuration for a Fencepost worker: defaults with their reasons, and what may be on a command line."""
 
 import os
 import re
@@ -8,23 +8,24 @@ from pathlib import Path
 
 NOMINAL_CORES = 64
 """A slot waits for Kafka and the network most of the time, so local mode offers more "cores" than the machine has: they
-are places for Spark tasks. The second number of `local[64,1]` is the attempts of a task: one, as the worker itself
-starts a slot or split again and then knows why."""
+are places for Spark tasks. The second number of `local[64,1]` is the number of attempts of a task: one, because the
+worker restarts slots and splits itself, and then knows the reason.
+"""
 
 LOCAL_MASTER = f"local[{NOMINAL_CORES},1]"
 DAEMON_MODULE = "fencepost.spark.session.daemon"
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
-# The client's copy of each record is freed at the end of its transaction: by default glibc then gives the memory back
-# to the system, and has it back, page by page, for the next one (decision 0015).
+# The client's copy of each record is freed at the end of its transaction. By default glibc then returns the memory to
+# the system, and requests it again, page by page, for the next transaction (decision 0015).
 _TUNABLES = "GLIBC_TUNABLES"
 _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_threshold={8 << 20}"
 
 _UTF8_LOCALE = "C.UTF-8"
-_TEXT = "-Dfile.encoding=UTF-8"  # which Java 17 takes from the locale
+_TEXT = "-Dfile.encoding=UTF-8"  # Java 17 takes this from the locale
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
-# Spark redacts by the same idea (spark.redaction.regex), for keys and values.
+# Spark redacts by a similar pattern (spark.redaction.regex), for keys and values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
 _OF_FILES = frozenset(
     {
@@ -36,29 +37,29 @@ _OF_FILES = frozenset(
         "spark.submit.pyFiles",
     }
 )
-"""What names files, one of which may be called a token provider: the JVM needs them on its command line."""
+"""Properties that name files, whose names may contain "token": the JVM needs them on its command line."""
 _EVERYTHING = str(1 << 40)
 
 
 def is_secret(key: str, value: str) -> bool:
-    """Say whether a property must stay off the JVM's command line (E11)."""
+    """Return whether a property must stay off the JVM's command line (E11)."""
     if key in _OF_FILES:
         return False
     return bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
 
 
 def is_local(master: str) -> bool:
-    """Say whether executors live in the driver's JVM."""
+    """Return whether executors are in the driver's JVM."""
     return master == "local" or master.startswith("local[")
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Say whether executors certainly see this machine's Python environment."""
+    """Return whether executors certainly see this machine's Python environment."""
     return is_local(master) or re.match(r"(spark://(localhost|127\.0\.0\.1|\[::1\])|local-cluster)", master) is not None
 
 
 def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties to start Spark with: the user's, over our defaults."""
+    """Return the properties to start Spark with: the user's have precedence over our defaults."""
     master = given.get("spark.master", LOCAL_MASTER)
     properties = _defaults()
     if _TUNABLES not in os.environ:
@@ -66,7 +67,7 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
     if is_on_this_machine(master):
         properties |= _defaults_on_this_machine()
     if not is_local(master):
-        # Java takes the encoding of files' names from the locale, and that of an executor is not known here.
+        # Java takes the encoding of file names from the locale, and an executor's locale is not known here.
         properties |= {"spark.executorEnv.LC_ALL": _UTF8_LOCALE, "spark.executorEnv.PYTHONUTF8": "1"}
     if is_local(master):
         # Else Spark would cut even three rows into as many partitions as there are nominal cores.
@@ -80,7 +81,7 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _java_options(own: str) -> str:
-    """Return the JVM's options: quiet, small and quick to start, unless the user says otherwise."""
+    """Return the JVM's options: quiet, small and quick to start, unless the user sets others."""
     options = ["-XX:-UsePerfData"]
     if "-Dfile.encoding" not in own:
         options.append(_TEXT)
@@ -101,24 +102,24 @@ def _defaults() -> dict[str, str]:
         "spark.sql.files.maxPartitionBytes": _EVERYTHING,
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-        # Every attempt of a task is fenced by the next one; a copy that runs for speed only fences the original.
+        # Each attempt of a task is fenced by the next one; a speculative copy would only fence the original.
         "spark.speculation": "false",
-        # A split of a few rows takes 0.1 s in a process that is there already, 1-2 s in one that is forked for it. What
-        # runs in a reused process leaves no client behind; a slot, which may leave threads, ends with its process (E8).
+        # A split of a few rows takes 0.1 s in an existing process, and 1-2 s in a forked one. A split leaves no client
+        # in a reused process; a slot, which may leave threads, ends with its process (E8).
         "spark.python.worker.reuse": "true",
         "spark.python.task.killTimeout": "500ms",
-        # Native code may end a process without a word: so its last word is the stack of each of its threads.
+        # Native code may end a process silently, so the process prints the stack of each thread as it ends.
         "spark.python.worker.faulthandler.enabled": "true",
-        # A batch is held by JVM and Python at once: wide rows must not fill the driver's modest memory.
+        # JVM and Python hold a batch at the same time: wide rows must not fill the driver's modest memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
         "spark.sql.dataFrameQueryContext.enabled": "false",
-        # By default Spark writes INT96, of nanoseconds, in which others read years before 1678 and after 2262 wrongly.
+        # By default Spark writes INT96, in nanoseconds, in which others misread years before 1678 and after 2262.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # Without it Spark refuses columns of TIME, to which Connect's Time belongs.
+        # Without it Spark refuses columns of TIME, the type of Connect's Time.
         "spark.sql.timeType.enabled": "true",
-        # Splits that are written together are a union, and read by the same program: it is generated and compiled once,
-        # not for each number of them, and each place among them, anew.
+        # Splits that are written together are a union, and one program reads them all. It is generated and compiled
+        # once, not for each number of splits and each place among them.
         "spark.sql.codegen.wholeStage.union.enabled": "false",
         "spark.sql.codegen.useIdInClassName": "false",
     }
@@ -134,7 +135,7 @@ def _defaults_on_this_machine() -> dict[str, str]:
 
 
 def python_environment(master: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what PySpark reads from the environment to choose the executors' Python."""
+    """Return the environment variables from which PySpark chooses the executors' Python."""
     if "spark.pyspark.python" in properties:
         return {"PYSPARK_PYTHON": properties["spark.pyspark.python"]}
     if "PYSPARK_PYTHON" not in os.environ and is_on_this_machine(master):
@@ -143,13 +144,13 @@ def python_environment(master: str, properties: Mapping[str, str]) -> dict[str, 
 
 
 def text_environment(environment: Mapping[str, str], codeset: str) -> dict[str, str]:
-    """Return an environment for children in which text, and the names of files, are UTF-8 whatever the locale is.
+    """Return an environment for children in which text and file names are UTF-8, whatever the locale is.
 
-    `codeset` is the locale's as this process has found it: one that is named in the environment may not be installed.
+    `codeset` is the encoding of this process's locale: a locale that the environment names may not be installed.
     """
     made = {**environment, "PYTHONUTF8": "1"}
     if codeset.upper().replace("-", "") != "UTF8":
-        whole = made.pop("LC_ALL", None)  # which would go before the next
+        whole = made.pop("LC_ALL", None)  # it would take precedence over the next
         if whole:
             made["LANG"] = whole
         made["LC_CTYPE"] = _UTF8_LOCALE

@@ -1,7 +1,7 @@
-"""What Spark forks Python workers from: PySpark's own daemon, with our modules imported before the first fork.
+"""The process from which Spark forks Python workers: PySpark's daemon, with our modules imported before any fork.
 
-Only modules that start no thread and open nothing may be imported: a client made before a fork hangs after it (E8).
-What is missing on an executor is left out; the worker that needs it then says so.
+Only modules that start no thread and open nothing may be imported: a client made before a fork hangs after it (E8). A
+module that is missing on an executor is skipped; the worker that needs it then reports that.
 """
 
 import contextlib
@@ -32,7 +32,8 @@ _EXECUTORS = "pyspark.worker"
 def main() -> None:
     """Serve, as `pyspark.daemon` does; Spark names the module that its workers run.
 
-    Besides the executors' workers Spark has a daemon for each step of planning a data source, which needs none of it.
+    Besides the executors' workers, Spark has a daemon for each planning step of a data source, which needs none of
+    this.
     """
     sys.path[:] = without_archives(sys.path)
     share_a_heap()
@@ -44,16 +45,18 @@ def main() -> None:
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """Return a module search path without Spark's archives of PySpark and py4j, where the same PySpark is installed.
+    """Return a module search path without Spark's archives of PySpark and py4j, if the same PySpark is installed.
 
-    Spark puts its archives first. Python keeps no compiled form of what is in an archive: each daemon would spend a
-    second of processor time compiling what lies, compiled, in the installation that the archives are a part of.
+    Spark puts its archives first. Python caches no bytecode of an archive: each daemon would spend a second of
+    processor time compiling what the installation, to which the archives belong, already has compiled.
     """
     return [entry for entry in path if not _is_double(Path(entry), path)]
 
 
 def _is_double(archive: Path, path: Sequence[str]) -> bool:
-    """Say whether it is `<installation>/pyspark/python/lib/<name>.zip`, of an installation that is searched, too."""
+    """Return whether it is `<installation>/pyspark/python/lib/<name>.zip`, of an installation that is also in the
+    path.
+    """
     if archive.suffix != ".zip" or archive.parts[-4:-1] != ("pyspark", "python", "lib"):
         return False
     installation = archive.parents[3]

@@ -1,5 +1,5 @@
-"""What is raised when there is no Spark."""
+"""The error that is raised if there is no Spark."""
 
 
 class SparkError(RuntimeError):
-    """Spark could not be started, or has gone; the text says why and what to look at."""
+    """Spark could not be started, or has ended; the text has the reason and what to check."""

@@ -1,7 +1,7 @@
-"""Keeps PySpark from logging the exceptions that it raises, which are told where they are caught.
+"""Keeps PySpark from logging the exceptions that it raises: whoever catches them reports them.
 
-While it does, it makes its own class that of all loggers of the process. Where two threads fail at once it stays so:
-loggers made later drop what is below a warning, and print the rest as JSON beside everybody else's lines.
+While PySpark logs one, it makes its own class that of all loggers of the process. If two threads fail at once it stays
+so: loggers made later drop messages below a warning, and print the rest as JSON among everyone else's lines.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 
 def leave_exceptions_to_who_catches_them() -> None:
-    """Have PySpark log none of its exceptions. Idempotent."""
+    """Make PySpark log none of its exceptions. Idempotent."""
     PySparkException._log_exception = _nothing
 
 

@@ -1,6 +1,6 @@
-"""The JVM of Spark's driver: a child process that can be launched long before anything else of Spark is needed.
+"""The JVM of Spark's driver: a child process that can be launched long before the rest of Spark is needed.
 
-Nothing here imports PySpark: a worker launches the JVM first of all, and imports the rest meanwhile.
+Nothing here imports PySpark: a worker launches the JVM first, and imports the rest in the meantime.
 """
 
 import contextlib
@@ -32,16 +32,16 @@ _START_S = 120.0
 
 
 class DriverJvm:
-    """A JVM with PySpark's gateway in it, on its way up from the moment it is made.
+    """A JVM with PySpark's gateway, which starts when the object is created.
 
-    It ends when this process does, however that ends: it reads a pipe that nobody else holds. `secrets` are in its
-    environment only where executors are this JVM (E11).
+    It ends when this process does, for whatever reason: it reads a pipe whose other end only this process has.
+    `secrets` are in its environment only if executors are in this JVM (E11).
     """
 
     def __init__(
         self, properties: Mapping[str, str], secrets: Mapping[str, str] | None = None, on_line: OnLine | None = None
     ) -> None:
-        """`properties` are the user's `spark.*`. Raises SparkError where the command cannot be run."""
+        """Launch the JVM; `properties` are the user's `spark.*`. Raises SparkError if the command cannot be run."""
         self.properties = spark_properties(properties)
         self.master = self.properties["spark.master"]
         self.output = Output(on_line or _to_stderr)
@@ -54,7 +54,7 @@ class DriverJvm:
             raise SparkError(f"Spark's JVM cannot be started: {error}") from error
 
     def gateway(self) -> tuple[int, str]:
-        """Wait for the gateway; return its port and its secret. Raises SparkError where the JVM ends before."""
+        """Wait for the gateway; return its port and its secret. Raises SparkError if the JVM ends before."""
         deadline = time.monotonic() + _START_S
         try:
             while not self._gateway_file.exists():
@@ -71,7 +71,7 @@ class DriverJvm:
         return port, data[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """Ask it to end, and make it. Idempotent."""
+        """Ask the JVM to end, and kill it if it does not. Idempotent."""
         with contextlib.suppress(OSError):
             if self.process.stdin is not None:
                 self.process.stdin.close()
@@ -95,7 +95,7 @@ class DriverJvm:
         if is_on_this_machine(self.master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         if is_local(self.master):
-            environment |= secrets  # on a cluster executors get them by the context's conf
+            environment |= secrets  # on a cluster, executors get them through the context's conf
         command = gateway_command(self.properties, os.environ, home)
         with self.output.pipe() as descriptor:
             return subprocess.Popen(
@@ -109,7 +109,7 @@ class DriverJvm:
 
 
 def _ignore_ctrl_c() -> None:
-    """Ignore Ctrl-C at the terminal, in the child: it is the worker's to handle, which ends the JVM in good order."""
+    """Ignore Ctrl-C at the terminal, in the child: the worker handles it, and ends the JVM in good order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""Keeps PySpark from importing numpy and pandas for a driver that has no such values: 0.7 s and 60 MB of a worker."""
+"""Keeps PySpark from importing numpy and pandas in a driver without such values: saves 0.7 s and 60 MB of a worker."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from pyspark.sql import types  # noqa: F401  (it registers the converters)
 
 
 class _OnlyNumpy:
-    """One of PySpark's converters of arguments for the JVM, asked only about what numpy made.
+    """One of PySpark's converters of arguments for the JVM, used only for values of numpy.
 
-    PySpark's own asks whether numpy is there by importing it, and pandas with it, before it looks at the argument.
+    PySpark's own imports numpy, and pandas with it, to test whether numpy is there, before it looks at the argument.
     """
 
     def __init__(self, inner: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the JVM and the Python workers print, line by line."""
+"""The output of the JVM and the Python workers, line by line."""
 
 import collections
 import contextlib
@@ -13,7 +13,7 @@ _NOISE = ("Using incubator modules", "default log4j profile", "Setting default l
 
 
 class Output:
-    """Passes on what is printed, without Spark's greetings; remembers the end of it."""
+    """Passes on the output, without Spark's greetings, and keeps its end."""
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
@@ -21,7 +21,7 @@ class Output:
 
     @contextlib.contextmanager
     def pipe(self) -> Iterator[int]:
-        """Yield the file descriptor that a child writes to; ours is closed afterwards."""
+        """Yield the file descriptor that a child writes to; our copy is closed afterwards."""
         reading, writing = os.pipe()
         stream = os.fdopen(reading, encoding="utf-8", errors="replace")
         threading.Thread(target=self._pass_on, args=(stream,), name="spark-output", daemon=True).start()

@@ -27,10 +27,10 @@ _WATCH_EVERY_S = 0.5
 class SparkRuntime:
     """Starts Spark for this process, and stops it.
 
-    `properties` are the user's `spark.*`; `secrets` become environment variables of the executors' Python processes
-    and stand in no plan, closure, UI or command line (E11). `jvm` is one that was launched with just these before,
-    else `start` launches it. One runtime at a time in a process: PySpark keeps its JVM in a module variable. The JVM
-    ends when this process does, however it ends.
+    `properties` are the user's `spark.*`; `secrets` become environment variables of the executors' Python processes and
+    are in no plan, closure, UI or command line (E11). `jvm` was launched before with the same properties; without it,
+    `start` launches one. One runtime at a time in a process: PySpark keeps its JVM in a module variable. The JVM ends
+    when this process does, for whatever reason.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SparkRuntime:
         self._is_stopping = threading.Event()
 
     def start(self) -> None:
-        """Start the JVM and the context, which is all that slots need; blocks for seconds. Raises SparkError."""
+        """Start the JVM and the context, which is all that slots need; takes seconds. Raises SparkError."""
         if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
             raise SparkError("this process already runs Spark; a worker needs a process of its own")
         jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
@@ -72,12 +72,12 @@ class SparkRuntime:
         threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
 
     def on_exit(self, listener: OnExit) -> None:
-        """Call `listener(reason)` once, from a thread of its own, if Spark goes without `stop`."""
+        """Call `listener(reason)` once, in a thread of its own, if Spark ends without `stop`."""
         self._listeners.append(listener)
 
     @property
     def session(self) -> Any:
-        """Return the SparkSession, made when first asked for, which takes seconds: DataFrames need it, slots do not.
+        """Return the SparkSession, created at the first call, which takes seconds: DataFrames need it, slots do not.
 
         Raises SparkError before `start` and after `stop`.
         """
@@ -90,7 +90,7 @@ class SparkRuntime:
             return self._session
 
     def adopt_thread(self) -> None:
-        """Make the session the calling thread's own: Spark finds data sources by the session of the thread."""
+        """Make the session that of the calling thread: Spark finds data sources through the session of the thread."""
         session = self.session
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
@@ -106,7 +106,7 @@ class SparkRuntime:
     def cores(self) -> int:
         """Return how many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster.
 
-        This is what was seen last: it never waits for the JVM, which may stand still. Raises SparkError before `start`.
+        This is the last known number: it never waits for the JVM, which may hang. Raises SparkError before `start`.
         """
         if self._cores is None:
             raise SparkError("Spark is not running")
@@ -126,7 +126,7 @@ class SparkRuntime:
         return self._gone() is None
 
     def stop(self) -> None:
-        """Stop Spark and end the JVM. Idempotent; cancels whatever runs."""
+        """Stop Spark and end the JVM. Idempotent; cancels everything that runs."""
         self._is_stopping.set()
         context, self._context, self._session = self._context, None, None
         if context is not None:
@@ -141,9 +141,9 @@ class SparkRuntime:
         _forget()
 
     def _connect(self, jvm: DriverJvm) -> None:
-        """Connect: 1 the JVM's gateway; 2 properties that Spark also looks for in the JVM's own; 3 the context."""
+        """Connect: 1 the JVM's gateway; 2 properties that Spark also looks up in the JVM's own; 3 the context."""
         os.environ.update(python_environment(jvm.master, jvm.properties))  # read when the context is made
-        # PySpark remarks on the version of pandas, where it is installed; nothing here uses it.
+        # PySpark warns about the version of pandas, if it is installed; nothing here uses it.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         port, secret = jvm.gateway()  # 1
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
@@ -183,7 +183,7 @@ class SparkRuntime:
         while not self._is_stopping.wait(_WATCH_EVERY_S):
             reason = self._gone()
             if reason is None:
-                with contextlib.suppress(Exception):  # it has just gone: the next look says so
+                with contextlib.suppress(Exception):  # the JVM has just ended: the next check reports it
                     self._cores = self._count_cores()
             elif not self._is_stopping.is_set():
                 for listener in self._listeners:
@@ -192,7 +192,7 @@ class SparkRuntime:
 
 
 def _forget() -> None:
-    """Clear PySpark's module variables, which it leaves as they are when its JVM was killed."""
+    """Clear PySpark's module variables, which it does not do when its JVM was killed."""
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None
@@ -201,7 +201,7 @@ def _forget() -> None:
 
 @contextlib.contextmanager
 def _environment(additions: Mapping[str, str]) -> Iterator[None]:
-    """Add to the environment for a moment."""
+    """Add variables to the environment for a moment."""
     before = {name: os.environ.get(name) for name in additions}
     os.environ.update(additions)
     try:

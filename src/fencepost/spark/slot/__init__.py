@@ -1,1 +1,1 @@
-"""Slots as Spark jobs, the cores that they need, and what a failed job says."""
+"""Slots as Spark jobs, the cores that they need, and the causes of failed jobs."""

@@ -1,4 +1,4 @@
-"""How many slots and DataFrame jobs fit into the cores that Spark offers (pure; no Spark here)."""
+"""Counts how many slots and DataFrame jobs fit into the cores that Spark offers. Pure; no Spark here."""
 
 import threading
 from collections import Counter
@@ -6,22 +6,22 @@ from enum import Enum
 
 
 class CoreUse(Enum):
-    """What a core is taken for."""
+    """The use of a core."""
 
     SLOT = "slot"
     SPLIT = "DataFrame split"
 
 
 class NoCoreError(RuntimeError):
-    """There is no core for it now; the text says what holds them and what to set."""
+    """No core is free now; the text says what holds them and what to set."""
 
 
 class CoreLedger:
-    """Keeps slots plus the DataFrame jobs at most at `total`, so that neither waits for the other for ever.
+    """Keeps slots and DataFrame jobs together within `total` cores, so that neither waits for the other for ever.
 
-    A slot holds its core for as long as it lives; DataFrame jobs come and go, one core each. Slots leave `reserved`
-    cores alone, but for the only one, so that splits always get on. `take` never waits: what does not fit is refused
-    with the reason, which becomes the reason of UNASSIGNED. Thread-safe.
+    A slot holds its core for its lifetime; DataFrame jobs come and go, and take one core each. Slots leave `reserved`
+    cores free, unless there is only one, so that splits always make progress. `take` never waits: it refuses what does
+    not fit, and its reason becomes the reason of UNASSIGNED. Thread-safe.
     """
 
     def __init__(self, total: int, *, reserved: int = 0) -> None:
@@ -38,7 +38,7 @@ class CoreLedger:
         return self._taken[use]
 
     def take(self, n: int, use: CoreUse) -> None:
-        """Take `n` cores. Raises NoCoreError, and takes nothing, where they are not there."""
+        """Take `n` cores. Raises NoCoreError, and takes none, if they are not free."""
         with self._lock:
             splits = self._taken[CoreUse.SPLIT]
             if use is CoreUse.SLOT:
@@ -48,19 +48,19 @@ class CoreLedger:
             self._taken[use] += n
 
     def refusal_of_splits(self) -> str | None:
-        """Return why no split can ever run beside the slots there are, None if one can."""
+        """Return why no split can ever run in addition to the present slots; None if one can."""
         with self._lock:
             return self._refusal("a DataFrame split") if self._taken[CoreUse.SLOT] >= self.total else None
 
     def release(self, n: int, use: CoreUse) -> None:
-        """Give back what `take` took."""
+        """Release cores that `take` took."""
         with self._lock:
             if n > self._taken[use]:
                 raise ValueError(f"{n} cores released that no {use.value} holds")
             self._taken[use] -= n
 
     def set_total(self, total: int) -> None:
-        """Follow a cluster that grew or shrank; what is taken stays taken."""
+        """Set the number of cores after a cluster grew or shrank; cores in use stay in use."""
         with self._lock:
             self.total = total
 

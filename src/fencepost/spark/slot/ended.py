@@ -1,7 +1,7 @@
-"""By which signal a Python process of Spark's ended, which could say nothing itself.
+"""Finds the signal by which a Python process of Spark ended: the process itself could not report it.
 
-Spark says that it exited unexpectedly and, with `spark.python.worker.faulthandler.enabled`, adds what Python's fault
-handler wrote at the end. For SIGKILL nobody writes anything.
+Spark reports an unexpected exit and, with `spark.python.worker.faulthandler.enabled`, appends the last output of
+Python's fault handler. After SIGKILL there is none.
 """
 
 import logging
@@ -25,9 +25,9 @@ _SIGNALS = {
 
 
 def signal_of(error: BaseException | None) -> str | None:
-    """Return the name of the signal that ended the process behind a failed job of Spark's; None where none did.
+    """Return the name of the signal that ended the process of a failed Spark job; None if no signal did.
 
-    A process that is gone without a trace was killed: by the system, for want of memory, or by somebody.
+    A process that ended without any output was killed: by the system, for lack of memory, or by a person.
     """
     text = str(error)
     if _CRASHED not in text:
@@ -37,14 +37,14 @@ def signal_of(error: BaseException | None) -> str | None:
 
 
 class ProcessEnds:
-    """Counts the processes of slots and splits that were ended by a signal, and says so in the log. Any thread."""
+    """Counts the processes of slots and splits that a signal ended, and logs each. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     def note(self, what: str, error: BaseException | None) -> str | None:
-        """Take note of how `what` ended; return the signal's name, if it was one."""
+        """Record how `what` ended; return the signal's name, if a signal ended it."""
         name = signal_of(error)
         if name is not None:
             with self._lock:

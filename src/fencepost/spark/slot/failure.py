@@ -1,7 +1,7 @@
-"""What a failed Spark job says of its cause, by classes and conditions.
+"""The causes of a failed Spark job, by exception classes and error conditions.
 
-Texts of errors hold rows, file names, topics and ids of users, so what is wrong is never looked for in them. Only
-codecs have no classes of their own: their few words are matched whole, and only in errors of classes that they raise.
+Texts of errors contain rows, file names, topics and user ids, so causes are never looked for in them. Only codecs have
+no classes of their own: their few messages are matched as a whole, and only in errors of the classes that they raise.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost.spark.slot.job import reason_of
 
-# What no second reading makes better. https://spark.apache.org/docs/latest/sql-error-conditions.html
+# Reading again does not help. https://spark.apache.org/docs/latest/sql-error-conditions.html
 _BROKEN_CONDITIONS = (
     "INVALID_JSON_RECORD_TYPE",
     "INVALID_JSON_ROOT_FIELD",
@@ -57,7 +57,7 @@ _STORAGE_CLASSES = frozenset(
     }
 )
 _ADDRESS_CLASSES = frozenset({"java.net.MalformedURLException", "java.net.URISyntaxException"})
-"""What no waiting makes better: an address that is none."""
+"""Waiting does not help: the address is malformed."""
 _STORAGE_PACKAGES = (
     "java.net.",
     "javax.net.ssl.",
@@ -66,15 +66,15 @@ _STORAGE_PACKAGES = (
     "org.apache.hadoop.ipc.",
     "org.apache.hadoop.net.",
 )
-"""Where networks and Hadoop's file systems have the errors of their own: those of object stores are many."""
+"""The packages with the errors of networks and of Hadoop's file systems; object stores have many."""
 _PYTHON = "org.apache.spark.api.python.PythonException"
 _COMMITS = ("PYTHON_DATA_SOURCE_ERROR",)
-"""What a data source raises on the driver, as it commits, for one."""
+"""Raised by a data source on the driver, for example when it commits."""
 _SQL_STATE = re.compile(r"\s+SQLSTATE: \w+\s*$")
 
 
 class Cause(NamedTuple):
-    """One error of a chain of causes. `condition` is Spark's name of it, where it has one."""
+    """One error of a chain of causes. `condition` is Spark's name for it, if it has one."""
 
     java_class: str
     condition: str
@@ -82,7 +82,9 @@ class Cause(NamedTuple):
 
 
 def causes_of(error: BaseException) -> list[Cause]:
-    """Return an error of the JVM and what caused it, outermost first; nothing where it is none, or the JVM has gone."""
+    """Return an error of the JVM and its causes, outermost first; empty for any other error, or if the JVM has
+    ended.
+    """
     try:
         return [_cause(java) for java in _chain(error)]
     except Exception:
@@ -90,24 +92,24 @@ def causes_of(error: BaseException) -> list[Cause]:
 
 
 def is_broken_content(causes: Iterable[Cause]) -> bool:
-    """Say whether what was read cannot be read: not where it has gone, nor for anything that writing it met with."""
+    """Return whether the content read is broken: false if it is gone, and for any error of writing."""
     found = list(causes)
     return any(map(_is_broken, found)) and not any(map(_is_gone, found))
 
 
 def is_refused_by_query(causes: Iterable[Cause]) -> bool:
-    """Say whether the query itself ended the job, by `raise_error`: it would again."""
+    """Return whether the query itself ended the job, by `raise_error`; it would do so again."""
     return any(_has(cause, ("USER_RAISED_EXCEPTION",)) for cause in causes)
 
 
 def is_storage_trouble(causes: Iterable[Cause]) -> bool:
-    """Say whether a file system or a network refused something, which it may grant later: rights, a full disk."""
+    """Return whether a file system or a network refused something that it may grant later: permissions, a full disk."""
     found = list(causes)
     return any(map(_is_storage, found)) and not is_broken_content(found)
 
 
 def raised_in_python(causes: Iterable[Cause], kind: type[Exception]) -> str | None:
-    """Return the text of an error of class `kind` that ended the Python side of the job, if one did."""
+    """Return the text of an error of class `kind` that ended the Python side of the job, if there is one."""
     name = f"\n{kind.__module__}.{kind.__qualname__}: "
     own = [cause for cause in causes if cause.java_class == _PYTHON or _has(cause, _COMMITS)]
     texts = (_SQL_STATE.sub("", cause.text).rpartition(name)[1:] for cause in own)
@@ -115,7 +117,7 @@ def raised_in_python(causes: Iterable[Cause], kind: type[Exception]) -> str | No
 
 
 def reason(error: BaseException) -> str:
-    """Return what Spark says, and the cause at the bottom, which says what is wrong with the content."""
+    """Return Spark's message, and the innermost cause, which says what is wrong with the content."""
     first, causes = reason_of(error), causes_of(error)
     detail = causes[-1].text.partition("\n")[0] if len(causes) > 1 else ""
     return f"{first} ({detail})" if detail and detail not in first else first
@@ -155,5 +157,5 @@ def _is_gone(cause: Cause) -> bool:
 
 
 def _has(cause: Cause, conditions: Iterable[str]) -> bool:
-    """Say whether a cause has one of the conditions; each stands for all below it: `A` for `A` and `A.B`."""
+    """Return whether a cause has one of the conditions; each includes those below it: `A` includes `A.B`."""
     return any(f"{cause.condition}.".startswith(f"{condition}.") for condition in conditions)

@@ -1,4 +1,4 @@
-"""Slots as Spark jobs: one job a slot, of one long-running task, so that one slot's death is nobody else's."""
+"""Slots as Spark jobs: each slot is a job of its own with one long-running task, so no slot's death affects another."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ OnSlotEnd = Callable[[str, Exception | None], None]
 
 
 class Runtime(Protocol):
-    """What is needed of `SparkRuntime`."""
+    """The part of `SparkRuntime` that is needed here."""
 
     @property
     def context(self) -> Any: ...
@@ -31,7 +31,7 @@ _CRASHES = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 
 
 def _ended_by(failure: Exception) -> SlotEndedError:
-    """Return what the failure of a slot's job means."""
+    """Return the error for the failure of a slot's job."""
     kind = SlotCrashedError if any(words in str(failure) for words in _CRASHES) else SlotEndedError
     return kind(reason_of(failure))
 
@@ -44,11 +44,11 @@ class _Slot:
 
 
 class SlotJobs:
-    """Launches slots and tells when they end.
+    """Launches slots and reports when they end.
 
     `entry` is a function that executors can import by name; it gets the slot's spec (JSON text without secrets) and the
-    number of the attempt, which grows whenever Spark runs the slot again by itself. `on_end(slot_id, error)` is called
-    in the slot's driver thread: with None after `entry` returned or after `cancel`, else with the reason. Thread-safe.
+    number of the attempt, which grows when Spark itself runs the slot again. `on_end(slot_id, error)` is called in the
+    slot's driver thread: with None after `entry` returned or after `cancel`, else with the reason. Thread-safe.
     """
 
     def __init__(self, runtime: Runtime, entry: SlotEntry, on_end: OnSlotEnd) -> None:
@@ -59,7 +59,7 @@ class SlotJobs:
         self._lock = threading.Lock()
 
     def launch(self, slot_id: str, spec_json: str) -> None:
-        """Submit the slot's job and return at once. Raises ValueError where the slot still runs."""
+        """Submit the slot's job and return at once. Raises ValueError if the slot still runs."""
         with self._lock:
             if slot_id in self._slots:
                 raise ValueError(f"slot {slot_id} is running")
@@ -70,16 +70,16 @@ class SlotJobs:
         slot.thread.start()
 
     def cancel(self, slot_id: str) -> None:
-        """End the slot's job; nothing where no such slot runs.
+        """End the slot's job; do nothing if no such slot runs.
 
-        `on_end` follows at once. The Python process is killed by Spark up to three seconds later: until then it is a
-        zombie like any other, which the fence keeps out.
+        `on_end` follows at once. Spark kills the Python process up to three seconds later: until then it is a zombie,
+        which is fenced like any other.
         """
         with self._lock:
             slot = self._slots.get(slot_id)
         if slot is not None:
             slot.is_cancelled.set()
-            with contextlib.suppress(Exception):  # Spark itself may be gone, and the slot with it
+            with contextlib.suppress(Exception):  # Spark itself may have ended, and the slot with it
                 cancel_group(self._runtime.context, slot.group)
 
     @property
@@ -88,7 +88,7 @@ class SlotJobs:
             return frozenset(self._slots)
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until no slot runs. Returns whether that is so."""
+        """Wait until no slot runs. Returns False if `timeout_s` was not enough."""
         with self._lock:
             threads = [slot.thread for slot in self._slots.values() if slot.thread is not None]
         for thread in threads:
@@ -110,7 +110,7 @@ class SlotJobs:
 
 
 class _SlotBody:
-    """What runs on the executor, where PySpark is: a class, so that it is pickled by name with its two values."""
+    """The code that runs on the executor: a class, so that it is pickled by name with its two values."""
 
     def __init__(self, entry: SlotEntry, spec_json: str) -> None:
         self.entry = entry
@@ -124,9 +124,9 @@ class _SlotBody:
 
 
 def _retire_process() -> None:
-    """Let this Python process end with its task instead of serving another: a slot may leave threads behind.
+    """Let this Python process end with its task instead of serving another: a slot may leave threads.
 
-    PySpark ends a process, and the JVM does not keep it, where the last word of the JVM is not understood; the task's
+    PySpark ends a process if it does not understand the JVM's last word, and the JVM does not reuse it; the task's
     result is safe by then.
     """
     from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
@@ -140,10 +140,10 @@ def _refuse(receiver: Any) -> None:
 
 @contextlib.contextmanager
 def job_group(context: Any, group: str, description: str, *, interrupts: bool = True) -> Iterator[None]:
-    """Run the Spark jobs of this thread in a group of their own, which `cancel_group` ends.
+    """Run this thread's Spark jobs in a group of their own, which `cancel_group` ends.
 
-    A thread of Spark's that is interrupted while it waits for a Python process waits no longer, but asks again and
-    again until that process is killed: so nobody `interrupts` what does nothing but wait for one.
+    A Spark thread that is interrupted while it waits for a Python process keeps asking until that process is killed. So
+    do not set `interrupt` for jobs that only wait for one.
     """
     context.setJobGroup(group, description, interruptOnCancel=interrupts)
     context.addJobTag(group)
@@ -156,7 +156,7 @@ def job_group(context: Any, group: str, description: str, *, interrupts: bool = 
 
 
 def cancel_group(context: Any, group: str) -> None:
-    """Cancel a group's jobs, also one that its thread is only about to submit (group names are never used twice)."""
+    """Cancel a group's jobs, including one that its thread is about to submit (group names are never reused)."""
     context._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
 

@@ -1,4 +1,4 @@
-"""Splits of CSV whose lines are cut in executors, not by Spark: which, and from which frames (docs/decisions/0055)."""
+"""Splits of CSV whose lines executors cut instead of Spark: which splits, and their frames (docs/decisions/0055)."""
 
 import os
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ _ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
 
 @dataclass(frozen=True)
 class Lines:
-    """How lines are cut, and of which files, in their order. `schema`: the columns, as Spark would read them.
+    """How lines are cut, and the files, in their order. `schema`: the columns as Spark would read them.
 
-    `paths` are Spark's, or Python's where executors open the files.
+    `paths` have Spark's form, or Python's if executors open the files.
     """
 
     form: CsvForm
@@ -45,31 +45,31 @@ class Lines:
 
 
 def local_file(path: str) -> Path | None:
-    """Return a file as Python can open it, where Spark would read just its bytes; None where it would not, or may not.
+    """Return the path with which Python opens a file, if Spark would read the same bytes; else None.
 
-    Hadoop takes a file out of its compression by its ending, and compares it with a sum beside it, if there is one.
+    Hadoop decompresses a file according to its suffix, and verifies the checksum file next to it, if there is one.
     """
     if not path.startswith("file:/") or PurePosixPath(path).suffix.lower() not in _ENDINGS:
         return None
     file = Path("/", path.removeprefix("file:").lstrip("/"))
-    return None if os.path.exists(file.with_name(f".{file.name}.crc")) else file  # says no of a name that is too long
+    return None if os.path.exists(file.with_name(f".{file.name}.crc")) else file  # False for a name too long
 
 
 class LineChoice:
-    """Says of splits whether their lines are cut in executors. One per task; driver side.
+    """Decides whether the lines of splits are cut in executors. One per task; driver side.
 
-    Where files in succession were left to Spark, the next ones most likely would be, too: they are not tried any more.
+    After several consecutive files that were left to Spark it stops trying: the next ones would most likely be, too.
     """
 
     def __init__(self, connector: DataFrameConnector, *, is_open: bool, has_schemas: bool) -> None:
-        """`is_open`: whether the settings ask for nothing but JSON objects of all columns."""
+        """Set `is_open`: whether the settings ask for nothing but JSON objects of all columns."""
         self._connector = connector
         self._is_open = is_open
         self._has_schemas = has_schemas
         self._refused = 0
 
     def lines(self, session: Session, splits: Sequence[Split]) -> Lines | None:
-        """Return how to cut the lines of these splits, which have to be alike; None where Spark is to do it."""
+        """Return how to cut the lines of these splits, which must be alike; None if Spark must read them."""
         if not self._is_open or self._refused >= _MOST_IN_SUCCESSION:
             return None
         corrupt = str(session.conf.get(_CORRUPT))
@@ -88,17 +88,17 @@ class LineChoice:
         return Lines(form, tuple(paths), first.schema)
 
     def taken(self) -> None:
-        """Note that lines were cut to their end."""
+        """Record that all lines were cut."""
         self._refused = 0
 
     def refused(self) -> None:
-        """Note that lines were left to Spark."""
+        """Record that lines were left to Spark."""
         self._refused += 1
 
     def _form(self, lines: CsvLines, corrupt: str) -> CsvForm | None:
-        """Return None for columns that are neither text nor whole numbers, and where there is one only.
+        """Return None for columns that are neither text nor whole numbers, and for a single column.
 
-        A column named `corrupt` Spark fills itself, and looks for in no line.
+        Spark fills a column named `corrupt` itself, and looks for it in no line.
         """
         fields = lines.schema.fields
         names = tuple(field.name for field in fields)
@@ -120,7 +120,7 @@ class LineChoice:
 
 
 def _is_plain(name: str) -> bool:
-    """Say whether JSON writes a name as it is."""
+    """Return whether JSON writes a name without escapes."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 

@@ -1,4 +1,4 @@
-"""One run of a split, or of several, as the worker describes it over the channel: the `PartitionRun` of the runtime."""
+"""One run of a split, or of several, as the worker describes it over the channel: the runtime's `PartitionRun`."""
 
 import contextlib
 import time
@@ -23,7 +23,7 @@ from fencepost.transaction import (
 )
 
 SPLIT_COLUMN = "split"
-"""Says which of several splits a row is of: its place among them, as text."""
+"""The column that says which of several splits a row belongs to: its index among them, as text."""
 
 _PASSING = (RetriableError, CommitUnknownError, WriterOpenError, ProduceError)
 
@@ -33,10 +33,10 @@ class PartlyDoneError(FatalError):
 
 
 class ChannelRun:
-    """Asks the worker for all that it has to know; keeps what the run is made of."""
+    """Asks the worker for everything it needs to know, and keeps what the run consists of."""
 
     def __init__(self, client: SplitClient, reading: str = "") -> None:
-        """`reading` says how the rows of a split are made, where there is one only."""
+        """Store `reading`, which describes how the rows of a split are made, if there is only one."""
         self._client = client
         self._reading = reading
         self._spec = client.spec()
@@ -47,7 +47,7 @@ class ChannelRun:
 
     @property
     def topic(self) -> str | None:
-        """Return the topic of all rows, None where each row names its own."""
+        """Return the topic of all rows; None if each row names its own."""
         return self._spec.topic or None
 
     @property
@@ -71,9 +71,9 @@ class ChannelRun:
         return self._spec.rows_per_commit
 
     def admit(self) -> Position | None:
-        """Return the one position of the splits, which are all done or all untouched where there are several.
+        """Return the position of the splits. If there are several, all are done or none has begun.
 
-        Raises ReadingChangedError where a part is committed whose rows are made in another way now.
+        Raises ReadingChangedError if part of a split is committed whose rows are now made differently.
         """
         positions = self._client.admit().positions
         if len(positions) == 1:
@@ -102,13 +102,13 @@ class ChannelRun:
         return self._client.is_unchanged()
 
     def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
-        """Yield the rows behind the committed ones; that these are the same, the reading says."""
+        """Yield the rows after the committed ones. The reading guarantees that these have not changed."""
         return behind(batches, int((committed or {}).get("rows", 0)))
 
     def offset_records(self, position: Position) -> OffsetRecords:
         """Return the position of each split; with the last one, tombstones for the offsets that are to be forgotten.
 
-        The position of a part says how its rows were made.
+        The position of a part contains how its rows were made.
         """
         is_done = bool(position.get("done"))
         whole = position if is_done or not self._reading else {**position, READING: self._reading}
@@ -122,12 +122,13 @@ class ChannelRun:
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
-        """Tell the worker of an error that it has to know apart from others: of Spark it hears only that there was one.
+        """Report to the worker an error that it must distinguish from others: Spark only reports that there was an
+        error.
 
-        A transaction that was open for too long the broker has ended: it then fences the producer. Somebody newer does
-        that, too, but seldom so late. What a new producer would not meet again is trouble that passes, however late it
-        comes: brokers that are silent are noticed after a minute. Not at least once, where all that is tried again is
-        written again.
+        If a transaction was open for too long, the broker has ended it and fenced the producer. A newer producer fences
+        it too, but seldom so late. An error that a new producer may not meet is temporary, however late it comes:
+        unreachable brokers are noticed after a minute. Nothing is reported for at-least-once, where every retry writes
+        everything again.
         """
         try:
             yield
@@ -140,11 +141,11 @@ class ChannelRun:
             raise
 
     def _took_s(self) -> float:
-        """Return for how long rows have been handed over."""
+        """Return for how long rows have been passed on."""
         return 0.0 if self._began_s is None else time.monotonic() - self._began_s
 
     def _passes(self, error: Exception) -> bool:
-        """Say whether a new producer may do better: in a transaction, as nothing of this one is left then."""
+        """Return whether a new producer may succeed: only in a transaction, of which nothing remains then."""
         is_exact = self._spec.transactional_id is not None
         return is_exact and isinstance(error, _PASSING) and not is_refusal(error)
 

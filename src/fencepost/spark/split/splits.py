@@ -1,4 +1,4 @@
-"""Splits of a DataFrame connector as Spark jobs: a job for one or for several, each in the thread that calls."""
+"""Splits of a DataFrame connector as Spark jobs: one job runs one split or several, in the calling thread."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
 
 
 class Runtime(Protocol):
-    """What is needed of `SparkRuntime`."""
+    """The part of `SparkRuntime` that is needed here."""
 
     @property
     def session(self) -> Any: ...
@@ -39,7 +39,7 @@ class SplitError(RuntimeError):
 
 @dataclass(frozen=True)
 class SplitFrame:
-    """The records of splits, ready to be written, or lines with what makes records of them (`csv`, a `CsvForm`).
+    """The records of splits, ready to be written; or lines, and how to make records of them (`csv`, a `CsvForm`).
 
     `reading`: how the rows of a single split are made.
     """
@@ -50,14 +50,17 @@ class SplitFrame:
 
 
 class SplitReader:
-    """Says what is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver side."""
+    """Makes the frame that is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver
+    side.
+    """
 
     def __init__(
         self, connector: DataFrameConnector, properties: Mapping[str, str], *, is_exactly_once: bool = True
     ) -> None:
-        """Raise ConfigError for settings of `properties` that a DataFrame connector cannot follow.
+        """Raise ConfigError for settings of `properties` that a DataFrame connector does not support.
 
-        Lines that turn out to be Spark's are written again, by Spark: not where the first ones would stay.
+        Lines are cut in executors only if writes are transactional: if Spark has to write them again, the first ones
+        must not stay.
         """
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame connector transforms with {_SQL}; remove transforms")
@@ -75,10 +78,10 @@ class SplitReader:
     def frame(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
         """Return the rows of the splits as records, one split after the other, as one partition.
 
-        Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, or does not
-        fit the settings (key, query, converter) and another one did; ConfigError where none fits.
+        If there are several, a column says which split a row belongs to. Raises RecordError if one cannot be read, or
+        if one does not fit the settings (key, query, converter) and another does; ConfigError if none fits.
         """
-        if len(splits) == 1 and splits[0].size_bytes == 0:  # no columns that a key or a query could name
+        if len(splits) == 1 and splits[0].size_bytes == 0:  # these have no columns that a key or a query could name
             return SplitFrame(session.createDataFrame([], "value string").coalesce(1))
         lines = self.choice.lines(session, splits)
         if lines is None:
@@ -88,7 +91,7 @@ class SplitReader:
         return SplitFrame(lines.frame(session).coalesce(1), reading, lines.form.encoded())
 
     def frame_by_spark(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
-        """Return the same as `frame`, with all of it done by Spark."""
+        """Return the same as `frame`, with Spark doing all of it."""
         frames, misfit, rows = [], None, None
         for n, split in enumerate(splits):
             mark = [mark_column(n)] if len(splits) > 1 else []
@@ -107,23 +110,23 @@ class SplitReader:
 
     def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
-        if schema not in self._columns:  # a call into the JVM for every field, and files of one directory are alike
+        if schema not in self._columns:  # a call into the JVM for every field; files are alike
             self._columns = {schema: record_columns(schema, self._value, self._key, self._key_field)}
         return rows.select(*self._columns[schema], *more)
 
     @property
     def rows_max(self) -> int:
-        """Return what `split.rows.max` says; 0: all in one transaction."""
+        """Return the value of `split.rows.max`; 0: all rows in one transaction."""
         return self._rows_max
 
     def is_exact(self, session: Session, split: Split) -> bool:
-        """Say whether a second reading gives the same rows in the same order: a number of rows is a position then."""
+        """Return whether a second reading gives the same rows in the same order: a count of rows is then a position."""
         if split.size_bytes == 0 or not split.is_single_file:
             return split.is_single_file
         return is_repeatable(self._transformed(session, self._connector.read(session, split)), self._query)
 
     def _reading(self, session: Session, schema: Any) -> str:
-        zone = {TIME_ZONE: str(session.conf.get(TIME_ZONE))}  # of timestamps without one, and of what SQL makes of them
+        zone = {TIME_ZONE: str(session.conf.get(TIME_ZONE))}  # for timestamps without a zone, and SQL
         made_of = {**self._connector.row_settings(), **zone, "columns": schema.json()}
         return fingerprint(made_of if self._query is None else {**made_of, _SQL: self._query})
 
@@ -134,13 +137,13 @@ class SplitReader:
 def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], channel_url: str, run_id: str) -> None:
     """Write splits, as one Spark job, and return when they are committed or were found done.
 
-    Lines that are cut in executors, and turn out not to be plain, are written by a second job, in which Spark reads
-    them. Called in a thread of its own; `cancel_group` ends it from another. No secret is in the plan (E11).
+    If lines that are cut in executors turn out not to be plain, a second job, in which Spark reads them, writes them.
+    Call this in a thread of its own; `cancel_group` ends it from another. The plan contains no secret (E11).
 
     Raises:
-        SplitError: the job failed; run them again, unless `is_unreadable` says that it is no use.
-        ReadingChangedError: a part is committed whose rows are made in another way now.
-        Exception: what `SplitReader.frame` raises.
+    SplitError: The job failed; run them again, unless `is_unreadable` says that this is useless.
+    ReadingChangedError: Part of a split is committed whose rows are now made differently.
+    Exception: The errors of `SplitReader.frame`.
     """
     frame = reader.frame(runtime.session, splits)
     try:
@@ -154,7 +157,7 @@ def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], c
 
 
 def _run(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
-    """Run one job. Raises LeftToSparkError, too: nothing of the transaction that was open then is committed."""
+    """Run one job. Raises LeftToSparkError, too; then nothing of the open transaction is committed."""
     try:
         with job_group(runtime.session.sparkContext, run_group(run_id), "split"):
             writer = frame.records.write.format(FORMAT).mode("append")
@@ -170,12 +173,12 @@ def _run(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> 
 
 
 def is_unreadable(error: BaseException) -> bool:
-    """Say whether the split's content is broken, so that it should be set aside and not be tried again."""
+    """Return whether the split's content is broken, so that it should be set aside instead of being tried again."""
     return error.is_broken if isinstance(error, SplitError) else is_broken_content(causes_of(error))
 
 
 def run_group(run_id: str) -> str:
-    """Return the group of the Spark jobs of a run; its transaction is ended by whoever takes the id next."""
+    """Return the group of the Spark jobs of a run; the next owner of its id ends its transaction."""
     return f"run-{run_id}"
 
 

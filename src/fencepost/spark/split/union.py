@@ -1,4 +1,4 @@
-"""Frames of several splits as one, with a column that says which of them a row is of."""
+"""Frames of several splits as one, with a column that says which split a row belongs to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from fencepost.spark.split.run import SPLIT_COLUMN
 
 
 def mark_of(n: int) -> str:
-    """Return what `SPLIT_COLUMN` has in the rows of split `n`: text.
+    """Return the value of `SPLIT_COLUMN` in the rows of split `n`: text.
 
-    Of a number Spark would make, and compile, another program for each split.
+    For a number, Spark would generate and compile another program for each split.
     """
     return str(n)
 
@@ -22,6 +22,6 @@ def mark_column(n: int) -> Any:
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """Put frames one after the other, half by half: each union is analysed whole."""
+    """Concatenate frames, half by half: each union is analysed as a whole."""
     half = len(frames) // 2
     return union(frames[:half]).union(union(frames[half:])) if half else frames[0]
