@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fencepost.kafka.group import group_survey
+from fencepost.kafka.wire.requests import RequestClient
 from planted import replace
 
 
-async def _send(self: Any, request: Any, node_id: int | None = None) -> Any:
+def _ask(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
     if hasattr(request, "require_stable"):
         request.require_stable = False
-    return await known(self, request, node_id)
+    return known(self, request, *arguments, **named)
 
 
-known = replace(group_survey._Asking, "send", _send)
+known = replace(RequestClient, "ask", _ask)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka.admin import AdminClient
-from kafka import TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 
 from fencepost.embedded.archive import archive_options
 from fencepost.embedded.home import KafkaHome, ensure_home
@@ -17,7 +17,6 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
-from fencepost.kafka.wire.kafka_python import kafka_python_admin
 from fencepost.testing import eventually
 from support.quick import QUICK
 
@@ -114,7 +113,9 @@ class Brokers:
         chosen = partitions or range(self._partitions_of(topic))
         others = [each for each in self._ids if each != node_id]
         wanted = {TopicPartition(topic, partition): [node_id, *others] for partition in chosen}
-        admin = kafka_python_admin({"bootstrap.servers": self.bootstrap_servers}, 60)
+        admin = KafkaAdminClient(
+            bootstrap_servers=self.bootstrap_servers.split(","), request_timeout_ms=60_000, bootstrap_timeout_ms=60_000
+        )
 
         def is_led() -> bool:
             admin.alter_partition_reassignments(wanted)

@@ -19,7 +19,7 @@ def set_quotas(bootstrap: str, client_id: str, **limits: float) -> None:
     ops = [entry.OpData(key=key, value=limit, remove=False) for key, limit in limits.items()]
     cluster = Cluster(Access.of({"bootstrap.servers": bootstrap}), 60.0)
     try:
-        answer = cluster._ask(
+        answer = cluster.ask(
             Request(entries=[entry(entity=[entity], ops=ops)], validate_only=False), 1, time.monotonic() + _WITHIN_S
         )
     finally:

@@ -12,7 +12,7 @@ import typer
 from fencepost.cli.client import client_properties
 from fencepost.cli.columns import aligned
 from fencepost.config import ConfigError
-from fencepost.kafka.group.group_survey import Committed
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.record import TopicPartition
 from fencepost.transaction.adoption import Adoption, GroupView, Holder, Input

@@ -7,7 +7,7 @@ cache metadata.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fencepost.kafka.group.group_survey import GroupSubscription
+from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.storage.change import TopicRetention
 
 _FORGET_S = 1800.0

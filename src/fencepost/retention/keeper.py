@@ -21,7 +21,8 @@ from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.client import Admin, Topic
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.group_survey import GroupSubscription, GroupSurvey
+from fencepost.kafka.group.group_survey import GroupSurvey
+from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
 from fencepost.retention.gone import GoneTopics
 from fencepost.retention.intent import GiveUpRecords

@@ -20,11 +20,13 @@ from typing import Any, Self
 from fencepost.api.errors import ConnectError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contributors import Contributor, foreign_length
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, ListedGroup
-from fencepost.kafka.group.group_survey import CLASSIC, Committed, GroupSurvey
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.group.subscription import CLASSIC
 from fencepost.kafka.group.transactions import Transaction
 from fencepost.kafka.patience import patiently
 from fencepost.record import TopicPartition
@@ -177,7 +179,7 @@ class Adoption:
         self.ensure_told(view)
         if view.members:
             remove_members(self._conf, self._group, [each.member_id for each in view.members], _ASK_S)
-        fenced: set[tuple[str, int, int | None]] = set()
+        fenced: set[tuple[str, int, int]] = set()
         for _ in range(_TURNS):
             due = [holder for holder in view.holders if _incarnation(holder.transaction) not in fenced]
             if not due:
@@ -311,12 +313,13 @@ class Adoption:
 
 def _contributor(holder: Holder) -> Contributor:
     found = holder.transaction
-    epoch = -1 if found.producer_epoch is None else found.producer_epoch
     offsets = dict.fromkeys(holder.places, -1)
-    return Contributor(found.producer_id, epoch, offsets, found.transactional_id, is_pending=holder.is_pending)
+    return Contributor(
+        found.producer_id, found.producer_epoch, offsets, found.transactional_id, is_pending=holder.is_pending
+    )
 
 
-def _incarnation(transaction: Transaction) -> tuple[str, int, int | None]:
+def _incarnation(transaction: Transaction) -> tuple[str, int, int]:
     return transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.group_survey import Committed, GroupSurvey
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.patience import patiently
 from fencepost.kafka.value.group_metadata import Membership
 from fencepost.record import TopicPartition

@@ -6,13 +6,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import group_survey
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.group.group_survey import GroupSubscription, GroupSurvey
+from fencepost.kafka.group.group_survey import GroupSurvey
+from fencepost.kafka.group.subscription import GroupSubscription
+from fencepost.kafka.wire.errors import AnswerError
+from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition as Place
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
@@ -52,14 +55,14 @@ def of(found: list[GroupSubscription], group: str) -> GroupSubscription:
 
 def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
     """Have something happen before a question is asked, once."""
-    known, acts = getattr(group_survey, name), [act]
+    known, acts = getattr(GroupSurvey, name), [act]
 
-    async def ask(*arguments: Any) -> Any:
+    def ask(*arguments: Any) -> Any:
         while acts:
             acts.pop()()
-        return await known(*arguments)
+        return known(*arguments)
 
-    monkeypatch.setattr(group_survey, name, ask)
+    monkeypatch.setattr(GroupSurvey, name, ask)
 
 
 @pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
@@ -104,31 +107,29 @@ def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
     group = f"unlisted-{topic}"
     GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).alter({Place(topic, 0): 1})
     assert of(survey.look(), group).reads(topic)
-    listed, hidden = group_survey._Asking._of_brokers, [True]
+    listed, hidden = group_survey.listed_groups, [True]
 
-    async def without(self: Any) -> list[dict[str, Any]]:
-        found = await listed(self)
-        return [each for each in found if each["group_id"] != group] if hidden and hidden.pop() else found
+    def without(client: RequestClient) -> list[Any]:
+        found = listed(client)
+        return [each for each in found if each.group_id != group] if hidden and hidden.pop() else found
 
-    monkeypatch.setattr(group_survey._Asking, "_of_brokers", without)
+    monkeypatch.setattr(group_survey, "listed_groups", without)
     assert of(survey.look(), group).reads(topic)
 
 
 def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
     kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka.errors import CoordinatorNotAvailableError
-
     survey.look()
     survey.seen |= {f"away-{topic}"}
-    known = group_survey._offsets
+    known = group_survey.read_offsets
 
-    async def ask(asking: Any, groups: Any) -> Any:
+    def ask(client: RequestClient, groups: Any) -> Any:
         if set(groups) == {f"away-{topic}"}:
-            raise CoordinatorNotAvailableError("moving")
-        return await known(asking, groups)
+            raise AnswerError(KafkaError.COORDINATOR_NOT_AVAILABLE, "moving")
+        return known(client, groups)
 
-    monkeypatch.setattr(group_survey, "_offsets", ask)
+    monkeypatch.setattr(group_survey, "read_offsets", ask)
     with pytest.raises(KafkaUnavailableError):
         survey.look()
 

@@ -15,7 +15,7 @@ from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group.group_survey import Committed
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.setting.client_settings import producer_conf, transactional_conf
 from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset

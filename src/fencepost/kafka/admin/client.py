@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -26,11 +26,9 @@ from fencepost.kafka.errors import (
 )
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, can_ask
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.patience import patiently
-
-if TYPE_CHECKING:
-    from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -235,11 +233,11 @@ class Admin:
             return self._patiently(lambda: self._describe_group(group_id))
         return self._patiently(lambda: groups.describe(group_id))
 
-    def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
+    def transactions(self, states: Sequence[str] = ()) -> list[Transaction]:
         """Return every transactional id that the cluster knows, or only those in `states` (Kafka's names)."""
         return self._ask_transactions(lambda admin: admin.list(states))
 
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Return the details of the given transactional ids. Unknown ids are left out."""
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
 
@@ -266,7 +264,7 @@ class Admin:
         return True
 
     def _describe_group(self, group_id: str) -> Group:
-        """Describe a group with librdkafka, for settings that kafka-python cannot connect with.
+        """Describe a group with librdkafka, for settings that the wire client cannot connect with.
 
         See `kafka.group.group_admin` for the risk.
         """
@@ -280,11 +278,7 @@ class Admin:
             raise
         return Group(group_id, _WORDS.get(described.state, "Unknown"), tuple(_member(m) for m in described.members))
 
-    def _ask_transactions(self, ask: "Callable[[TransactionAdmin], T]") -> T:
-        from fencepost.kafka.group.transactions import (
-            TransactionAdmin,  # imports kafka-python: 0.2 s, rarely needed
-        )
-
+    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
         self._guard.check("The admin client")
         admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
         try:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.offsets_log import LoggedOffset, OffsetsPartition
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.kafka.patience import patiently
 from fencepost.record import TopicPartition
 
@@ -74,18 +73,14 @@ class Contributors:
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
         """`foreign`: prefixes of transactional ids that must not be attributed to a group by their name alone."""
-        self._guard = ForkGuard()
-        self._conf = dict(conf)
         self._timeout_s = timeout_s
         self._foreign = tuple(filter(None, foreign))
-        self._admin: Any = None
+        self._admin = TransactionAdmin(conf, timeout_s=timeout_s)
         self._histories: dict[tuple[str, bool], _History] = {}
 
     def close(self) -> None:
         """Close the connections. Idempotent; another call connects again."""
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        self._admin.close()
 
     def pending(self, group: str, places: Places | None = None) -> list[Contributor]:
         """Return the producers whose open transactions now have offsets of the group for `places` (None: any).
@@ -93,7 +88,7 @@ class Contributors:
         A transaction that is ending counts until its marker is in the group's log. `offsets` has only `places`. If no
         transaction is open, this takes two requests.
         """
-        return self._patiently(lambda admin: _described(admin, _pending(admin, group, places)))
+        return self._patiently(lambda: _described(self._admin, _pending(self._admin, group, places)))
 
     def undecided(self, group: str, places: Places) -> list[Contributor]:
         """Return those of `pending` whose outcome is open, without those that have ended and only await their markers.
@@ -115,10 +110,10 @@ class Contributors:
         continues to read the log of the group's offsets, which other groups share, from where this object stopped.
         """
 
-        def ask(admin: Any) -> dict[TopicPartition, Contributor]:
-            history = self._read_on(admin, group, is_whole=True)
+        def ask() -> dict[TopicPartition, Contributor]:
+            history = self._read_on(group, is_whole=True)
             wanted = {place: id_ for place, id_ in history.last.items() if places is None or place in places}
-            found = {each.producer_id: each for each in self._of(admin, group, history, set(wanted.values()))}
+            found = {each.producer_id: each for each in self._of(group, history, set(wanted.values()))}
             return {place: found[id_] for place, id_ in wanted.items()}
 
         return self._patiently(ask)
@@ -131,16 +126,16 @@ class Contributors:
         groups.
         """
 
-        def ask(admin: Any) -> list[Contributor]:
-            history = self._read_on(admin, group, is_whole=False)
-            known = [each for each in self._of(admin, group, history, history.offsets.keys()) if each.family]
+        def ask() -> list[Contributor]:
+            history = self._read_on(group, is_whole=False)
+            known = [each for each in self._of(group, history, history.offsets.keys()) if each.family]
             held = [each for each in known if not each.offsets.keys().isdisjoint(places)]
             silent: dict[str, dict[TopicPartition, int]] = {}
             for id_, place in _named(known, places):
                 silent.setdefault(id_, {})[place] = -1
             named = [id_ for id_ in silent if not foreign_length(id_, self._foreign)]
-            described = admin.describe(set(named) - {each.transactional_id for each in known})
-            own = _where(admin, group)
+            described = self._admin.describe(set(named) - {each.transactional_id for each in known})
+            own = _where(self._admin, group)
             return held + [
                 Contributor(t.producer_id, t.producer_epoch, silent[i], i, is_guessed=True)
                 for i, t in described.items()
@@ -149,27 +144,25 @@ class Contributors:
 
         return self._patiently(ask)
 
-    def described(self, transactional_ids: Iterable[str]) -> dict[str, Any]:
+    def described(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Describe transactional ids. Unknown ids are left out."""
         ids = list(transactional_ids)
-        return self._patiently(lambda admin: admin.describe(ids))
+        return self._patiently(lambda: self._admin.describe(ids))
 
-    def _read_on(self, admin: Any, group: str, *, is_whole: bool) -> "_History":
+    def _read_on(self, group: str, *, is_whole: bool) -> "_History":
         """Read the log up to its end. Without `is_whole`, only the existence of stream tasks is recorded."""
         history = self._histories.setdefault((group, is_whole), _History())
-        where = _where(admin, group)
+        where = _where(self._admin, group)
         if where is not None:
-            logged, history.end = admin.ask(
-                _READING, offsets_log.read, where, group, history.end, None if is_whole else history.ours
-            )
+            logged, history.end = _logged(self._admin, where, group, history.end, None if is_whole else history.ours)
             history.add(logged)
         return history
 
-    def _of(self, admin: Any, group: str, history: "_History", producer_ids: Collection[int]) -> list[Contributor]:
+    def _of(self, group: str, history: "_History", producer_ids: Collection[int]) -> list[Contributor]:
         """Return the producers of a history with their present state."""
-        pending = {each.producer_id: each for each in _pending(admin, group, None)}
+        pending = {each.producer_id: each for each in _pending(self._admin, group, None)}
         return _described(
-            admin,
+            self._admin,
             [
                 Contributor(
                     id_,
@@ -182,23 +175,9 @@ class Contributors:
             ],
         )
 
-    def _patiently(self, ask: Callable[[Any], T]) -> T:
-        """Retry, over a new connection, while a broker is moving what is asked for."""
-        self._guard.check("The client that looks for producers")
-
-        def once() -> T:
-            from fencepost.kafka.group.transactions import (
-                TransactionAdmin,  # imports kafka-python, which takes 0.2 s
-            )
-
-            try:
-                self._admin = self._admin or TransactionAdmin(self._conf, timeout_s=self._timeout_s)
-                return ask(self._admin)
-            except KafkaUnavailableError:
-                self.close()
-                raise
-
-        return patiently(once, self._timeout_s, _AGAIN_S)
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Retry while a broker is moving what is asked for."""
+        return patiently(ask, self._timeout_s, _AGAIN_S)
 
 
 _READING = f"reading {offsets_log.TOPIC}"
@@ -243,24 +222,29 @@ def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, 
         yield from ((f"{each.family}{place.partition}", place) for place in places if place.topic in topics)
 
 
-def _is_of_other_groups(transaction: Any, own: OffsetsPartition | None) -> bool:
+def _is_of_other_groups(transaction: Transaction, own: OffsetsPartition | None) -> bool:
     """Return whether an open transaction has offsets, but none that can belong to the group whose log is `own`."""
     logs = {partition for topic, partition in transaction.topic_partitions if topic == offsets_log.TOPIC}
     return bool(logs) and (own is None or own.partition not in logs)
 
 
-def _where(admin: Any, group: str) -> OffsetsPartition | None:
-    where: OffsetsPartition | None = admin.ask(_READING, offsets_log.find, group)
-    return where
+def _where(admin: TransactionAdmin, group: str) -> OffsetsPartition | None:
+    return admin.client.run(_READING, lambda: offsets_log.find(admin.client, group))
 
 
-def _pending(admin: Any, group: str, places: Places | None) -> list[Contributor]:
+def _logged(
+    admin: TransactionAdmin, where: OffsetsPartition, group: str, start: int, passed: set[int] | None = None
+) -> tuple[list[LoggedOffset], int]:
+    return admin.client.run(_READING, lambda: offsets_log.read(admin.client, where, group, start, passed))
+
+
+def _pending(admin: TransactionAdmin, group: str, places: Places | None) -> list[Contributor]:
     """Return the producers with offsets of these partitions in an open transaction, without their transactional ids."""
     where = _where(admin, group)
     begun = {} if where is None else admin.producers(offsets_log.TOPIC, where.partition)
-    if not begun:
+    if where is None or not begun:
         return []
-    logged, _ = admin.ask(_READING, offsets_log.read, where, group, min(at for _, at in begun.values()))
+    logged, _ = _logged(admin, where, group, min(at for _, at in begun.values()))
     history = _History()
     history.add(
         each
@@ -275,16 +259,16 @@ def _pending(admin: Any, group: str, places: Places | None) -> list[Contributor]
     ]
 
 
-def _described(admin: Any, found: list[Contributor]) -> list[Contributor]:
+def _described(admin: TransactionAdmin, found: list[Contributor]) -> list[Contributor]:
     """Return them with their transactional ids, as far as brokers report these."""
     if not found:
         return []
     ids = {each.producer_id: each.transactional_id for each in admin.list(producer_ids=[f.producer_id for f in found])}
     known = admin.describe(ids.values())
-    return [_with_id(each, known.get(ids.get(each.producer_id))) for each in found]
+    return [_with_id(each, known.get(ids.get(each.producer_id, ""))) for each in found]
 
 
-def _with_id(found: Contributor, transaction: Any) -> Contributor:
+def _with_id(found: Contributor, transaction: Transaction | None) -> Contributor:
     if transaction is None:
         return found
     epoch = max(found.producer_epoch, transaction.producer_epoch)

@@ -1,4 +1,4 @@
-"""Describes the members of consumer groups through kafka-python, because librdkafka may crash the process.
+"""Describes the members of consumer groups, without librdkafka, which may crash the process.
 
 When a connection is lost at the wrong moment, librdkafka uses freed memory and aborts. This affects every request of
 its admin client to a group coordinator (its issue 4605). Workers send such requests every second, so a broker restart
@@ -8,13 +8,17 @@ answers that it is not, or not yet, the coordinator (its issue 5040). Nothing he
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.fork import ForkGuard
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.group.subscription import CLASSIC, DEAD
 from fencepost.kafka.setting.table import MECHANISMS
-from fencepost.kafka.wire.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.errors import ensure
+from fencepost.kafka.wire.requests import RequestClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,8 @@ class ListedGroup:
     state: str
 
 
-_DEAD = "Dead"
-
-
 def can_ask(conf: Mapping[str, Any]) -> bool:
-    """Return whether kafka-python can connect with these settings (librdkafka's names)."""
+    """Return whether the wire client can connect with these settings (librdkafka's names)."""
     if "ssl.keystore.location" in conf:
         return False
     mechanism = conf.get("sasl.mechanism") or conf.get("sasl.mechanisms")
@@ -57,15 +58,12 @@ def can_ask(conf: Mapping[str, Any]) -> bool:
 class GroupAdmin:
     """Describes groups. Connects at the first use, and again after each failure. Thread-safe.
 
-    Threads take turns because the client refuses too many requests at once. Waiting threads share the next result.
+    Threads take turns, and waiting threads share the next result.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
-        self._guard = ForkGuard()
-        self._conf = conf
-        self._timeout_s = timeout_s
+        self._client = RequestClient(conf, timeout_s=timeout_s)
         self._turn = threading.Lock()
-        self._client: Any = None
         self._asked: tuple[str, float] = ("", 0.0)
         self._found: Group | Exception | None = None
 
@@ -74,12 +72,14 @@ class GroupAdmin:
 
         Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
-        self._guard.check("The group admin client")
         came_at = time.monotonic()
         with self._turn:
             if self._asked[0] != group_id or self._asked[1] < came_at:
                 self._asked = (group_id, time.monotonic())
-                self._found = self._ask(group_id)
+                try:
+                    self._found = self._client.run(f"describing group {group_id}", lambda: self._described(group_id))
+                except Exception as error:
+                    self._found = error
             found = self._found
         if isinstance(found, Group):
             return found
@@ -92,87 +92,65 @@ class GroupAdmin:
         `describe` asks about a classic group, and so reports groups of the other kinds as without members. Raises
         what `describe` raises.
         """
-        from kafka.errors import KafkaError
-
-        self._guard.check("The group admin client")
-        with self._turn:
-            try:
-                groups = {each["group_id"]: each for each in self._connected().list_groups()}
-            except BaseException as error:
-                self._drop()
-                if isinstance(error, KafkaError | OSError):
-                    raise group_failure(error, "listing groups", self._conf) from error
-                raise
-        found = groups.get(group_id)
-        if found is None:
-            return None
-        return ListedGroup(str(found.get("group_type") or "classic").lower(), str(found.get("group_state")))
-
-    def _ask(self, group_id: str) -> Group | Exception:
-        from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
-
-        try:
-            client = self._connected()
-            return _group(group_id, client._manager.run(_described, client, group_id))
-        except GroupIdNotFoundError:
-            return Group(group_id, _DEAD, ())
-        except (KafkaError, OSError) as error:
-            if not isinstance(error, GroupAuthorizationFailedError):
-                self._drop()
-            return group_failure(error, f"describing group {group_id}", self._conf)
-        except BaseException:
-            self._asked = ("", 0.0)  # there is no result that others could share
-            self._drop()
-            raise
-
-    def _connected(self) -> Any:
-        """Return the client, creating it if needed, which waits for a broker."""
-        if self._client is None:
-            self._client = kafka_python_admin(self._conf, self._timeout_s)
-        return self._client
+        groups = self._client.run("listing groups", lambda: listed_groups(self._client))
+        found = next((each for each in groups if each.group_id == group_id), None)
+        return None if found is None else ListedGroup(kind_of(found), str(found.group_state))
 
     def close(self) -> None:
-        """Close the connection; its thread would otherwise log an error when the broker ends later. Idempotent."""
-        with self._turn:
-            self._drop()
+        """Close the connections. Idempotent."""
+        self._client.close()
 
-    def _drop(self) -> None:
-        """Drop the client: it may have cached an old coordinator or a dead address."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+    def _described(self, group_id: str) -> Group:
+        from kafka.protocol.admin import DescribeGroupsRequest
+
+        request = DescribeGroupsRequest(groups=[group_id])
+        return group_of(self._client.ask(request, self._client.coordinator(GROUP, group_id)))
 
 
-async def _described(client: Any, group_id: str) -> Mapping[str, Any]:
-    """Describe a group. The library's own `describe_groups` reports a group that the broker refused as one without
-    members, and keeps asking a broker that is no longer the coordinator."""
-    coordinator = await client._find_coordinator_id(group_id)
-    answer = await client._manager.send(client._describe_groups_request([group_id]), node_id=coordinator)
-    raise_refusal(answer)
-    found: Mapping[str, Any] = client._describe_groups_process_response(answer)[group_id]
+def listed_groups(client: RequestClient) -> list[Any]:
+    """Return all groups that the principal may see, as each present broker lists them."""
+    from kafka.protocol.admin import ListGroupsRequest
+
+    found: list[Any] = []
+    for node in client.brokers():
+        answer = client.ask(ListGroupsRequest(), node)
+        ensure(answer.error_code, "the list of groups")
+        found += answer.groups
     return found
 
 
-def raise_refusal(answer: Any) -> None:
-    """Raise the kafka-python error that a DescribeGroups response holds for a group."""
-    from kafka.errors import for_code
-
-    for group in answer.groups:
-        if group.error_code:
-            raise for_code(group.error_code)(f"group {group.group_id}: {getattr(group, 'error_message', None) or ''}")
+def kind_of(listed: Any) -> str:
+    """Return the kind of a listed group. Brokers before Kafka 3.8 report none, and have only classic groups."""
+    return str(listed.group_type or CLASSIC).lower()
 
 
-def _group(group_id: str, described: Mapping[str, Any]) -> Group:
-    return Group(group_id, str(described["group_state"] or _DEAD), tuple(_member(m) for m in described["members"]))
+def group_of(answer: Any) -> Group:
+    """Return the group that an answer to DescribeGroups describes. Raises AnswerError if the broker refused.
+
+    A coordinator that has no such group answers with an empty one, or from version 6 on with GROUP_ID_NOT_FOUND.
+    """
+    (group,) = answer.groups
+    if group.error_code == KafkaError.GROUP_ID_NOT_FOUND:
+        return Group(group.group_id, DEAD, ())
+    ensure(group.error_code, f"group {group.group_id}", getattr(group, "error_message", None))
+    return Group(group.group_id, str(group.group_state or DEAD), tuple(_member(each) for each in group.members))
 
 
-def _member(member: Mapping[str, Any]) -> GroupMember:
-    """Return a member. Between two assignments it has no partitions."""
-    assignment = member["member_assignment"] or {}
-    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
+def _member(member: Any) -> GroupMember:
     return GroupMember(
-        member["member_id"],
-        member["client_id"],
-        member["client_host"],
-        frozenset((each["topic"], number) for each in assigned for number in each["partitions"]),
+        member.member_id, member.client_id, member.client_host, frozenset(_assigned(member.member_assignment))
     )
+
+
+def _assigned(assignment: bytes) -> Iterator[tuple[str, int]]:
+    """Yield the partitions of a member. Between two assignments, and in groups that are not of consumers, none."""
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+
+    if not assignment:
+        return
+    try:
+        topics = ConsumerProtocolAssignment.decode(assignment).assigned_partitions
+    except Exception:  # another protocol's, such as Kafka Connect's
+        return
+    for each in topics:
+        yield from ((each.topic, number) for number in each.partitions)

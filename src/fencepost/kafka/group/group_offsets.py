@@ -1,18 +1,25 @@
-"""Reads and changes committed offsets of consumer groups through kafka-python.
+"""Reads and changes committed offsets of consumer groups, without librdkafka.
 
 librdkafka may crash the process: it dereferences a null pointer while a coordinator is starting (see `group_admin`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from typing import Any
 
-from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.fork import ForkGuard
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.group.committed_offsets import read_offsets
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.wire.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.errors import ensure
+from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
 
-T = TypeVar("T")
+_IN_USE = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC)
+_BY_NAME = 9  # of OffsetCommit: newer versions name topics by their ids
 
 
 class GroupInUseError(KafkaRequestError):
@@ -23,7 +30,6 @@ class GroupOffsets:
     """The offsets of one group. Connects for each call."""
 
     def __init__(self, conf: Mapping[str, Any], group_id: str, *, timeout_s: float = 30.0) -> None:
-        self._guard = ForkGuard()
         self._conf = conf
         self._group = group_id
         self._timeout_s = timeout_s
@@ -37,10 +43,13 @@ class GroupOffsets:
 
     def read_with_notes(self) -> list[GroupOffset]:
         """Return the committed offsets with their metadata, without the zero byte that librdkafka appends to it."""
-        found = self._run("reading", lambda client: client.list_group_offsets({self._group: None}))
-        offsets = found.get(self._group, {})
-        kept = {p: o for p, o in offsets.items() if o.offset >= 0}
-        return [GroupOffset(p.topic, p.partition, o.offset, (o.metadata or "").rstrip("\0")) for p, o in kept.items()]
+        doing = f"reading the offsets of group {self._group}"
+        with closing(RequestClient(self._conf, timeout_s=self._timeout_s)) as client:
+            found, denied = client.run(doing, lambda: read_offsets(client, [self._group], is_stable=False))
+        for why in denied.values():
+            raise KafkaAuthorizationError(f"Not authorized while {doing}: {why}")
+        standing = found.get(self._group, {})
+        return [GroupOffset(*place, each.offset, each.note) for place, each in standing.items() if each is not None]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError if the group has members."""
@@ -48,55 +57,72 @@ class GroupOffsets:
 
     def commit(self, offsets: Sequence[GroupOffset]) -> None:
         """Set offsets and their metadata. Raises GroupInUseError if the group has members."""
-        from kafka import TopicPartition as ClientPartition
-        from kafka.structs import OffsetAndMetadata
+        from kafka.protocol.consumer import OffsetCommitRequest as Request
 
-        if offsets:
-            asked = {ClientPartition(o.topic, o.partition): OffsetAndMetadata(o.offset, o.note, -1) for o in offsets}
-            self._check(self._run("altering", lambda client: client.alter_group_offsets(self._group, asked)).values())
+        of_topic = Request.OffsetCommitRequestTopic
+        topics = [
+            of_topic(
+                name=topic,
+                partitions=[
+                    of_topic.OffsetCommitRequestPartition(
+                        partition_index=each.partition,
+                        committed_offset=each.offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata=each.note,
+                    )
+                    for each in of_one
+                ],
+            )
+            for topic, of_one in groupby(sorted(offsets), key=lambda each: each.topic)
+        ]
+        if topics:
+            request = Request(
+                group_id=self._group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                retention_time_ms=-1,
+                topics=topics,
+            )
+            self._change("altering", request, newest=_BY_NAME)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Delete the offsets of partitions, if they have any. Raises GroupInUseError if the group has members."""
-        from kafka import TopicPartition as ClientPartition
+        from kafka.protocol.consumer import OffsetDeleteRequest as Request
 
-        asked = [ClientPartition(*place) for place in partitions]
-        if asked:
-            self._check(self._run("deleting", lambda client: client.delete_group_offsets(self._group, asked)).values())
+        of_topic = Request.OffsetDeleteRequestTopic
+        topics = [
+            of_topic(
+                name=topic,
+                partitions=[of_topic.OffsetDeleteRequestPartition(partition_index=place.partition) for place in of_one],
+            )
+            for topic, of_one in groupby(sorted(partitions), key=lambda place: place.topic)
+        ]
+        if topics:
+            self._change("deleting", Request(group_id=self._group, topics=topics))
 
     def delete(self) -> None:
         """Delete the group with all of its offsets. Does nothing if the group does not exist."""
-        answered = self._run("deleting", lambda client: client.delete_groups([self._group]))
-        self._check(answered.values())
+        from kafka.protocol.admin import DeleteGroupsRequest
 
-    def _check(self, answers: Iterable[Any]) -> None:
-        """Raise the error in an answer, which the library gives as a class or as the name of a class."""
-        from kafka import errors
+        self._change("deleting", DeleteGroupsRequest(groups_names=[self._group]))
 
-        for answer in answers:
-            kind = getattr(errors, answer, errors.UnknownError) if isinstance(answer, str) else answer
-            if answer != "OK" and kind not in (errors.NoError, errors.GroupIdNotFoundError):
-                self._raise(kind(answer), "changing")
-
-    def _run(self, what: str, call: Callable[[Any], T]) -> T:
-        from kafka.errors import GroupIdNotFoundError, KafkaError
-
-        self._guard.check("The client for a group's offsets")
-        try:
-            client = kafka_python_admin(self._conf, self._timeout_s)
+    def _change(self, what: str, request: Any, *, newest: int | None = None) -> None:
+        doing = f"{what} the offsets of group {self._group}"
+        with closing(RequestClient(self._conf, timeout_s=self._timeout_s)) as client:
             try:
-                return call(client)
-            finally:
-                client.close()
-        except GroupIdNotFoundError:
-            return {}  # type: ignore[return-value]
-        except (KafkaError, OSError) as error:
-            self._raise(error, what)
+                client.run(doing, lambda: self._sent(client, request, newest))
+            except KafkaRequestError as error:
+                if error.code in _IN_USE:
+                    raise GroupInUseError(f"Group {self._group} has members", error.code) from error
+                if error.code != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise
 
-    def _raise(self, error: Exception, what: str) -> NoReturn:
-        from kafka import errors
-
-        if isinstance(
-            error, errors.UnknownMemberIdError | errors.NonEmptyGroupError | errors.GroupSubscribedToTopicError
-        ):
-            raise GroupInUseError(f"Group {self._group} has members", error.errno) from error
-        raise group_failure(error, f"{what} the offsets of group {self._group}", self._conf) from error
+    def _sent(self, client: RequestClient, request: Any, newest: int | None) -> None:
+        answer = client.ask(request, client.coordinator(GROUP, self._group), newest=newest)
+        ensure(getattr(answer, "error_code", None) or 0, f"group {self._group}")
+        for group in getattr(answer, "results", ()):
+            ensure(group.error_code, f"group {self._group}")
+        for topic in getattr(answer, "topics", ()):
+            for each in topic.partitions:
+                ensure(each.error_code, f"{topic.name}-{each.partition_index}")

@@ -6,18 +6,24 @@ The client library never sends a leave request for a static member.
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, can_ask
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.wire.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.errors import ensure
+from fencepost.kafka.wire.requests import RequestClient
 
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 0.25
+_MANY = 3  # the version of LeaveGroup that removes several members, and static ones
+_GONE = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
 
 
 def remove_static_member(
@@ -28,22 +34,10 @@ def remove_static_member(
     With `member_id`, only that membership is removed; a later one under the same `instance_id` stays. Returns normally
     if the member is already gone. Raises KafkaUnavailableError if the removal failed for any reason.
     """
-    from kafka.admin import MemberToRemove
-    from kafka.errors import FencedInstanceIdError, KafkaError, NoError, UnknownMemberIdError
-
-    failed = f"member {instance_id} could not leave group {group_id}"
     try:
-        client = kafka_python_admin(conf, timeout_s)
-        try:
-            leaving = MemberToRemove(member_id=member_id, group_instance_id=instance_id)
-            answers = client.remove_group_members(group_id, [leaving])
-        finally:
-            client.close()
-    except (KafkaError, OSError) as error:  # an OSError: no token could be fetched, for example
-        raise KafkaUnavailableError(f"{failed}: {error}") from error
-    for answer in answers.values():
-        if answer not in (NoError, UnknownMemberIdError, FencedInstanceIdError):
-            raise KafkaUnavailableError(f"{failed}: {answer.__name__}")
+        _remove(conf, group_id, [(member_id or "", instance_id)], timeout_s)
+    except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+        raise KafkaUnavailableError(f"member {instance_id} could not leave group {group_id}: {error}") from error
 
 
 def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], timeout_s: float) -> None:
@@ -51,20 +45,26 @@ def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], 
 
     Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
     """
-    from kafka.admin import MemberToRemove
-    from kafka.errors import KafkaError, NoError, UnknownMemberIdError
+    _remove(conf, group, [(each, None) for each in members], timeout_s)
 
-    try:
-        client = kafka_python_admin(conf, timeout_s)
-        try:
-            answers = client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
-        finally:
-            client.close()
-        for answer in answers.values():
-            if answer not in (NoError, UnknownMemberIdError):
-                raise answer
-    except (KafkaError, OSError) as error:
-        raise group_failure(error, f"removing members of group {group}", conf) from error
+
+def _remove(conf: Mapping[str, Any], group: str, members: Sequence[tuple[str, str | None]], timeout_s: float) -> None:
+    """Remove members by their member id and instance id."""
+    from kafka.protocol.consumer import LeaveGroupRequest as Request
+
+    leaving = [Request.MemberIdentity(member_id=id_, group_instance_id=instance_id) for id_, instance_id in members]
+    request = Request(group_id=group, members=leaving)
+    with closing(RequestClient(conf, timeout_s=timeout_s)) as client:
+
+        def ask() -> None:
+            answer = client.ask(request, client.coordinator(GROUP, group), oldest=_MANY)
+            ensure(answer.error_code, f"group {group}")
+            for each in answer.members:
+                if each.error_code not in _GONE:
+                    ensure(each.error_code, f"member {each.member_id or each.group_instance_id}")
+
+        if leaving:
+            client.run(f"removing members of group {group}", ask)
 
 
 @dataclass

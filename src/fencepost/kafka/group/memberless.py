@@ -12,7 +12,8 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group.group_survey import Committed, GroupSurvey
+from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.patience import patiently
 from fencepost.record import TopicPartition
 

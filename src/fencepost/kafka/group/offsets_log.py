@@ -6,23 +6,29 @@ compaction keeps the last one of each partition.
 """
 
 import struct
+import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.group_survey import Committed
+from fencepost.kafka.wire.errors import AnswerError, ensure
+from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.kafka.codec.committed import Sent
 
 TOPIC = "__consumer_offsets"
 
 _AT_ONCE = 4 * 1024 * 1024
 _AGAIN_S = 0.05
-_DENIED, _MISSING, _OUT_OF_RANGE = 29, 3, 1  # TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
-_NEWEST_BY_NAME = 12  # of Fetch: newer ones go by the topic's id
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_LENGTH = struct.Struct(">i")
-_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_LATEST, _EARLIEST = -1, -2
+_BY_NAME = 12  # of Fetch: newer versions name topics by their ids
+_TRANSACTIONAL = 0x10
 _OFFSET_KEYS = (0, 1)
 _FIRST_FLEXIBLE, _FIRST_WITH_EPOCH = 4, 3
 _NUL = "\0"  # librdkafka ends the metadata of offsets with one
@@ -53,24 +59,22 @@ def partition_of(group: str, count: int) -> int:
     return (found if found < 1 << 31 else (1 << 32) - found) % (1 << 31) % count
 
 
-async def find(client: Any, group: str) -> OffsetsPartition | None:
+def find(client: RequestClient, group: str) -> OffsetsPartition | None:
     """Find the partition of a group's offsets; None if no group has any yet. Raises KafkaAuthorizationError."""
-    from kafka.errors import LeaderNotAvailableError
-
-    (topic,) = (await client._get_cluster_metadata([TOPIC]))["topics"]
-    if topic["error_code"] == _DENIED:
-        raise denied()
-    if topic["error_code"] == _MISSING:
-        return None
-    leaders = {each["partition_index"]: each["leader_id"] for each in topic["partitions"]}
-    if not leaders:
-        raise LeaderNotAvailableError(TOPIC)
-    partition = partition_of(group, len(leaders))
-    return OffsetsPartition(partition, leaders[partition])
+    try:
+        count = len(client.leaders(TOPIC))
+    except AnswerError as error:
+        if error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise denied() from error
+        if error.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+    partition = partition_of(group, count)
+    return OffsetsPartition(partition, client.leader(TOPIC, partition))
 
 
-async def read(
-    client: Any, where: OffsetsPartition, group: str, start: int, passed: set[int] | None = None
+def read(
+    client: RequestClient, where: OffsetsPartition, group: str, start: int, passed: set[int] | None = None
 ) -> tuple[list[LoggedOffset], int]:
     """Return a group's transactional offsets from `start` to the present end of the log, and that end.
 
@@ -80,30 +84,31 @@ async def read(
     The end is requested from the leader, which may refuse. The high watermark in a fetch response lags after a
     failover; a reader that stopped there would miss the last producers.
     """
-    from kafka.errors import NotLeaderForPartitionError
+    from fencepost.kafka.codec.committed import Answered, Position, committed_batches  # with Arrow
 
     found: list[LoggedOffset] = []
-    end = await _edge(client, where, is_end=True)
+    end = _edge(client, where, _LATEST)
     while start < end:
-        answer = await _fetched(client, where, start)
+        answer = _fetched(client, where, start)
         if answer is None:
-            begin = await _edge(client, where, is_end=False)
+            begin = _edge(client, where, _EARLIEST)
             if begin <= start:
-                raise NotLeaderForPartitionError(f"{TOPIC}-{where.partition} has nothing at offset {start}")
+                raise AnswerError(KafkaError.NOT_LEADER_FOR_PARTITION, f"{_name(where)} has nothing at offset {start}")
             start = begin
             continue
-        before, records = start, bytes(answer.records or b"")
-        for header, batch in _batches(records):
-            start = header[0] + header[6] + 1
-            if passed is None or header[9] not in passed:
-                offsets = list(_offsets(header, batch, group))
+        before = start
+        sent, position = committed_batches(Answered(memoryview(answer.records or b"")), Position(start))
+        start = position.offset
+        for batch in sent:
+            if passed is None or batch.head.producer not in passed:
+                offsets = list(_offsets(batch, group))
                 found += offsets
                 if passed is not None and any(contribution_of(each.committed.note) for each in offsets):
-                    passed.add(header[9])
+                    passed.add(batch.head.producer)
         if start == before:
             if answer.high_watermark >= end:
                 break  # compaction has removed the rest
-            await client._net.sleep(_AGAIN_S)
+            time.sleep(_AGAIN_S)
     return found, start
 
 
@@ -114,84 +119,70 @@ def denied() -> KafkaAuthorizationError:
     )
 
 
-async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
-    """Fetch records from `start`; None if the log starts later."""
-    from kafka.errors import for_code
-    from kafka.protocol.consumer import FetchRequest
+def _name(where: OffsetsPartition) -> str:
+    return f"{TOPIC}-{where.partition}"
 
-    topic = FetchRequest.FetchTopic
-    asked = topic.FetchPartition(partition=where.partition, fetch_offset=start, partition_max_bytes=_AT_ONCE)
-    request = FetchRequest(
+
+def _fetched(client: RequestClient, where: OffsetsPartition, start: int) -> Any:
+    """Fetch records from `start`; None if the log starts later.
+
+    A fetch above a quota gets an immediate, empty response. The client waits before it sends another request.
+    """
+    from kafka.protocol.consumer import FetchRequest as Request
+
+    of_topic = Request.FetchTopic
+    asked = of_topic.FetchPartition(partition=where.partition, fetch_offset=start, partition_max_bytes=_AT_ONCE)
+    request = Request(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=_AT_ONCE,
         isolation_level=0,
-        topics=[topic(topic=TOPIC, partitions=[asked])],
-        max_version=_NEWEST_BY_NAME,
+        topics=[of_topic(topic=TOPIC, partitions=[asked])],
     )
-    answer = await _answered(client, where, request)
-    if answer.error_code == _OUT_OF_RANGE:
+    while not (found := client.ask(request, where.leader, oldest=4, newest=_BY_NAME).responses):
+        pass
+    answer = found[0].partitions[0]
+    if answer.error_code == KafkaError.OFFSET_OUT_OF_RANGE:
         return None
-    if answer.error_code == _DENIED:
+    if answer.error_code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         raise denied()
-    if answer.error_code:
-        raise for_code(answer.error_code)(f"reading {TOPIC}-{where.partition}")
+    ensure(answer.error_code, f"reading {_name(where)}")
     return answer
 
 
-async def _answered(client: Any, where: OffsetsPartition, request: Any) -> Any:
-    """Send a request until its response has the partition. A fetch above a quota gets an immediate, empty response.
-
-    The client then waits before it sends another request.
-    """
-    while True:
-        answer = await client._manager.send(request, node_id=where.leader)
-        if answer.responses:
-            return answer.responses[0].partitions[0]
-
-
-async def _edge(client: Any, where: OffsetsPartition, *, is_end: bool) -> int:
+def _edge(client: RequestClient, where: OffsetsPartition, edge: int) -> int:
     """Return the start of the log, or its end including pending records.
 
     A leader whose high watermark has not caught up yet refuses this with a retriable error.
     """
-    from kafka.admin import OffsetSpec
-    from kafka.structs import TopicPartition as ClientPartition
+    from kafka.protocol.consumer import ListOffsetsRequest as Request
 
-    place = ClientPartition(TOPIC, where.partition)
-    wanted = OffsetSpec.LATEST if is_end else OffsetSpec.EARLIEST
-    found = await client._async_list_partition_offsets({place: wanted})
-    return int(found[place].offset)
-
-
-def _batches(records: bytes) -> Iterator[tuple[tuple[Any, ...], memoryview]]:
-    """Yield the header of each whole batch, and the batch."""
-    view, at = memoryview(records), 0
-    while at + _HEADER.size <= len(records):
-        end = at + 12 + _LENGTH.unpack_from(records, at + 8)[0]
-        if end > len(records):
-            return
-        yield _HEADER.unpack_from(records, at), view[at:end]
-        at = end
+    of_topic = Request.ListOffsetsTopic
+    asked = of_topic.ListOffsetsPartition(partition_index=where.partition, timestamp=edge)
+    request = Request(replica_id=-1, isolation_level=0, topics=[of_topic(name=TOPIC, partitions=[asked])])
+    found = client.ask(request, where.leader).topics[0].partitions[0]
+    ensure(found.error_code, f"the offsets of {_name(where)}")
+    return int(found.offset)
 
 
-def _offsets(header: tuple[Any, ...], batch: memoryview, group: str) -> Iterator[LoggedOffset]:
+def _offsets(batch: "Sent", group: str) -> Iterator[LoggedOffset]:
     """Yield a group's offsets in a batch.
 
     Most batches are of other groups, so an uncompressed one is first searched for the group's name.
     """
-    attributes, producer_id, epoch = header[5], header[9], header[10]
-    if not attributes & _TRANSACTIONAL or attributes & _CONTROL:
+    from fencepost.kafka.codec.decode import decoded
+    from fencepost.kafka.codec.encode_header import HEADER
+
+    if not batch.head.attributes & _TRANSACTIONAL:
         return
     name = group.encode()
-    if not attributes & _CODEC and name not in bytes(batch):
+    if not batch.head.codec and name not in bytes(batch.view):
         return
-    from kafka.record.default_records import DefaultRecordBatch
-
-    for record in DefaultRecordBatch(batch):
-        place = _place(record.key, name)
+    epoch = HEADER.unpack_from(batch.view)[10]
+    for record in decoded(batch.view):
+        place = None if record.key is None else _place(record.key, name)
         if place is not None and record.value is not None:
-            yield LoggedOffset(record.offset, producer_id, epoch, place, _committed(record.value))
+            yield LoggedOffset(record.offset, batch.head.producer, epoch, place, _committed(record.value))
 
 
 def _place(key: bytes, group: bytes) -> TopicPartition | None:

@@ -17,7 +17,7 @@ from fencepost.api.errors import FencedError
 from fencepost.kafka.admin.client import INTERNAL_TOPICS
 from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.group.group_survey import Committed
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.value.fetched import Fetched, is_plain

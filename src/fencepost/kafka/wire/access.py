@@ -10,6 +10,7 @@ from fencepost.kafka.wire.kafka_python import TOKEN_PROVIDER, kafka_python_conf
 Address = tuple[str, int]
 
 _CLIENT_ID = "fencepost-batch"
+_PORT = "9092"
 _CONNECT_S = 30.0
 _SOCKET_S = 60.0
 
@@ -43,7 +44,7 @@ class Access:
 
     @classmethod
     def of(cls, conf: Mapping[str, Any]) -> "Access":
-        """Raise ConfigError for what kafka-python cannot do, ValueError for addresses without a port."""
+        """Raise ConfigError for what kafka-python cannot do, ValueError for a port that is not a number."""
         given = kafka_python_conf(conf)
         has_sasl = str(given.get("security_protocol", "")).startswith("SASL")
         return cls(
@@ -63,4 +64,6 @@ def _seconds(conf: Mapping[str, Any], key: str, default_s: float) -> float:
 
 def _address(server: str) -> Address:
     host, _, port = server.rpartition("://")[2].rpartition(":")
+    if not host or port.endswith("]"):
+        host, port = server.rpartition("://")[2], _PORT
     return host.strip("[]"), int(port)

@@ -5,7 +5,7 @@ Only read requests are sent here. They change nothing and may be repeated.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
@@ -102,6 +102,44 @@ class Cluster:
         """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
         return patiently(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
 
+    def ask(self, request: Any, newest: int, deadline_s: float, *, oldest: int = 0) -> Any:
+        """Ask any broker: the one that was asked last, or else the first server that answers.
+
+        Raises LostError, UnsupportedError.
+        """
+        if self._first is not None and not self._first.is_usable():
+            self._first.close()
+            self._first = None
+        if self._first is None:
+            self._first = self._any(deadline_s)
+            self._ensure_open(self._first)
+        return self._first.ask(request, self._first.version(request, oldest, newest), deadline_s)
+
+    def brokers(self, deadline_s: float) -> list[int]:
+        """Return the nodes of the brokers that are up now. Raises LostError."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        answer = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 12, deadline_s)
+        self._learn(answer.brokers)
+        return [broker.node_id for broker in answer.brokers]
+
+    def coordinators(self, kind: int, keys: Collection[str], deadline_s: float) -> dict[str, int | AnswerError]:
+        """Return the node that coordinates each group or transactional id, or the error for it (KIP-699).
+
+        A coordinator that is not available is not waited for. Raises LostError, UnsupportedError.
+        """
+        from kafka.protocol.metadata import FindCoordinatorRequest
+
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
+        found: dict[str, int | AnswerError] = {}
+        for each in self.ask(request, 4, deadline_s, oldest=4).coordinators:
+            found[each.key] = each.node_id
+            if each.error_code:
+                found[each.key] = AnswerError(each.error_code, f"coordinator of {each.key}", each.error_message)
+            else:
+                self._learn([each])
+        return found
+
     def connection(self, node: int, deadline_s: float) -> Connection:
         """Return the connection to a node: the present one, or a new one if that has ended and no answer is due.
 
@@ -114,6 +152,8 @@ class Cluster:
             if known.unanswered or known.is_usable():
                 return known
             known.close()
+        if node not in self._addresses:
+            raise AnswerError(KafkaError.BROKER_NOT_AVAILABLE, f"the address of broker {node}")
         made = self._connections[node] = connect(self._addresses[node], self._access, deadline_s)
         self._ensure_open(made)
         return made
@@ -136,16 +176,6 @@ class Cluster:
             made.close()
             raise LostError("the client is closed", is_sent=False)
 
-    def _ask(self, request: Any, newest: int, deadline_s: float) -> Any:
-        """Ask any broker: the one that was asked last, or else the first server that answers."""
-        if self._first is not None and not self._first.is_usable():
-            self._first.close()
-            self._first = None
-        if self._first is None:
-            self._first = self._any(deadline_s)
-            self._ensure_open(self._first)
-        return self._first.ask(request, self._first.version(request, 0, newest), deadline_s)
-
     def _any(self, deadline_s: float) -> Connection:
         """Return a connection to the first server that answers soon; if none does, to the first that answers at all.
 
@@ -166,14 +196,15 @@ class Cluster:
                         raise
         raise problem
 
+    def _learn(self, nodes: Iterable[Any]) -> None:
+        self._addresses.update({node.node_id: (node.host, node.port) for node in nodes})
+
     def _metadata(self, topic: str, deadline_s: float) -> list[int]:
         from kafka.protocol.metadata import MetadataRequest
 
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = self._ask(
-            MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s
-        )
-        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        answer = self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s)
+        self._learn(answer.brokers)
         (found,) = answer.topics
         ensure(found.error_code, f"metadata of topic {topic}")
         partitions = sorted(found.partitions, key=lambda each: each.partition_index)
@@ -219,7 +250,7 @@ class Cluster:
         wanted = Request.DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
         )
-        answer = self._ask(Request(resources=[wanted]), 4, deadline_s)
+        answer = self.ask(Request(resources=[wanted]), 4, deadline_s)
         reported = (each for result in answer.results for each in result.configs if not result.error_code)
         found = {each.name: each.value for each in reported if each.value is not None}
         most_bytes, compression = found.get(_MAX_MESSAGE_BYTES), found.get(_COMPRESSION)
@@ -228,9 +259,9 @@ class Cluster:
     def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         from kafka.protocol.metadata import FindCoordinatorRequest
 
-        answer = self._ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
+        answer = self.ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
         ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
-        self._addresses[answer.node_id] = (answer.host, answer.port)
+        self._learn([answer])
         return int(answer.node_id)
 
 

@@ -1,6 +1,8 @@
-"""Errors between the batch client and a broker, before they are classified."""
+"""Errors between the wire client and a broker, and their conversion to errors that say what the caller should do."""
 
 from confluent_kafka import KafkaError
+
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, translate
 
 BUSY = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS})
 """Codes of a broker that has done nothing yet, because it is busy with an earlier request. The request is retried."""
@@ -41,3 +43,22 @@ def ensure(code: int, what: str, detail: str | None = None) -> None:
     """Raise AnswerError unless the code of an answer means success."""
     if code != KafkaError.NO_ERROR:
         raise AnswerError(code, what, detail)
+
+
+def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
+    """Convert an error of the wire client, raised while `doing` something, to one of `kafka.errors`.
+
+    Errors that Kafka's protocol calls retriable become KafkaUnavailableError.
+    """
+    if isinstance(error, UnsupportedError):
+        return KafkaRequestError(
+            f"Failed {doing} (bootstrap.servers={bootstrap}): {error}", KafkaError._UNSUPPORTED_FEATURE
+        )
+    if not isinstance(error, AnswerError):
+        return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
+    from kafka.errors import for_code
+
+    if getattr(for_code(error.code), "retriable", False):
+        return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
+    reason = f"{error.what}: {error.detail or KafkaError(error.code).str()}"
+    return translate(KafkaError(error.code, reason), doing, bootstrap)

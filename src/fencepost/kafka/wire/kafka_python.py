@@ -3,14 +3,11 @@
 import os
 import ssl
 import tempfile
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
-_QUOTA_LOOK_S, _GRACE_S = 0.05, 1.0
 TOKEN_PROVIDER = "sasl_oauth_token_provider"
 """The argument of kafka-python's clients that gives them tokens of OAUTHBEARER."""
 _RENAMED = {
@@ -42,86 +39,6 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
 
         result[TOKEN_PROVIDER] = token_provider(conf)
     return result
-
-
-def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
-    """Connect an admin client. `timeout_s` applies to connecting and to answers. Raises the errors of `kafka`.
-
-    The client keeps retrying, even if a broker refuses it; from the second try on it uses a new token.
-    """
-    from kafka import KafkaAdminClient  # from the package: threads that import its parts would see half-loaded modules
-    from kafka.net.compat import KafkaNetClient
-
-    made: list[Any] = []
-    arguments = kafka_python_conf(conf)
-    if TOKEN_PROVIDER in arguments:
-        arguments[TOKEN_PROVIDER] = arguments[TOKEN_PROVIDER].for_one_client()
-
-    def connect(**settings: Any) -> Any:
-        made.append(KafkaNetClient(**settings))
-        return made[0]
-
-    timeout_ms = int(timeout_s * 1000)
-    timeouts = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
-    try:
-        client = KafkaAdminClient(**arguments, **timeouts, kafka_client=connect)
-    except BaseException:
-        for each in made:
-            each.close()  # the library leaves its thread and its sockets behind
-        raise
-    _bound_requests(client, timeout_s)
-    return client
-
-
-def _bound_requests(client: Any, timeout_s: float) -> None:
-    """Make each request of a client wait for a broker's quota, and then no longer than the time-out.
-
-    The client itself refuses to send while it is throttled, and a new connection would be throttled again. Also, it has
-    no time-out for a request that waits for a connection.
-    """
-    from kafka.errors import NodeNotReadyError
-
-    manager, net = client._manager, client._manager._net
-    send = manager.send
-
-    async def bounded_send(request: Any, node_id: Any = None, request_timeout_ms: Any = None) -> Any:
-        while True:
-            try:
-                future = send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
-                _end_by(net, time.monotonic() + timeout_s + _GRACE_S, future)
-                return await future
-            except NodeNotReadyError:
-                throttled = [each for each in manager._conns.values() if "throttle" in each.paused]
-                if not throttled:
-                    raise
-            await net.sleep(_QUOTA_LOOK_S)
-            for connection in throttled:
-                connection._maybe_unthrottle()  # its own timer may be early, and comes once
-
-    manager.send = bounded_send
-
-
-def _end_by(net: Any, deadline_s: float, future: Any) -> None:
-    from kafka.errors import KafkaTimeoutError
-
-    def fail() -> None:
-        if not future.is_done:
-            future.failure(KafkaTimeoutError())
-
-    if not future.is_done:
-        net.call_at(deadline_s, fail)
-
-
-def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exception:
-    """Convert an error of kafka-python or of a socket, raised while `doing` something with a group."""
-    from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
-
-    if isinstance(error, GroupAuthorizationFailedError | TopicAuthorizationFailedError):
-        return KafkaAuthorizationError(f"Not authorized while {doing}: {error}")
-    if isinstance(error, KafkaError) and not getattr(error, "retriable", False):
-        return KafkaRequestError(f"Failed {doing}: {error!r}", getattr(error, "errno", None) or -1)
-    servers = conf.get("bootstrap.servers")
-    return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={servers}): {error!r}")
 
 
 def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:

@@ -84,10 +84,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def extensions(self) -> dict[str, str]:
         return self._extensions
 
-    def for_one_client(self) -> "OneClientsTokens":
-        """Return what gives the same tokens to a client of kafka-python's, which does not report a refusal."""
-        return OneClientsTokens(self)
-
     def _renew(self) -> None:
         if self._refused is not None and time.monotonic() < self._ask_at_s:
             raise TokenRefusedError(str(self._refused))
@@ -119,27 +115,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             ) from None
         life_s = max(_SHORTEST_LIFE_S, life_s)
         return token, now_s + life_s * _RENEWED_AFTER, now_s + life_s
-
-
-class OneClientsTokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens for a client that is asking again because it was not let in, as far as is known here."""
-
-    def __init__(self, provider: TokenProvider) -> None:
-        super().__init__()
-        self._provider = provider
-        self._shown = ""
-        self._is_renewed = False
-
-    def token(self) -> str:
-        """Return a token; the second time, once, a new one. Raises TokenRefusedError."""
-        if self._shown and not self._is_renewed:
-            self._is_renewed = True
-            self._provider.forget(self._shown)
-        self._shown = self._provider.token()
-        return self._shown
-
-    def extensions(self) -> dict[str, str]:
-        return self._provider.extensions()
 
 
 def token_provider(conf: Mapping[str, Any]) -> TokenProvider:

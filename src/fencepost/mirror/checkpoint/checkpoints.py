@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group.group_survey import Standing
+from fencepost.kafka.group.committed_offsets import Standing
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import Checkpoint

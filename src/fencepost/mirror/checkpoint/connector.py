@@ -14,7 +14,8 @@ from fencepost.api import (
     at_least,
     setting,
 )
-from fencepost.kafka.group.group_survey import SHARE, GroupSubscription, GroupSurvey
+from fencepost.kafka.group.group_survey import GroupSurvey
+from fencepost.kafka.group.subscription import SHARE, GroupSubscription
 from fencepost.mirror.checkpoint.task import MirrorCheckpointTask
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets

@@ -1,17 +1,12 @@
 """What a coordinator's answer says of a group: one that it refuses is none without members."""
 
 import pytest
-from kafka.errors import (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    GroupAuthorizationFailedError,
-    GroupIdNotFoundError,
-    KafkaError,
-    NotCoordinatorError,
-)
+from confluent_kafka import KafkaError
 from kafka.protocol.admin import DescribeGroupsResponse
 
-from fencepost.kafka.group.group_admin import raise_refusal
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.kafka.group.group_admin import Group, group_of
+from fencepost.kafka.wire.errors import AnswerError, request_failure
 
 
 def answer(code: int, version: int) -> DescribeGroupsResponse:
@@ -31,19 +26,19 @@ def answer(code: int, version: int) -> DescribeGroupsResponse:
 
 @pytest.mark.parametrize("version", [5, 6])
 @pytest.mark.parametrize(
-    "refusal",
+    ("code", "kind"),
     [
-        CoordinatorLoadInProgressError,
-        CoordinatorNotAvailableError,
-        GroupAuthorizationFailedError,
-        GroupIdNotFoundError,
-        NotCoordinatorError,
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaUnavailableError),
+        (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaUnavailableError),
+        (KafkaError.NOT_COORDINATOR, KafkaUnavailableError),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaAuthorizationError),
     ],
 )
-def test_a_group_that_is_refused_is_an_error(refusal: type[KafkaError], version: int) -> None:
-    with pytest.raises(refusal, match="group g"):
-        raise_refusal(answer(refusal.errno, version))
+def test_a_group_that_is_refused_is_an_error(code: int, kind: type[Exception], version: int) -> None:
+    with pytest.raises(AnswerError, match="group g") as refused:
+        group_of(answer(code, version))
+    assert isinstance(request_failure(refused.value, "asking", "a:1"), kind)
 
 
-def test_a_group_without_members_is_none() -> None:
-    raise_refusal(answer(0, 6))
+def test_a_group_that_does_not_exist_is_dead() -> None:
+    assert group_of(answer(KafkaError.GROUP_ID_NOT_FOUND, 6)) == group_of(answer(0, 5)) == Group("g", "Dead", ())

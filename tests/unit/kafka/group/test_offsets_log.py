@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from fencepost.kafka.group import offsets_log
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contributors import Contributor
-from fencepost.kafka.group.group_survey import Committed
 from fencepost.record import TopicPartition
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.group.group_message import StreamsGroupDescribeResponse
-from fencepost.kafka.group.group_survey import _is_still_there, _processed
+from fencepost.kafka.group.subscription import is_still_there, processed_topics
 
 Group = StreamsGroupDescribeResponse.DescribedGroup
 Part, Member = Group.Topology.Subtopology, Group.Member
@@ -41,14 +41,14 @@ PARTS = [part("0", "a", "b", repartition=("c",)), part("1", repartition=("d",), 
 @pytest.mark.parametrize("members", [(), (member(topology_epoch=1), member("1", topology_epoch=1))])
 def test_a_streams_group_reads_the_sources_and_changelogs_of_its_topology(members: tuple[Any, ...]) -> None:
     doubts: dict[str, str] = {}
-    assert _processed(group(PARTS, *members), doubts) == {"a", "b", "c", "d", "e"}
+    assert processed_topics(group(PARTS, *members), doubts) == {"a", "b", "c", "d", "e"}
     assert doubts == {}
 
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_streams_group_without_members_or_topology_reads_what_it_has_offsets_of(is_told: bool) -> None:
     doubts: dict[str, str] = {}
-    assert _processed(group(None, is_told=is_told), doubts) == set()
+    assert processed_topics(group(None, is_told=is_told), doubts) == set()
     assert doubts == {}
 
 
@@ -67,12 +67,12 @@ def test_a_streams_group_without_members_or_topology_reads_what_it_has_offsets_o
 )
 def test_a_streams_group_that_may_read_more_than_is_told_is_a_doubt(described: Any, why: str) -> None:
     doubts: dict[str, str] = {}
-    _processed(described, doubts)
+    processed_topics(described, doubts)
     assert why in doubts["g"]
 
 
 @pytest.mark.parametrize(("code", "why"), [(29, "a topic that it reads"), (30, "may not Describe it")])
 def test_a_group_that_is_not_described_to_this_principal_is_a_doubt(code: int, why: str) -> None:
     doubts: dict[str, str] = {}
-    assert not _is_still_there(Group(group_id="g", error_code=code, group_state=""), doubts)
+    assert not is_still_there(Group(group_id="g", error_code=code, group_state=""), doubts)
     assert why in doubts["g"]

@@ -1,11 +1,9 @@
 import ssl
-import threading
 
 import pytest
-from kafka.errors import KafkaTimeoutError
 
 from fencepost.config import ConfigError
-from fencepost.kafka.wire.kafka_python import kafka_python_admin, kafka_python_conf
+from fencepost.kafka.wire.kafka_python import kafka_python_conf
 
 
 def test_brokers_and_credentials_are_passed_on():
@@ -38,9 +36,3 @@ def test_tls_verifies_by_default():
 def test_pkcs12_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
         kafka_python_conf({"bootstrap.servers": "a:1", "security.protocol": "ssl", "ssl.keystore.location": "k.p12"})
-
-
-def test_a_client_that_finds_no_broker_leaves_no_thread_behind():
-    with pytest.raises(KafkaTimeoutError):
-        kafka_python_admin({"bootstrap.servers": "127.0.0.1:1", "client.id": "finds-none"}, 0.1)
-    assert not [each.name for each in threading.enumerate() if "finds-none" in each.name]

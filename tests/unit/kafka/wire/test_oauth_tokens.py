@@ -14,6 +14,7 @@ from fencepost.kafka.setting.client_settings import Kind, translate
 from fencepost.kafka.wire import oauth_tokens
 from fencepost.kafka.wire.kafka_python import kafka_python_conf
 from fencepost.kafka.wire.oauth_tokens import TokenProvider, TokenRefusedError
+from fencepost.kafka.wire.requests import RequestClient
 from support.tokens import LOGIN_MODULE, TokenServer
 
 SECRET = "hush-4720"
@@ -175,6 +176,6 @@ def test_a_member_that_cannot_be_removed_for_want_of_a_token_is_trouble_that_pas
     def refuse(*_: object) -> None:
         raise TokenRefusedError("http://a/token gives no token: it answers 503")
 
-    monkeypatch.setattr(leave, "kafka_python_admin", refuse)
+    monkeypatch.setattr(RequestClient, "coordinator", refuse)
     with pytest.raises(KafkaUnavailableError, match="it answers 503"):
         leave.remove_static_member({}, "g", "i", 1.0)

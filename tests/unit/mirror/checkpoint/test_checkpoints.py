@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group.group_survey import Committed
+from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated
 from fencepost.mirror.checkpoint.connector import divided

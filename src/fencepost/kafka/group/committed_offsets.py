@@ -1,0 +1,100 @@
+"""Committed offsets of groups, as their coordinators report them."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.errors import AnswerError, ensure
+from fencepost.kafka.wire.requests import RequestClient
+from fencepost.record import TopicPartition
+
+MAY_NOT_DESCRIBE = "the principal may not Describe it"
+_VERSION = 8  # of OffsetFetch: many groups in one request, topics by name
+_NUL = "\0"  # librdkafka ends the metadata of offsets with one
+
+
+class Committed(NamedTuple):
+    """The offset of the next record, and the metadata that was committed with it (`note`)."""
+
+    offset: int
+    note: str
+
+
+Offsets = Mapping[TopicPartition, int | None]
+"""The committed offsets of a group; None while an open transaction may change one."""
+Standing = Mapping[TopicPartition, Committed | None]
+"""The same, with metadata."""
+
+
+def read_offsets(
+    client: RequestClient,
+    groups: Collection[str],
+    places: Collection[TopicPartition] | None = None,
+    *,
+    is_stable: bool = True,
+) -> tuple[dict[str, Standing], dict[str, str]]:
+    """Return the committed offsets of groups, and why some groups cannot be asked.
+
+    With `is_stable`, an offset that an open transaction may change is None (KIP-447). If all partitions are requested,
+    a broker leaves out those whose first offset is still in an open transaction.
+    """
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = None if places is None else _by_topic(places)
+    found: dict[str, Standing] = {}
+    denied: dict[str, str] = {}
+    for node, of_node in by_coordinator(client, groups, denied).items():
+        wanted = [asked(group_id=group, topics=topics) for group in of_node]
+        request = OffsetFetchRequest(groups=wanted, require_stable=is_stable)
+        for group in client.ask(request, node, oldest=_VERSION, newest=_VERSION).groups:
+            if group.error_code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                denied[group.group_id] = MAY_NOT_DESCRIBE
+            elif group.error_code != KafkaError.GROUP_ID_NOT_FOUND:  # it has just ended
+                ensure(group.error_code, f"group {group.group_id}")
+                found[group.group_id] = _standing(group)
+    return found, denied
+
+
+def by_coordinator(client: RequestClient, groups: Collection[str], denied: dict[str, str]) -> dict[int, list[str]]:
+    """Return the groups of each coordinator. Groups that the principal may not describe are added to `denied`."""
+    found: dict[int, list[str]] = {}
+    for group, node in (client.coordinators(GROUP, groups) if groups else {}).items():
+        if not isinstance(node, AnswerError):
+            found.setdefault(node, []).append(group)
+        elif node.code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            denied[group] = MAY_NOT_DESCRIBE
+        else:
+            raise node
+    return found
+
+
+def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    topics: dict[str, list[int]] = {}
+    for place in places:
+        topics.setdefault(place.topic, []).append(place.partition)
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
+    return [asked(name=topic, partition_indexes=partitions) for topic, partitions in topics.items()]
+
+
+def _standing(group: Any) -> Standing:
+    found: dict[TopicPartition, Committed | None] = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            if each.error_code == KafkaError.UNSTABLE_OFFSET_COMMIT:
+                found[TopicPartition(topic.name, each.partition_index)] = None
+                continue
+            ensure(each.error_code, f"group {group.group_id}, {topic.name}-{each.partition_index}")
+            if each.committed_offset >= 0:
+                committed = Committed(each.committed_offset, (each.metadata or "").rstrip(_NUL))
+                found[TopicPartition(topic.name, each.partition_index)] = committed
+    return found
+
+
+def numbers(standing: Standing) -> Offsets:
+    """Return the offsets without their metadata."""
+    return {place: None if committed is None else committed.offset for place, committed in standing.items()}
