@@ -374,8 +374,7 @@ class Retention:
 
     def _asked(self) -> Admin:
         self._questions += 1
-        if self._admin is None:
-            self._admin = Admin(self._conf, timeout_s=_ASK_S)
+        self._admin = self._admin or Admin(self._conf, timeout_s=_ASK_S)
         return self._admin
 
     def _client(self, conf: Mapping[str, Any]) -> GroupSurvey:

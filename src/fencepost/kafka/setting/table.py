@@ -16,7 +16,7 @@ JAVAS_PARTITIONER = {"partitioner": "murmur2_random"}
 """Assigns a key to the partition that Java's clients and the batch client use: consumers rely on a key's partition."""
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""The SASL mechanisms that kafka-python can log in with; the batch client uses its protocol."""
+"""The SASL mechanisms of the wire client."""
 
 
 class Kind(Enum):

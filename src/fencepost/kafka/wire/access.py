@@ -1,4 +1,4 @@
-"""How the batch client connects and authenticates to brokers, from librdkafka's settings."""
+"""How the wire client connects and authenticates to brokers, from librdkafka's settings."""
 
 import ssl
 from collections.abc import Mapping

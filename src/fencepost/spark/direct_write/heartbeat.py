@@ -22,7 +22,7 @@ from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter, lock_out
 
 if TYPE_CHECKING:
-    from fencepost.kafka.group.transactions import Transaction  # kafka-python: a fifth of a second, rarely needed
+    from fencepost.kafka.group.transactions import Transaction
 
 log = logging.getLogger(__name__)
 
