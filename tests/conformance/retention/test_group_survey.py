@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import group_survey
+from fencepost.kafka.group.committed_offsets import read_offsets
+from fencepost.kafka.group.group_admin import listed_groups
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
@@ -107,13 +108,13 @@ def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
     group = f"unlisted-{topic}"
     GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).alter({Place(topic, 0): 1})
     assert of(survey.look(), group).reads(topic)
-    listed, hidden = group_survey.listed_groups, [True]
+    listed, hidden = listed_groups, [True]
 
     def without(client: RequestClient) -> list[Any]:
         found = listed(client)
         return [each for each in found if each.group_id != group] if hidden and hidden.pop() else found
 
-    monkeypatch.setattr(group_survey, "listed_groups", without)
+    monkeypatch.setattr("fencepost.kafka.group.group_survey.listed_groups", without)
     assert of(survey.look(), group).reads(topic)
 
 
@@ -122,14 +123,13 @@ def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
 ) -> None:
     survey.look()
     survey.seen |= {f"away-{topic}"}
-    known = group_survey.read_offsets
 
     def ask(client: RequestClient, groups: Any) -> Any:
         if set(groups) == {f"away-{topic}"}:
             raise AnswerError(KafkaError.COORDINATOR_NOT_AVAILABLE, "moving")
-        return known(client, groups)
+        return read_offsets(client, groups)
 
-    monkeypatch.setattr(group_survey, "read_offsets", ask)
+    monkeypatch.setattr("fencepost.kafka.group.group_survey.read_offsets", ask)
     with pytest.raises(KafkaUnavailableError):
         survey.look()
 
