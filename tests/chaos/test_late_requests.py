@@ -15,12 +15,12 @@ from fencepost.kafka.produce import protocol
 from fencepost.kafka.produce.producer import StrikeLog
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey
 from support.chaos.evidence import Evidence
 from support.late.attempt import Attempt, plan
 from support.late.trial import Trials
 from support.long_form import IS_LONG
 from support.member import undisturbed_member
+from support.proxy import Action, ApiKey
 
 COUNT = 200 if IS_LONG else 8
 OF_A_VERSION = 100 if IS_LONG else 3

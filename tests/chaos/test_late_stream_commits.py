@@ -9,8 +9,8 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.long_form import IS_LONG
+from support.proxy import Action, ApiKey, KafkaProxy, Request
 from support.stream_stage import StreamRun, StreamStage
 
 ROUNDS = 200 if IS_LONG else 6

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.hold import Coordinator, Target
@@ -14,6 +13,7 @@ from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, c
 from support.chaos.matrix import TRANSACTION_TIMEOUT_S, Matrix, Network
 from support.chaos.point import Door, matrix
 from support.long_form import IS_LONG
+from support.proxy import KafkaProxy
 from support.quick import quick_kafka
 from support.worker import Worker, free_port
 

@@ -6,7 +6,6 @@ Whether it goes by records or by whole batches is the seed's choice.
 
 import pytest
 
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.mirror_chaos import MirrorChaos
@@ -14,6 +13,7 @@ from support.chaos.mirror_fault import Hurt, mirror_plan
 from support.long_form import IS_LONG
 from support.mirror.two_clusters import Naming, TwoClusters
 from support.mirror.workload import QUICK_TO_COMPACT, Workload, Written
+from support.proxy import KafkaProxy
 from support.quick import quick_kafka
 
 QUOTAS = {

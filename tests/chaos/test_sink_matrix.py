@@ -6,7 +6,6 @@ import os
 import pytest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.load import PLUGIN_PATH
 from support.chaos.sink_gates import SinkGates
@@ -14,6 +13,7 @@ from support.chaos.sink_matrix import PARTITIONS, SinkFeed, SinkMatrix, SinkTarg
 from support.chaos.sink_point import sink_matrix
 from support.cluster import LightWorker
 from support.long_form import IS_LONG
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "9" if IS_LONG else "1"))

@@ -10,9 +10,9 @@ import pytest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.footprint import Growth, sample, total
 from support.long_form import IS_LONG
+from support.proxy import Action, ApiKey, KafkaProxy, Request
 from support.worker import Worker
 
 pytestmark = [

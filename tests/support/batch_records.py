@@ -1,4 +1,4 @@
-"""Records as a test draws them: nulls, empty and large values, headers, wild times."""
+"""Random records: nulls, empty and large values, headers, extreme timestamps."""
 
 from collections.abc import Sequence
 from itertools import accumulate

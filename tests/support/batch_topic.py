@@ -1,4 +1,4 @@
-"""A topic with random records in batches that were made column by column: a partition for each compression."""
+"""A topic of random records in batches that were encoded column by column: a partition for each compression."""
 
 import random
 import socket

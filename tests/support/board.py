@@ -1,4 +1,4 @@
-"""What a test and a connector in other processes tell each other: how often it was started, whether it shall fail."""
+"""Files by which a test and a connector in another process communicate: how often it started, whether it shall fail."""
 
 from pathlib import Path
 from urllib.parse import quote

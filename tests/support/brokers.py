@@ -1,4 +1,4 @@
-"""Several brokers of one cluster, each a Kafka of its own: what becomes of it when one of them is gone."""
+"""A cluster of several brokers, each a Kafka process of its own, which can be stopped one by one."""
 
 import shutil
 import tempfile

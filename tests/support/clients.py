@@ -1,4 +1,4 @@
-"""The two clients behind the port of transactions, for suites that run over both."""
+"""The two clients that implement the port of transactions, for suites that run over both."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What writes to a topic all the time, while a test does something to who reads it."""
+"""Writes to a topic all the time, while a test does something to the topic's readers."""
 
 import threading
 from collections.abc import Callable

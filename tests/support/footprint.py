@@ -1,4 +1,4 @@
-"""What a worker and all below it take of the machine: resident memory, descriptors and threads, sampled over time."""
+"""The memory, descriptors and threads of a worker and its child processes, sampled over time."""
 
 import contextlib
 import statistics

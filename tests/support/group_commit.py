@@ -1,4 +1,4 @@
-"""Committing in the name of a group, on a broker that may have had no group yet."""
+"""Commits offsets for a group, on a broker that may have had no group yet."""
 
 from collections.abc import Mapping, Sequence
 

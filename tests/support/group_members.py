@@ -1,4 +1,4 @@
-"""Members of one group, and what they are told."""
+"""Members of one group, with the partitions that each was assigned."""
 
 import time
 from collections.abc import Callable, Collection, Mapping

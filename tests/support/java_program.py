@@ -1,4 +1,4 @@
-"""Programs in Java, in `java`: clients of kinds that librdkafka has not, and what asks Kafka's own classes."""
+"""Programs in Java, from `java`: clients of kinds that librdkafka lacks, and questions to Kafka's own classes."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Fills topics by hand: with and without transactions, and shortens them."""
+"""Writes records to topics, with and without transactions, and deletes their beginnings."""
 
 import uuid
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Members of a group whose place nobody takes."""
+"""A member that stays in its group without a process of its own."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an author's code may raise that is no `Exception`."""
+"""Errors of plug-ins that are not subclasses of `Exception`."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A broker of Kafka 3.9, which has version 1 of transactions and no other."""
+"""A broker of Kafka 3.9, which supports version 1 of transactions only."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Tests in a pytest of their own: with a plugin, or on another broker, than the ones beside them."""
+"""Runs tests in a pytest of its own, with a plugin or on another broker."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The partition that Java's default partitioner picks for a key, by kafka-python's hash."""
+"""The partition that Java's default partitioner chooses for a key, by kafka-python's hash."""
 
 from kafka.partitioner.default import murmur2
 

@@ -1,4 +1,4 @@
-"""Quotas of a client id, as an operator sets them (KIP-546)."""
+"""Quotas of a client id, set as an operator sets them (KIP-546)."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""A leader's rounds in this process, against a real broker: what empties a topic, with a config topic in memory."""
+"""A leader's retention rounds in this process, against a real broker, with a config topic in memory."""
 
 import uuid
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a test that leaves something to chance draws from."""
+"""The seed of a test that uses random values."""
 
 import os
 import secrets

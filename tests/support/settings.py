@@ -1,4 +1,4 @@
-"""The least that a worker's settings must have; nothing is connected to."""
+"""The smallest valid settings of a worker; nothing connects to anything."""
 
 SETTINGS = {
     "group.id": "g",

@@ -1,4 +1,4 @@
-"""One task of a FileStreamSink without a worker: the real runner, loop and member of the group, on a real broker."""
+"""One task of FileStreamSink without a worker: the real runner, loop and member of the group, on a real broker."""
 
 import threading
 import uuid

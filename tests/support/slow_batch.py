@@ -1,4 +1,4 @@
-"""Record batches made record by record, to hold those against that are made column by column."""
+"""Record batches encoded record by record, for comparison with those encoded column by column."""
 
 import struct
 from collections.abc import Sequence

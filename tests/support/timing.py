@@ -1,4 +1,4 @@
-"""How fast something is, on a machine that does other things as well."""
+"""Measures how fast something is on a machine that is in use."""
 
 from collections.abc import Callable
 

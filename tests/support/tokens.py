@@ -1,4 +1,4 @@
-"""Who gives tokens by OAuth 2.0's client credentials: an HTTP server of the tests, whose tokens nobody has signed."""
+"""An HTTP server that issues unsigned OAuth 2.0 tokens for client credentials."""
 
 import base64
 import json

@@ -1,12 +1,8 @@
-"""What authors and Fencepost's own tests use: waiting, verdicts, readers, network faults, sources that crash.
+"""What authors of connectors test with, as Fencepost's own tests do: `eventually`, the delivery verdict, a reader.
 
-Core types: `judge` and its `Verdict`, `CommittedReader`, `KafkaProxy`, `TestingSource`.
-
-What holds:
-
-- there is one verdict, for a reader that watched the faults and for one that came afterwards;
-- nothing here waits for ever, and what it waits for in vain is in the error;
-- Kafka is never imitated: the proxy stands before a real broker.
+`judge` is the only verdict on a delivery, for a reader that watched the faults as for one that came afterwards.
+`CommittedReader` reads what a consumer sees, and `TestingSource` follows a script of records and crashes. Nothing here
+waits for ever, and an error contains what it waited for. Kafka is never imitated: run `EmbeddedKafka`.
 """
 
 from fencepost.testing.waiting import eventually

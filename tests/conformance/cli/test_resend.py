@@ -19,7 +19,7 @@ from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.proxy import Action, ApiKey, KafkaProxy
 
 Send = Callable[..., int]
 

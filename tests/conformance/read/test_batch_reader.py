@@ -21,9 +21,9 @@ from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.batch_topic import difference, written_batches
 from support.log_writer import LogWriter
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.slow_batch import PlainRecord
 
 Placed = tuple[int, PlainRecord]

@@ -8,9 +8,9 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.late.lone_task import PLUGINS, LoneTask
 from support.log_writer import LogWriter
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.sink_stage import StartedSink
 from support.stream_stage import StreamStage
 

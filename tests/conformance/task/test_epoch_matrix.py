@@ -18,8 +18,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import Standing
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, KafkaProxy
 from support.long_form import IS_LONG
+from support.proxy import Action, KafkaProxy
 
 COMMITS = ("plan", "token", "commit")
 WORKS = ("write", "publish")

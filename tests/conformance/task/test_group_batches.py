@@ -29,9 +29,9 @@ from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.group_members import Members, Notes, damaged, poll_for_long, read
 from support.log_writer import LogWriter
+from support.proxy import Action, ApiKey, KafkaProxy
 
 _LONG_S = 60.0
 

@@ -21,11 +21,11 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.group_commit import commit_for
 from support.group_members import Members, Notes, read
 from support.log_writer import LogWriter
+from support.proxy import Action, ApiKey, KafkaProxy
 
 KINDS = {"records": GroupInput, "batches": BatchGroupInput}
 

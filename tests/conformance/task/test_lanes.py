@@ -13,10 +13,10 @@ from fencepost.task.delivery.lane import HELD_BYTES, QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterFencedError, lane_ids, open_lanes
 from support.long_form import IS_LONG
+from support.proxy import Action, ApiKey, KafkaProxy
 
 Deliver = Callable[..., LanedDelivery]
 TURNS = 200 if IS_LONG else 80

@@ -27,7 +27,6 @@ from fencepost.task.delivery.lane import QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
     CommitUnknownError,
@@ -38,6 +37,7 @@ from fencepost.transaction import (
     lane_ids,
     open_lanes,
 )
+from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 
 
 class Held(OffsetsInGroup):

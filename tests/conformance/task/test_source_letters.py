@@ -12,8 +12,8 @@ from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.chaos.wire import names
+from support.proxy import Action, ApiKey, KafkaProxy
 
 Start = Callable[..., UpdatingRun]
 Letters = Callable[..., list[Any]]

@@ -16,9 +16,9 @@ from fencepost.kafka.produce import protocol
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.boundary import IntervalBoundary
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.verdict import Observation, judge
 from support.clients import CLIENTS
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.stream_stage import StreamStage
 
 Make = Callable[..., StreamStage]

@@ -10,8 +10,8 @@ from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
 from fencepost.task.source.task_class import runs_ahead
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.chaos.wire import names
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.smt import DROP
 
 Start = Callable[..., UpdatingRun]

@@ -11,9 +11,9 @@ from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
 from fencepost.testing.mark import Marks
-from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
+from support.proxy import KafkaProxy
 
 
 def _produced(kafka, topic, values):

@@ -10,11 +10,11 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
-from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts
 from fencepost.transaction.state import WriterState
 from support.clients import CLIENTS
+from support.proxy import KafkaProxy
 
 MakeWriter = Callable[..., TransactionalWriter]
 

@@ -9,9 +9,9 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.transaction import TransactionalWriter
 from support.clients import only_librdkafka
+from support.proxy import Action, ApiKey, KafkaProxy
 
 pytestmark = only_librdkafka
 MakeWriter = Callable[..., TransactionalWriter]

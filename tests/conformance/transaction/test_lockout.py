@@ -3,8 +3,8 @@
 import pytest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.testing.proxy import Action, ApiKey
 from fencepost.transaction import CommitUnknownError, WriterFencedError, WriterState, lock_out
+from support.proxy import Action, ApiKey
 
 
 def test_e2_a_holder_that_is_locked_out_by_a_request_cannot_commit(make_writer, kafka, topic, committed):

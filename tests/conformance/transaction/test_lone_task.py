@@ -13,11 +13,11 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, Matches, Request, Rule
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
 from support.chaos.wire import of
 from support.late.lone_task import LoneTask
+from support.proxy import Action, ApiKey, Matches, Request, Rule
 
 SIZES = (3, 4, 5, 6, 7, 8)
 

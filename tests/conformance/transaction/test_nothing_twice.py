@@ -13,10 +13,10 @@ from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce import protocol
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.state import WriterState
 from support.clients import only_batch
+from support.proxy import Action, ApiKey, KafkaProxy
 
 pytestmark = only_batch
 

@@ -10,12 +10,12 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts
 from fencepost.transaction.state import IllegalMoveError, WriterState
 from support.clients import only_librdkafka, other_than
 from support.member import undisturbed_member
+from support.proxy import Action, ApiKey
 
 OFFSET = b'["connector",{"file":"f"}]'
 

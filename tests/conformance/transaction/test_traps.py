@@ -34,10 +34,10 @@ from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.record import Repeated, TopicPartition
 from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
 from support.clients import only_batch
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.quotas import PRODUCER, set_quotas
 
 Spoil = Callable[..., bytes]

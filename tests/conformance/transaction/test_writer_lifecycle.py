@@ -9,10 +9,10 @@ import pytest
 
 from fencepost.kafka.setting.table import BATCH
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey
 from fencepost.transaction import CommitUnknownError, WriterTimeouts
 from fencepost.transaction.state import IllegalMoveError, WriterState
 from support.clients import only_librdkafka
+from support.proxy import Action, ApiKey
 from support.timing import fastest_s
 
 

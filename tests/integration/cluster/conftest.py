@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.source import PLUGIN_PATH
 from support.cluster import Cluster, LightWorker
 from support.long_form import IS_LONG
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 # With Spark below each of them these tests take minutes.

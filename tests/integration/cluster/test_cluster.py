@@ -7,9 +7,9 @@ import pytest
 from rows import gone, hurry, judged, ok, rows
 
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
 from support.cluster import Cluster, identity, pause, resume
 from support.long_form import IS_LONG
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 TASKS = 6

@@ -14,9 +14,9 @@ from rows import gone, hurry, judged, ok, rows
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, LightWorker, identity, url
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 DELAY_S = 20

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 
 from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
 from fencepost.embedded.error import PortInUseError
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.quick import QUICK, quick_kafka
 from support.timing import fastest_s
 from support.worker import free_port

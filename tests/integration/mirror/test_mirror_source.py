@@ -14,8 +14,8 @@ from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
 from fencepost.kafka.read.log import LogReader
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
 from support.log_writer import LogWriter
+from support.proxy import KafkaProxy
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from flow import Flow
 from mirrored import SOON, await_same
 
-from fencepost.testing.proxy import KafkaProxy
+from support.proxy import KafkaProxy
 
 PARTITIONS, RECORDS, RECORD_BYTES = 4, 10, 100_000
 BYTES_PER_S = 400_000  # the 4 MB of one answer take ten seconds

@@ -26,8 +26,8 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.split.lines import LineChoice
 from fencepost.spark.split.splits import SplitError, SplitReader, is_unreadable
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.worker.channel import RefusedError
+from support.proxy import Action, ApiKey, KafkaProxy
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
+from support.proxy import KafkaProxy
 
 
 def test_topic_is_created_once_with_its_configs(admin: Admin, topic_name: str):

@@ -21,9 +21,9 @@ from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
 from fencepost.task.source.runner import TaskRunner
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
+from support.proxy import KafkaProxy
 from support.task_spec import lone_spec
 
 PLUGINS = str(Path(__file__).parent / "plugins")

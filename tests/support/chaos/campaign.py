@@ -1,4 +1,4 @@
-"""A campaign: loads on a worker, a feeder and readers beside them, and the proof afterwards that nothing went wrong."""
+"""A campaign: faults while a worker is under load, and the proof afterwards that nothing went wrong."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""A campaign on a cluster: how long it takes until everything runs and every connector has committed something new."""
+"""A campaign on a cluster: measures how long it takes until all connectors have committed something new."""
 
 import threading
 import time

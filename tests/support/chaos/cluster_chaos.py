@@ -1,4 +1,4 @@
-"""Carries out planned faults on a cluster, one after the recovery from the other."""
+"""Carries out planned faults on a cluster, each after the recovery from the previous one."""
 
 import statistics
 import threading

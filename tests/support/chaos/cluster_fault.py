@@ -1,4 +1,4 @@
-"""Faults of a cluster: which there are, and a plan of many drawn from a seed."""
+"""The faults of a cluster, and a random plan of many."""
 
 import itertools
 import random

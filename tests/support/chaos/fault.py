@@ -1,4 +1,4 @@
-"""Faults: which there are, and a plan of many drawn from a seed."""
+"""The faults of one worker, and a random plan of many."""
 
 import random
 from collections.abc import Mapping

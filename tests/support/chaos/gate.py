@@ -1,11 +1,11 @@
-"""A way over TCP to one local port, which can be closed: what is cut off when a worker's peers cannot reach it."""
+"""A TCP forwarder to a local port that can be closed, which cuts a worker off from its peers."""
 
 import contextlib
 import socket
 import threading
 from enum import Enum, auto
 
-from fencepost.testing.proxy import reset
+from support.proxy import reset
 
 _CHUNK = 1 << 16
 _CONNECT_S = 5.0

@@ -1,4 +1,4 @@
-"""A cluster in which every worker can be cut off: from the broker by a proxy, from its peers' requests by a gate."""
+"""A cluster whose workers can be cut off: from the broker by a proxy, from their peers by a gate."""
 
 import os
 import signal
@@ -14,10 +14,10 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.gate import Gate
 from support.chaos.whole_writes import torn_writes
 from support.cluster import Cluster, identity
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 _READ_S = 30.0

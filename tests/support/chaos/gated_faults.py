@@ -1,4 +1,4 @@
-"""What can be done to workers of a gated cluster while a connector of theirs runs, and undone."""
+"""Faults that can be applied to workers of a gated cluster while their connector runs, and undone."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ import psutil
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.processes import is_alive
 from support.cluster import pause, ready, resume
 from support.mirror.workload import Workload
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 T = TypeVar("T")

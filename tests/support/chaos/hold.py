@@ -1,4 +1,4 @@
-"""Holding a task at a point of a transaction, so that a fault hits just there."""
+"""Holds a task at a point of a transaction, so that a fault hits exactly there."""
 
 import threading
 from collections.abc import Hashable, Sequence
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
 from support.chaos import wire
 from support.chaos.load import Load
 from support.chaos.point import Door, Moment, Phase, Point
+from support.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
 
 _ANY = 1 << 30
 _HELD_S = 120.0  # a limit for the busiest of machines; how long a recovery takes is looked at elsewhere

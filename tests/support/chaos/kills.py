@@ -1,4 +1,4 @@
-"""Faults at moments of chance: whoever runs dies or freezes, wherever it is just then."""
+"""Faults at random moments: a random process is killed or paused."""
 
 import contextlib
 import os

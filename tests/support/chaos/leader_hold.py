@@ -1,13 +1,13 @@
-"""Holding the leader inside one of its transactions, so that it is lost just there."""
+"""Holds the leader inside one of its transactions, so that it is lost exactly there."""
 
 from collections.abc import Callable
 
 from fencepost.kafka.group.transactions import Transaction
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from support.chaos import wire
 from support.chaos.hold import Coordinator
 from support.chaos.point import Moment, Phase, Point
+from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 
 _ANY = 1 << 30
 _HELD_S = 30.0

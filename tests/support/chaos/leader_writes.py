@@ -1,4 +1,4 @@
-"""What makes a leader write, each kind of write by itself, and what must be there when it is whole."""
+"""The leader's kinds of writes: what causes each, and which records it consists of."""
 
 import itertools
 import threading

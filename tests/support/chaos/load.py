@@ -1,4 +1,4 @@
-"""Loads: a connector each, the generator that feeds it, and the generator's own list of what it gave."""
+"""Loads: a connector each, the generator that feeds it, and the list of what the generator wrote."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Faults at chosen points of transactions: tasks are held there, the broker confirms it, then the fault comes."""
+"""Faults at chosen points of transactions: tasks are held there, the broker confirms it, then the fault happens."""
 
 import itertools
 import logging
@@ -15,12 +15,12 @@ import psutil
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from support.chaos.campaign import RECOVERY_S, Campaign
 from support.chaos.fault import Kind
 from support.chaos.hold import Coordinator, Hold, Target
 from support.chaos.point import Blow, Door, Moment, Phase, Round
 from support.chaos.processes import is_alive, is_connected, owner_of
+from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 
 log = logging.getLogger(__name__)
 _ANY = 1 << 30

@@ -1,4 +1,4 @@
-"""Hurts the brokers at both ends of a mirror, three each with `min.insync.replicas=2`, while applications write."""
+"""Faults of the brokers at both ends of a mirror, three each with `min.insync.replicas=2`, while applications write."""
 
 import random
 import threading

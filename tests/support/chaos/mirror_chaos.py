@@ -1,4 +1,4 @@
-"""Hurts a mirror of several workers, and both of its clusters, while applications write to the source."""
+"""Faults of a mirror of several workers, and of both of its clusters, while applications write to the source."""
 
 import threading
 import time
@@ -7,7 +7,6 @@ from functools import partial
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.gated_faults import LONGEST_CUT_S, RECOVERED_S, GatedFaults, cut
@@ -15,6 +14,7 @@ from support.chaos.mirror_fault import Change, Hurt, MirrorFault
 from support.chaos.processes import peer_ports
 from support.mirror.two_clusters import MirrorVerdict, TwoClusters
 from support.mirror.workload import NOT_MIRRORED, Workload, Written
+from support.proxy import KafkaProxy
 from support.worker import Worker
 
 _LOOK_S = 0.05

@@ -1,4 +1,4 @@
-"""Faults of a mirror, changes of its plan that may meet them, and many of both drawn from a seed."""
+"""The faults of a mirror, the changes of its plan that may coincide with them, and a random plan of both."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""The matrix: where in a transaction a fault hits, what the broker must say of it then, and a plan from a seed."""
+"""The matrix: where in a transaction a fault hits, what the broker must answer then, and a random plan."""
 
 import itertools
 import random

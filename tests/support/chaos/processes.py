@@ -1,4 +1,4 @@
-"""Processes of a worker: which of them talks to the broker, and whether they live."""
+"""The processes of a worker: which of them is connected to the broker, and whether they are alive."""
 
 import contextlib
 from collections.abc import Iterator

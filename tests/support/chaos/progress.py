@@ -1,4 +1,4 @@
-"""Loads that are fed, and how far their records have become visible."""
+"""Feeds loads, and measures how many of their records have become visible."""
 
 import time
 from collections.abc import Hashable, Sequence

@@ -1,4 +1,4 @@
-"""Rounds at random against topics that empty themselves; what must hold is the ledger's matter."""
+"""Random rounds against topics whose records are deleted; the ledger checks the invariants."""
 
 import random
 from collections import Counter

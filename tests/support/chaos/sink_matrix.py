@@ -1,4 +1,4 @@
-"""Faults at chosen points of a sink's calls: tasks are held there, what is committed is read, then the fault comes."""
+"""Faults at chosen points of a sink's calls: tasks are held there, commits are read, then the fault happens."""
 
 import os
 import signal
@@ -14,7 +14,6 @@ from confluent_kafka import Producer
 
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.chaos import wire
 from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
@@ -25,6 +24,7 @@ from support.chaos.sink_gates import Life, SinkGates, Stop
 from support.chaos.sink_log import SinkFile
 from support.chaos.sink_point import SinkPhase, SinkPoint, SinkRound
 from support.feed import Repeatedly
+from support.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.worker import Worker
 
 PARTITIONS = 2

@@ -1,4 +1,4 @@
-"""The matrix of sinks: at which point of its calls a fault hits a task, and a plan from a seed."""
+"""The matrix of sinks: at which point of its calls a fault hits a task, and a random plan."""
 
 import random
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hurts a stream of several workers while applications write to its input, and takes some of it back."""
+"""Faults of a stream of several workers while applications write to its input, and abort some of it."""
 
 import os
 import select

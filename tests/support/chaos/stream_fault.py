@@ -1,4 +1,4 @@
-"""Faults of a stream, and many of them drawn from a seed."""
+"""The faults of a stream, and a random plan of many."""
 
 import random
 from collections.abc import Mapping

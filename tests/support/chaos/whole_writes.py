@@ -1,4 +1,4 @@
-"""Whether the config topic holds whole writes only: of every logical write all of its records, or none."""
+"""Checks that the config topic has all records of each logical write, or none."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

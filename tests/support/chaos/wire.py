@@ -1,9 +1,9 @@
-"""What a request of a producer says about itself: whose it is, what it is for, and how the broker answered."""
+"""Reads requests of producers: who sent them, what they are for, and what the broker answered."""
 
 import struct
 from collections.abc import Sequence
 
-from fencepost.testing.proxy import ApiKey, Matches, Request
+from support.proxy import ApiKey, Matches, Request
 
 _EPOCH_AND_ID = 10  # bytes between a transactional id and what EndTxn says of the outcome
 _CLIENT_ID_AT = 12  # behind size, key, version and number

@@ -1,10 +1,10 @@
-"""What is done to one request of one transaction, drawn from a seed."""
+"""Random decisions about what happens to one request of one transaction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from fencepost.testing.proxy import Action, ApiKey
+from support.proxy import Action, ApiKey
 
 MOST_RECORDS = 40
 TRANSACTIONS = 8

@@ -3,9 +3,9 @@
 import time
 from collections import Counter
 
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.chaos.wire import owner
 from support.late.attempt import Attempt
+from support.proxy import Action, ApiKey, KafkaProxy, Request
 
 _ANSWER_S = 5.0
 _OF_TRANSACTIONS = (

@@ -1,4 +1,4 @@
-"""One source task in this process: the real runner, loop and producers, and a worker's part of the admission."""
+"""One source task in this process: the real runner, loop and producers, and the part of a worker that admits it."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Carries out attempts against a real broker, and says what a reader saw."""
+"""Carries out attempts against a real broker, and returns what a reader saw."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Any
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Verdict, judge
 from support.late.attempt import Attempt
 from support.late.group_task import GroupTask
 from support.late.lateness import Lateness
 from support.late.lone_task import LoneTask
+from support.proxy import Action, KafkaProxy
 
 _SOCKET_TIMEOUT_MS = 1_500  # where a request is withheld without a reset: how long the client waits
 

@@ -1,4 +1,4 @@
-"""All that a `read_committed` reader sees of topics that grow and come along while it reads, byte for byte."""
+"""All records that a `read_committed` reader sees, byte for byte, of topics that grow and appear while it reads."""
 
 import threading
 import time

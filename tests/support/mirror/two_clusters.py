@@ -1,4 +1,4 @@
-"""Two clusters with what is read of them, and the one verdict on a mirror: the target is the committed source."""
+"""Two clusters, their records, and the only verdict on a mirror: the target equals the committed source."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack

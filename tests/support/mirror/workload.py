@@ -1,4 +1,4 @@
-"""What applications write at a source: transactions, a third of which come to nothing, tombstones, headers, gaps."""
+"""What applications write at a source: transactions, a third of them aborted, tombstones, headers, gaps."""
 
 import random
 import threading

@@ -1,1 +1,1 @@
-"""Programs of others that a group belonged to before: consume, transform and produce, exactly once."""
+"""Programs from before KIP-447, which used a group earlier: they consume, transform and produce exactly once."""

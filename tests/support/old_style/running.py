@@ -1,4 +1,4 @@
-"""A program of the old style as a process: what it says, and what is done to it."""
+"""A program of the old style as a child process: its output, and what is done to it."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""An input of numbered records, whoever copies them, and the verdict on the copy."""
+"""An input of numbered records, the programs that copy it, and the verdict on the copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

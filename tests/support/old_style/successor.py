@@ -1,4 +1,4 @@
-"""A stream task at its barest: one member of the group with one producer, whatever partitions it has (KIP-447)."""
+"""A minimal stream task: one member of the group with one producer for all partitions (KIP-447)."""
 
 import time
 from collections.abc import Callable, Sequence

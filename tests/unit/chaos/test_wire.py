@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from fencepost.testing.proxy import ApiKey, Request
 from support.chaos import wire
+from support.proxy import ApiKey, Request
 
 
 def init(client_id: str, transactional_id: str) -> Request:

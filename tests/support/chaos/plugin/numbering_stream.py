@@ -1,4 +1,4 @@
-"""A stream that says of each record where it was read: key and value are its partition and its number."""
+"""A stream that writes for each record where it was read: key and value are its partition and its number."""
 
 from fencepost.api import SinkBatch, SinkRecord, StreamConnector, StreamTask, setting
 

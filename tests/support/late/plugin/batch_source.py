@@ -1,4 +1,4 @@
-"""A source that gives numbers in batches of given sizes, each batch a transaction."""
+"""A source that returns numbers in batches of given sizes, each batch a transaction."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""A transform that says when it is made and closed, in a file."""
+"""A transform that records in a file when it is created and closed."""
 
 from pathlib import Path
 

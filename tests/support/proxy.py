@@ -1,9 +1,8 @@
-"""A TCP proxy between clients and one broker that knows Kafka's frames, for faults of the network at chosen requests.
+"""A TCP proxy between clients and one broker that parses Kafka's frames, for network faults at chosen requests.
 
-Clients are given `KafkaProxy.bootstrap_servers`. The answers by which they would learn the broker's own address (to
-Metadata, FindCoordinator and DescribeCluster) are changed to name the proxy, so that any running broker will do, as
-long as it is the only one and its clients speak plain text. A broker can be made to talk to itself through a
-proxy too: advertise the proxy's port for its internal listener.
+Clients use `KafkaProxy.bootstrap_servers`. Answers that contain the broker's address (to Metadata, FindCoordinator and
+DescribeCluster) are changed to contain the proxy's. It works with any cluster of one broker whose clients use plain
+text. For a broker that is to reach itself through a proxy, advertise the proxy's port for its internal listener.
 """
 
 import socket
@@ -22,7 +21,7 @@ _LOOK_AGAIN_S = 0.05
 
 
 class ApiKey(IntEnum):
-    """Those of Kafka's requests that tests name."""
+    """The requests of Kafka that tests use."""
 
     PRODUCE = 0
     FETCH = 1
@@ -45,16 +44,16 @@ _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUS
 
 
 class Action(Enum):
-    """What happens to a request that a rule is about, and to the connection it came on."""
+    """What happens to a request that matches a rule, and to its connection."""
 
-    PASS = auto()  # nothing: to leave out some requests before a later rule
-    HOLD = auto()  # kept for `release`, and whatever follows on the connection waits behind it
+    PASS = auto()  # nothing; exempts requests from later rules
+    HOLD = auto()  # kept for `release`; later requests of the connection wait
     HOLD_AND_RESET = auto()  # kept for `release`; the client sees a connection reset
     RESET = auto()  # lost; the client sees a connection reset
     DROP = auto()  # lost; the client waits for the answer
-    ANSWER_LOST = auto()  # the broker does it; the client sees a connection reset instead of the answer
-    HOLD_ANSWER = auto()  # the broker does it; its answer, and what follows on the connection, is kept for `release`
-    HALF_ANSWER = auto()  # the same, but for the first half of the answer: that is passed on at once
+    ANSWER_LOST = auto()  # the broker carries it out; the client sees a connection reset
+    HOLD_ANSWER = auto()  # its answer, and later ones of the connection, are kept for `release`
+    HALF_ANSWER = auto()  # the same, but the first half of the answer is passed on at once
 
 
 _KEEPS_ANSWER = (Action.HOLD_ANSWER, Action.HALF_ANSWER)
@@ -62,7 +61,7 @@ _KEEPS_ANSWER = (Action.HOLD_ANSWER, Action.HALF_ANSWER)
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came: the whole frame with its size in front, and the port of the client that sent it."""
+    """A request: the whole frame including its size, and the port of the client that sent it."""
 
     frame: bytes
     client_port: int
@@ -77,10 +76,10 @@ Matches = Callable[[Request], bool]
 
 @dataclass(eq=False)
 class Rule:
-    """The next `count` requests of `api_key` (None: any) that `matches` is true of meet `action`.
+    """Applies `action` to the next `count` requests of `api_key` (None: any) for which `matches` is true.
 
-    `met` counts those that did, `answered` those of them whose answer has come from the broker (and was passed on,
-    unless it is withheld); `requests` and `answers` are those, in the order in which they came.
+    `met` counts them, `answered` counts those that the broker has answered. `requests` and `answers` are in order of
+    arrival.
     """
 
     api_key: int | None
@@ -102,7 +101,7 @@ class Rule:
         return len(self.answers)
 
     def await_met(self, times: int = 1, within_s: float = 15.0) -> None:
-        """Wait until the rule was met that often, and holds what it is to hold. Raises AssertionError."""
+        """Wait until that many requests have matched and, if they are kept, are held. Raises AssertionError."""
         eventually(lambda: (self._kept if self._keeps else self.met) >= times, within_s=within_s, every_s=0.005)
 
     def await_answered(self, times: int = 1, within_s: float = 15.0) -> None:
@@ -129,7 +128,7 @@ class Rule:
             link.deliver(frame)
 
     def discard(self) -> int:
-        """Lose what was held, with its connections. Returns how many there were."""
+        """Drop what was held, and close its connections. Returns how many there were."""
         held, self._held = self._held, []
         for link, _ in held:
             link.close()
@@ -146,10 +145,10 @@ class Rule:
 
 
 class KafkaProxy:
-    """Listens on a port of its own on the loopback interface, from `start` to `stop`; a context manager.
+    """Listens on a port of the loopback interface; a context manager.
 
-    While the broker refuses connections, so does the proxy: clients back off from that, and not from a reset. Safe to
-    use from several threads. Rules that are met by a request are tried in the order in which they were added.
+    While the broker refuses connections, the proxy refuses them, too: clients back off then, which they do not after a
+    reset. The first rule that matches a request applies, in the order in which they were added. Thread-safe.
     """
 
     def __init__(self, broker: str) -> None:
@@ -179,41 +178,41 @@ class KafkaProxy:
         return f"127.0.0.1:{self.port}"
 
     def lead_to(self, broker: str) -> None:
-        """Lead connections that come from now on to another address, for a broker that is started after its proxy."""
+        """Forward new connections to another address, for a broker that is started after its proxy."""
         host, _, port = broker.rpartition(":")
         self._broker = (host, int(port))
 
     def on(self, api_key: int | None, action: Action, count: int = 1, matches: Matches | None = None) -> Rule:
-        """Add a rule. `matches` is called for one request at a time, and should be quick."""
+        """Add a rule. `matches` is called for one request at a time, and must be quick."""
         rule = Rule(api_key, action, count, matches)
         with self._lock:
             self._rules.append(rule)
         return rule
 
     def forget(self, *rules: Rule) -> None:
-        """Forget these rules; what they hold can still be released."""
+        """Remove these rules; what they hold can still be released."""
         with self._lock:
             self._rules = [known for known in self._rules if known not in rules]
 
     def clear(self) -> None:
-        """Forget all rules; what they hold can still be released."""
+        """Remove all rules; what they hold can still be released."""
         with self._lock:
             self._rules.clear()
 
     def slow_down(self, bytes_per_s: float | None) -> None:
-        """Let requests of each connection through at this rate from now on; None: as fast as they come."""
+        """Limit the rate of each connection's requests from now on; None: no limit."""
         self._pace.bytes_per_s = bytes_per_s
 
     def pause(self) -> None:
-        """Let nothing through in either direction; connections stay, new ones are accepted and wait."""
+        """Stop forwarding in both directions; connections stay open, and new ones are accepted."""
         self._flows.clear()
 
     def resume(self) -> None:
-        """Let everything through again that waits."""
+        """Forward again, including what has waited."""
         self._flows.set()
 
     def reset_all(self) -> None:
-        """Reset every connection that is open now; clients may connect again."""
+        """Reset every open connection; clients may connect again."""
         with self._lock:
             links = list(self._links)
         for link in links:
@@ -236,7 +235,7 @@ class KafkaProxy:
                 self._await_broker()
 
     def _accept(self) -> bool:
-        """Serve one client; returns whether that went well, and the broker is there."""
+        """Accept one client. Returns False if that failed, or if the broker refuses connections."""
         try:
             client, _ = self._listener.accept()
         except OSError:
@@ -248,7 +247,7 @@ class KafkaProxy:
             return False
         broker.settimeout(None)
         for end in (client, broker):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or every small frame waits for 40 ms
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise every small frame waits for 40 ms
         link = _Link(client, broker, self._rule_for, self._flows, self._renamed, self._pace)
         with self._lock:
             self._links = [known for known in self._links if not known.is_over]
@@ -279,14 +278,14 @@ class KafkaProxy:
         return None
 
     def _renamed(self, frame: bytes) -> bytes:
-        """Put the proxy's address for the broker's: host, then four bytes of port, in every version of every answer."""
+        """Replace the broker's address by the proxy's: host and four bytes of port, in every version of the answers."""
         host, port = self._broker
         old, new = host.encode() + struct.pack(">i", port), host.encode() + struct.pack(">i", self.port)
         return frame.replace(old, new)
 
 
 class _Pace:
-    """How fast requests get through."""
+    """The rate at which requests are forwarded."""
 
     def __init__(self) -> None:
         self.bytes_per_s: float | None = None
@@ -297,7 +296,7 @@ class _Pace:
 
 
 class _Link:
-    """One client's connection and its counterpart at the broker. The latter stays open while a request is held."""
+    """A client's connection and the one to the broker, which stays open while a request is held."""
 
     def __init__(
         self,
@@ -445,7 +444,7 @@ def _header(frame: bytes) -> tuple[int, int]:
 
 
 def _read_frame(connection: socket.socket) -> bytes | None:
-    """Return the next frame with its size in front, None at the end of the stream."""
+    """Return the next frame including its size; None at the end of the stream."""
     size = _read(connection, 4)
     if size is None:
         return None
@@ -466,17 +465,17 @@ def _read(connection: socket.socket, count: int) -> bytes | None:
 
 def _shut(connection: socket.socket) -> None:
     try:
-        connection.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads it
+        connection.shutdown(socket.SHUT_RDWR)  # wakes up its reader
     except OSError:
         pass
     connection.close()
 
 
 def reset(connection: socket.socket) -> None:
-    """Close it so that its peer sees it broken (RST), not ended."""
+    """Close a connection so that its peer sees a reset (RST)."""
     try:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.shutdown(socket.SHUT_RD)  # wakes up whoever reads it, and tells the peer nothing yet
+        connection.shutdown(socket.SHUT_RD)  # wakes up its reader, and sends nothing to the peer
     except OSError:
         pass
     connection.close()
