@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.kafka.setting.client_settings import sink_conf
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.runner import SinkRunner
 
 

@@ -13,7 +13,8 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
 from fencepost.kafka.setting.table import CLIENT, LIBRDKAFKA
 from fencepost.plugin import use_plugin_path
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation

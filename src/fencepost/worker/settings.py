@@ -37,7 +37,7 @@ from fencepost.kafka.setting.client_settings import (
 from fencepost.kafka.setting.table import AUTO
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)

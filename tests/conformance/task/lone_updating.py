@@ -15,7 +15,8 @@ from fencepost.plugin import use_plugin_path
 from fencepost.record import PartitionKey, partition_key
 from fencepost.record.schema import STRING
 from fencepost.storage.offset_topic import OffsetReader, stored
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.runner import TaskRunner
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -18,7 +18,8 @@ from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.output import range_id, write_range
 from fencepost.spark.epoch.records import EpochRecords
-from fencepost.task.channel.spec import EpochReading, TaskSpec
+from fencepost.task.channel.split_message import EpochReading
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
-from fencepost.task.channel.spec import RunState
+from fencepost.task.channel.message import RunState
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.sink_stage import StartedSink

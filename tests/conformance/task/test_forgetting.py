@@ -10,7 +10,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import producer_conf, transactional_conf
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, stored
-from fencepost.task.channel.spec import Admission, TaskSpec
+from fencepost.task.channel.message import Admission
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.forgetting import Forgetting
 

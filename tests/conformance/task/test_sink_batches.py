@@ -8,7 +8,7 @@ import pytest
 from fencepost.kafka.read import batch_reader as batch_reader
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.task.channel.spec import RunState
+from fencepost.task.channel.message import RunState
 from fencepost.testing import eventually
 from support.group_members import damaged
 from support.log_writer import LogWriter

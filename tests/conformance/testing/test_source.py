@@ -25,7 +25,8 @@ _RUNNER = textwrap.dedent("""
     import json, sys
     from fencepost.kafka.read.log import LogReader
     from fencepost.task.source.runner import TaskRunner
-    from fencepost.task.channel.spec import Admission, TaskSpec
+    from fencepost.task.channel.message import Admission
+    from fencepost.task.channel.task_spec import TaskSpec
 
     spec, bootstrap = TaskSpec.from_json(json.loads(sys.argv[1])), sys.argv[2]
 

@@ -27,7 +27,8 @@ from fencepost.spark.epoch.records import ensure_is_read
 from fencepost.spark.row.frame import ConverterChoice, record_columns
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
 from fencepost.spark.session.session import SparkRuntime
-from fencepost.task.channel.spec import EpochReading, Path
+from fencepost.task.channel.message import Path
+from fencepost.task.channel.split_message import EpochReading
 from fencepost.worker.channel import ChannelServer
 
 SCHEMA = {"value.schema": "n INT, name STRING"}

@@ -18,7 +18,7 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_topic import encode
-from fencepost.task.channel.spec import Admission, AdmissionRequest
+from fencepost.task.channel.message import Admission, AdmissionRequest
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings

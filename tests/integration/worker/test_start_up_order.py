@@ -18,7 +18,8 @@ from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, stored
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.runner import TaskRunner
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -6,7 +6,8 @@ from typing import Any
 
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage.offset_topic import OffsetReader, stored
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.runner import TaskRunner
 from fencepost.transaction import lane_ids
 from support.task_spec import lone_spec

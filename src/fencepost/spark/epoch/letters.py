@@ -16,7 +16,7 @@ from fencepost.api import RecordError
 from fencepost.api.dataframe import DataFrame
 from fencepost.record import Header, SinkRecord
 from fencepost.spark.epoch.read import asked_reading
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.failure.tolerance import ErrorCounters
 

@@ -16,7 +16,7 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import Written
-from fencepost.task.channel.spec import EpochOutput, EpochReading
+from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.sink.subscription import LoopGuard, ReadTopics
@@ -75,7 +75,7 @@ def _written(
         ensure_complete()  # E1
         offset = GroupOffset(*place, range_.end, output.note)
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
-        writer.commit(group_offsets=signed, group_metadata=output.metadata)  # E19
+        writer.commit(group_offsets=signed, group_metadata=bytes.fromhex(output.metadata))  # E19
         return Written(rows, skipped=False)
     except BaseException:
         writer.abort()

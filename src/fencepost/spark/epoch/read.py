@@ -13,7 +13,7 @@ from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ, arrow
 
 if TYPE_CHECKING:
     from fencepost.api import Epoch
-    from fencepost.task.channel.spec import EpochReading
+    from fencepost.task.channel.split_message import EpochReading
 
 
 def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
@@ -31,7 +31,8 @@ def ranges_of(options: Mapping[str, str]) -> list[LogRange]:
 def asked_reading(channel_url: str, run: str) -> "EpochReading":
     """Ask the worker about a run, on an executor. Raises ChannelError."""
     from fencepost.task.channel.client import ChannelClient
-    from fencepost.task.channel.spec import EpochReading, Path, RunRequest
+    from fencepost.task.channel.message import Path
+    from fencepost.task.channel.split_message import EpochReading, RunRequest
 
     return EpochReading.from_json(ChannelClient(channel_url).call(Path.EPOCH_READING, RunRequest(run).to_json()))
 

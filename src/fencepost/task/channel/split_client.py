@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from fencepost.api import FencedError
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.client import ChannelClient
-from fencepost.task.channel.spec import (
-    Path,
+from fencepost.task.channel.message import Path
+from fencepost.task.channel.split_message import (
     RunRequest,
     SplitAdmission,
     SplitCopies,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.client import ChannelError
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery, OnDelivered
 from fencepost.task.delivery.finish import Closing, OffsetRecords
 from fencepost.task.delivery.outgoing import Outgoing

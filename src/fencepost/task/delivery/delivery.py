@@ -14,7 +14,7 @@ from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.value.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.finish import Closing, GroupPositions, OffsetRecords, fields_of
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter, produce_error

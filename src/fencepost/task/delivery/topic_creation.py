@@ -8,7 +8,7 @@ from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.topic_creation import TopicCreationGroup
 from fencepost.kafka.admin.client import Admin
 from fencepost.record import distinct
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)

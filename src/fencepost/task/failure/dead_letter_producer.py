@@ -13,7 +13,7 @@ from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import context_headers, origin_of, time_headers
 from fencepost.task.failure.tolerance import ErrorCounters
 

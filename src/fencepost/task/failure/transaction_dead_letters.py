@@ -15,7 +15,7 @@ import orjson
 from fencepost.api import SinkRecord, SourceRecord
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of, time_headers
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from fencepost.api import FatalError
-from fencepost.task.channel.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 
 
 class NotAdmittedError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fencepost.record import distinct
-from fencepost.task.channel.spec import RunState
+from fencepost.task.channel.message import RunState
 from fencepost.task.failure.tolerance import ErrorCounters
 
 

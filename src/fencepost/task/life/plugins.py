@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.api import Converter, HeaderConverter
 from fencepost.config.connector import ConnectorConfig
 from fencepost.plugin import find, use_plugin_path
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.transform.chain import Chain

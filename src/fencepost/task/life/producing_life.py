@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
 from fencepost.kafka.setting.client_settings import most_record_bytes, transaction_timeout_ms
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.delivery.lane import HELD_BYTES, QueueLimits, held_bytes

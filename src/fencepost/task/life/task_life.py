@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fencepost.storage.ids import TargetState
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of

@@ -13,7 +13,8 @@ from typing import Protocol
 from fencepost.api import ConnectError, RetriableError, SinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import pause_after
 from fencepost.task.failure.tolerance import StoppedInRetryError

@@ -21,7 +21,7 @@ from fencepost.record import (
     SinkRecord,
     TopicPartition,
 )
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance

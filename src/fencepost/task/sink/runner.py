@@ -13,7 +13,8 @@ from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import lacking_to_read
-from fencepost.task.channel.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.life.admitted import admitted

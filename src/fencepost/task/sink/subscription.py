@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.record import distinct
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transform.java_regex import compiled
 
 

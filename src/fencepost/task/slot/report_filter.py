@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fencepost.task.channel.spec import TaskReport
+from fencepost.task.channel.message import TaskReport
 
 
 class ReportFilter:

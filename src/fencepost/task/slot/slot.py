@@ -22,7 +22,7 @@ import orjson
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.client import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
-from fencepost.task.channel.spec import (
+from fencepost.task.channel.message import (
     Admission,
     AdmissionRequest,
     Directive,
@@ -33,9 +33,9 @@ from fencepost.task.channel.spec import (
     Reports,
     TaskCopies,
     TaskReport,
-    TaskSpec,
     Verb,
 )
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import RecordMetadata, SourceTask
 from fencepost.record import Batch, PartitionKey, partition_key
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery, OnDelivered
 from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.delivery.outgoing import Outgoing

@@ -12,7 +12,8 @@ from typing import Any
 from fencepost.api import Form
 from fencepost.kafka.produce.clients import batch_client_fault, sends_batches
 from fencepost.kafka.setting.table import BATCH, CLIENT
-from fencepost.task.channel.spec import SplitRun, TaskSpec
+from fencepost.task.channel.split_message import SplitRun
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.processing import Processor
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTa
 from fencepost.api.mirror_task import MirrorTask, adds_records
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import Batch
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, offset_records
 from fencepost.task.delivery.finish import LastSent, OffsetRecords

@@ -22,7 +22,7 @@ from fencepost.record import (
     Utf8Column,
 )
 from fencepost.record.schema import STRING
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of

@@ -15,7 +15,8 @@ from fencepost.api import SourceTask
 from fencepost.api.mirror_task import MirrorTask
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, copier_of, with_copies
 from fencepost.task.delivery.delivery import Delivery, PlainDelivery
 from fencepost.task.delivery.topic_creation import topics_of

@@ -2,7 +2,7 @@
 
 from fencepost.api import Form, SourceTask
 from fencepost.api.mirror_task import MirrorTask, adds_records
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.life.plugins import config_of, connector_class, given_properties
 

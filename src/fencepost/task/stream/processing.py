@@ -12,7 +12,7 @@ from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord
 from fencepost.config.output import output_properties
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of

@@ -11,7 +11,8 @@ from contextlib import closing
 
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.failure.dead_letter import ensure_topics

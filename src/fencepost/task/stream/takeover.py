@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.life.counters import StreamCounters
 from fencepost.transaction import lane_ids

@@ -17,9 +17,9 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.channel.spec import (
+from fencepost.task.channel.message import Path
+from fencepost.task.channel.split_message import (
     EpochReading,
-    Path,
     RunRequest,
     SplitAdmission,
     SplitCopies,
@@ -28,8 +28,8 @@ from fencepost.task.channel.spec import (
     SplitRun,
     SplitTrouble,
     SplitUnchanged,
-    TaskSpec,
 )
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime

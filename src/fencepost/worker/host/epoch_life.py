@@ -22,7 +22,8 @@ from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
 from fencepost.spark.slot.job import job_group
 from fencepost.task.channel.client import ChannelError
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import (

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from fencepost.api import DataFrameStream
 from fencepost.kafka.read.group_input import Positions
 from fencepost.spark.epoch.records import EpochRecords
-from fencepost.task.channel.spec import EpochOutput, EpochReading, RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.split_message import EpochOutput, EpochReading
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings
@@ -100,7 +102,7 @@ class EpochStreamTask(EpochLife):
             self.spec.producer_conf,
             self.spec.transactional_id,
             str(self.spec.consumer_conf["group.id"]),
-            self._input.metadata,
+            self._input.metadata.hex(),
             self._connector.topic,
             Note(epoch.epoch.number).to_text(),
             ReadTopics.of(self.spec).to_json(),

@@ -17,7 +17,8 @@ from fencepost.kafka.group.contribution import beside
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.letters import Tally, letters_spec, write_letters
-from fencepost.task.channel.spec import EpochReading, TaskSpec
+from fencepost.task.channel.split_message import EpochReading
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from fencepost.api.errors import ConnectError
-from fencepost.task.channel.spec import Admission, TaskSpec
+from fencepost.task.channel.message import Admission
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, OffsetCopier, copier_of, with_copies
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.transaction import ProduceError

@@ -14,7 +14,9 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import cancel_group
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.channel.spec import Admission, EpochReading, RunState, TaskSpec
+from fencepost.task.channel.message import Admission, RunState
+from fencepost.task.channel.split_message import EpochReading
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of

@@ -13,7 +13,8 @@ from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.channel.spec import Admission, RunState, TaskSpec
+from fencepost.task.channel.message import Admission, RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters

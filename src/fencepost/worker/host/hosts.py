@@ -7,7 +7,7 @@ import threading
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
-from fencepost.task.channel.spec import Path
+from fencepost.task.channel.message import Path
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.driver import Driver

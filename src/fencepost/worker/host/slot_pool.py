@@ -12,16 +12,16 @@ from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError
-from fencepost.task.channel.spec import (
+from fencepost.task.channel.message import (
     Directive,
     Directives,
     DirectivesRequest,
     Registration,
     Reports,
     TaskReport,
-    TaskSpec,
     Verb,
 )
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.slot import SlotSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import HostEvents, NoRoomError

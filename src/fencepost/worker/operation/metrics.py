@@ -20,7 +20,7 @@ from fencepost.cluster.info import RetentionInfo
 from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
-from fencepost.task.channel.spec import TaskReport
+from fencepost.task.channel.message import TaskReport
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 _TASK = ("connector", "task")

@@ -9,7 +9,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.spec import Admission, AdmissionRequest
+from fencepost.task.channel.message import Admission, AdmissionRequest
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.held_offsets import read_offsets

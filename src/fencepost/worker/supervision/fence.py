@@ -9,7 +9,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, K
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.storage.ids import TaskId
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence
 from fencepost.transaction.lane import range_ids
 from fencepost.worker.settings import WorkerSettings, sink_client_id

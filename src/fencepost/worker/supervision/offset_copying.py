@@ -8,7 +8,7 @@ import orjson
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import OffsetTopics
-from fencepost.task.channel.spec import TaskCopies
+from fencepost.task.channel.message import TaskCopies
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.task_handle import TaskHandle
 

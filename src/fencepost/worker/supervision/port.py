@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fencepost.task.channel.spec import TaskReport, TaskSpec
+from fencepost.task.channel.message import TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 
 
 class NoRoomError(Exception):

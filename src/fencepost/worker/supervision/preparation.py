@@ -25,7 +25,7 @@ from fencepost.config.reference import check_references
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import is_dataframe, is_stream, type_of
 from fencepost.worker.settings import WorkerSettings

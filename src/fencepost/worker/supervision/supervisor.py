@@ -22,7 +22,8 @@ from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fencepost.storage.ids import TaskId
-from fencepost.task.channel.spec import TaskReport, TaskSpec
+from fencepost.task.channel.message import TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.port import TaskHost
 

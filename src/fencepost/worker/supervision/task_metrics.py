@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 
 from fencepost.storage.ids import TaskId
-from fencepost.task.channel.spec import TaskReport
+from fencepost.task.channel.message import TaskReport
 
 
 class TaskTotals:

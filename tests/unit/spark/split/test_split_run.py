@@ -10,8 +10,8 @@ import pytest
 from fencepost.api import FatalError, FencedError, RetriableError
 from fencepost.spark.row.csv_blocks import LeftToSparkError
 from fencepost.spark.split.run import ChannelRun
-from fencepost.task.channel.spec import SplitRun
 from fencepost.task.channel.split_client import SplitClient
+from fencepost.task.channel.split_message import SplitRun
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
 
 LOST = ProduceError("a connection was lost", is_refused=False)

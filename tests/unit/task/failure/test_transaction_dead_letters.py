@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Header, SourceRecord
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.transaction_dead_letters import TransactionLetters, to_bytes_for_dlq
 
 

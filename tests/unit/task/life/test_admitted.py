@@ -3,7 +3,8 @@
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.task.channel.spec import Admission, RunState, TaskSpec
+from fencepost.task.channel.message import Admission, RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.admitted import NotAdmittedError, admitted, report_of
 
 SPEC = TaskSpec("c", 0, 1, "i", {}, {}, {}, "o")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot.report_filter import ReportFilter

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink import runner as sink
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.source import runner as source

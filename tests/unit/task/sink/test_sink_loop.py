@@ -9,7 +9,8 @@ from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, S
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import SinkCounters

@@ -1,6 +1,6 @@
 """What a slot reports of tasks that go on as they were."""
 
-from fencepost.task.channel.spec import RunState, TaskReport
+from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.slot.report_filter import ReportFilter
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.task.channel.client import ChannelClient
-from fencepost.task.channel.spec import (
+from fencepost.task.channel.message import (
     Directive,
     Directives,
     DirectivesRequest,
@@ -18,9 +18,9 @@ from fencepost.task.channel.spec import (
     Reports,
     RunState,
     TaskReport,
-    TaskSpec,
     Verb,
 )
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot import slot as module

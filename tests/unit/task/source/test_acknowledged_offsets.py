@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
 from fencepost.record import Batch, partition_key
-from fencepost.task.channel.spec import TaskSpec
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery, offset_records
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets, OffsetQueue

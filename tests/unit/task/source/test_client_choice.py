@@ -10,7 +10,8 @@ from fencepost.kafka.produce.clients import sends_batches
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.plugin import find
-from fencepost.task.channel.spec import SplitRun, TaskSpec
+from fencepost.task.channel.split_message import SplitRun
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.lane import HELD_BYTES, HELD_COLUMNS_BYTES, QueueLimits, held_bytes
 from fencepost.task.failure.tolerance import ErrorCounters

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencepost.task.channel.spec import Admission, TaskSpec
+from fencepost.task.channel.message import Admission
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life import producing_life as producing
 from fencepost.task.source import runner as module
 from fencepost.task.source.runner import TaskRunner

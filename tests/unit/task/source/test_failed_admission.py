@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencepost.task.channel.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source import runner as module
 from fencepost.task.source.runner import TaskRunner
 

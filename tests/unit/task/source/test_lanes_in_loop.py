@@ -15,7 +15,8 @@ from fencepost.converter.string import StringConverter
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lane import QueueLimits, Turn

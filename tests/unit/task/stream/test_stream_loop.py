@@ -11,7 +11,8 @@ from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.task.channel.spec import RunState, TaskSpec
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation

@@ -9,7 +9,8 @@ import pytest
 from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
-from fencepost.task.channel.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
-from fencepost.task.channel.spec import RunState, TaskReport
+from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.life.counters import Counters, StreamCounters
 from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.channel.spec import (
+from fencepost.task.channel.message import (
     Admission,
     AdmissionRequest,
     Directive,
@@ -15,8 +15,15 @@ from fencepost.task.channel.spec import (
     DirectivesRequest,
     Registration,
     Reports,
-    RunRequest,
     RunState,
+    TaskCopies,
+    TaskReport,
+    Verb,
+)
+from fencepost.task.channel.split_message import (
+    EpochOutput,
+    EpochReading,
+    RunRequest,
     SplitAdmission,
     SplitCopies,
     SplitExpiry,
@@ -24,11 +31,8 @@ from fencepost.task.channel.spec import (
     SplitRun,
     SplitTrouble,
     SplitUnchanged,
-    TaskCopies,
-    TaskReport,
-    TaskSpec,
-    Verb,
 )
+from fencepost.task.channel.task_spec import TaskSpec
 
 SPEC = TaskSpec(
     connector="c-with-dashes",
@@ -89,6 +93,8 @@ MESSAGES = [
     SplitCopies("r", (COPY,)),
     SplitReport("r", (1, 2), True),
     SplitExpiry("r", 61.5),
+    EpochReading({"group.id": "g"}),
+    EpochReading({}, SPEC, EpochOutput({"linger.ms": 5}, "id", "g", "0a", "t", "", {"names": ["t"], "pattern": ""})),
 ]
 
 

@@ -1,0 +1,167 @@
+"""What a slot and its worker tell each other: paths, messages in both directions, and the states of a task's start.
+
+A slot, or the executor of a split, sends a request; the worker answers. Everything is JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.channel.codec import Message
+from fencepost.task.channel.task_spec import TaskSpec
+
+
+class Path(StrEnum):
+    """Where a message goes. In brackets: the type of the request, and of the answer."""
+
+    SLOT_REGISTER = "/slot/register"  # (Registration, nothing)
+    SLOT_DIRECTIVES = "/slot/directives"  # (DirectivesRequest, Directives)
+    SLOT_REPORT = "/slot/report"  # (Reports, nothing)
+    TASK_ADMIT = "/task/admit"  # (AdmissionRequest, Admission)
+    TASK_COPY = "/task/copy"  # (TaskCopies, nothing)
+    SPLIT_SPEC = "/split/spec"  # (RunRequest, SplitRun)
+    SPLIT_ADMIT = "/split/admit"  # (RunRequest, SplitAdmission)
+    SPLIT_UNCHANGED = "/split/unchanged"  # (RunRequest, SplitUnchanged)
+    SPLIT_COPY = "/split/copy"  # (SplitCopies, nothing)
+    SPLIT_REPORT = "/split/report"  # (SplitReport, nothing)
+    SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
+    SPLIT_TROUBLE = "/split/trouble"  # (SplitTrouble, nothing)
+    EPOCH_READING = "/epoch/reading"  # (RunRequest, EpochReading)
+
+
+class RunState(StrEnum):
+    """What a task in a slot is doing."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    ABANDONED = "ABANDONED"  # the task is not, or is no longer, the one to run; this is not a failure
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether a start in this state will report nothing more."""
+        return self in _OVER
+
+
+_OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED})
+
+
+class Verb(StrEnum):
+    """What a worker asks a slot to do: LEAVE is for the slot, all others are for one start of a task."""
+
+    START = "start"
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ABANDON = "abandon"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class TaskReport(Message):
+    """What a slot reports about one incarnation; counters are totals since its start.
+
+    `figures` holds the task's own measurements (`MirrorTask.figures`) as JSON text: there may be thousands, and as
+    text they are copied in one piece, and parsed only when someone asks for metrics.
+    """
+
+    connector: str
+    task: int
+    incarnation: str
+    state: RunState
+    trace: str | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    figures: str = ""
+
+
+# `attempt` distinguishes the processes of a slot.
+
+
+@dataclass(frozen=True)
+class Registration(Message):
+    """The process of a slot has started."""
+
+    slot: str
+    attempt: str
+    pid: int | None = None
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class DirectivesRequest(Message):
+    """A slot asks for directives, having carried out those up to number `ack`. This is also its heartbeat."""
+
+    slot: str
+    attempt: str
+    ack: int = 0
+
+
+@dataclass(frozen=True)
+class Directive(Message):
+    """One thing to do, in the order of `seq`. START has a `spec`; other verbs for a task have its `incarnation`."""
+
+    seq: int
+    verb: Verb
+    incarnation: str = ""
+    spec: TaskSpec | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Directives(Message):
+    """The directives that a slot has not carried out yet."""
+
+    directives: tuple[Directive, ...]
+
+
+@dataclass(frozen=True)
+class Reports(Message):
+    """What the starts in a slot are doing."""
+
+    slot: str
+    attempt: str
+    reports: tuple[TaskReport, ...]
+
+
+@dataclass(frozen=True)
+class AdmissionRequest(Message):
+    """A start has initialised its producer, and asks whether it is still the one to run.
+
+    `wants_offsets` asks for the committed offsets, too. That takes until all open transactions of the offsets topic
+    have ended, so a start that knows them does not ask.
+    """
+
+    connector: str
+    task: int
+    generation: int
+    incarnation: str
+    wants_offsets: bool = True
+
+
+@dataclass(frozen=True)
+class Admission(Message):
+    """The worker's answer to a task that has initialised its producer (steps 6 and 7 of docs/architecture.md).
+
+    `spellings`: source partitions whose key bytes in the offsets topic differ from ours, with those bytes. `failure`
+    is an error that keeps the worker from admitting any start of the task until a user acts.
+    """
+
+    is_admitted: bool
+    reason: str = ""
+    offsets: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
+    spellings: tuple[tuple[dict[str, Any], str], ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class TaskCopies(Message):
+    """Offsets that a start asks the worker to copy to its own topic; answered once they are acknowledged there."""
+
+    connector: str
+    task: int
+    incarnation: str
+    copies: tuple[OffsetCopy, ...]

@@ -1,0 +1,112 @@
+"""What the executor of a run of splits, or of an epoch, asks its worker. `run` is the name of the run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.channel.codec import Message
+from fencepost.task.channel.task_spec import TaskSpec
+
+
+@dataclass(frozen=True)
+class RunRequest(Message):
+    """Asks something about a run."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class SplitRun(Message):
+    """One run of one split, or of several together, as one transaction.
+
+    `offset_keys` has a key for each split. With `rows_per_commit` 0 all rows are one transaction, as they always are
+    for several splits. `forget`: offset keys to tombstone. `chooses_client`: see TaskSpec.
+    """
+
+    run: str
+    producer_conf: Mapping[str, Any] = field(repr=False)
+    topic: str
+    offsets_topic: str
+    offset_keys: tuple[bytes, ...]
+    transactional_id: str | None
+    rows_per_commit: int = 0
+    forget: tuple[bytes, ...] = ()
+    copies_offsets: bool = False
+    chooses_client: bool = False
+
+
+@dataclass(frozen=True)
+class SplitAdmission(Message):
+    """`positions` are the committed offsets of the splits; None for a split without one."""
+
+    is_admitted: bool
+    reason: str
+    positions: tuple[dict[str, Any] | None, ...]
+
+
+@dataclass(frozen=True)
+class SplitUnchanged(Message):
+    """Whether the splits still are what was planned."""
+
+    is_unchanged: bool
+
+
+@dataclass(frozen=True)
+class SplitCopies(Message):
+    """Offsets that a run asks the worker to copy to its own topic; answered once they are acknowledged there."""
+
+    run: str
+    copies: tuple[OffsetCopy, ...]
+
+
+@dataclass(frozen=True)
+class SplitReport(Message):
+    """The splits are committed, with a number of rows each, or an earlier run had already done so (`skipped`)."""
+
+    run: str
+    rows: tuple[int, ...]
+    skipped: bool
+
+
+@dataclass(frozen=True)
+class SplitExpiry(Message):
+    """The broker ended the run's transaction, which was open for longer than its timeout."""
+
+    run: str
+    after_s: float
+
+
+@dataclass(frozen=True)
+class SplitTrouble(Message):
+    """The run ended with a passing error (`reason`), such as an unreachable broker or a lost connection."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EpochOutput(Message):
+    """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
+
+    Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
+    the membership; `note` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as JSON), to
+    which nothing may be written.
+    """
+
+    producer_conf: Mapping[str, Any] = field(repr=False)
+    transactional_id: str
+    group: str
+    metadata: str  # as hexadecimal text
+    topic: str
+    note: str
+    read: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EpochReading(Message):
+    """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go."""
+
+    conf: Mapping[str, Any] = field(repr=False)
+    letters: TaskSpec | None = field(default=None, repr=False)
+    output: EpochOutput | None = field(default=None, repr=False)
