@@ -317,7 +317,7 @@ def _families() -> Iterable[Any]:
     from fencepost.cluster.info import RetentionInfo
     from fencepost.storage.snapshot import ClusterSnapshot
     from fencepost.storage.status_topic import StatusTable
-    from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
+    from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
     from fencepost.worker.supervision.task_metrics import TaskTotals
 
     def none() -> int:

@@ -24,7 +24,7 @@ from fencepost.api import (
     SourceTask,
     TopicPartition,
 )
-from fencepost.cli.letter import Letter, summary
+from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
@@ -312,7 +312,7 @@ def test_dead_letters_are_shown_as_their_page_shows_them() -> None:
     at_ms = int(datetime(2026, 11, 23, 8, 15, tzinfo=UTC).timestamp() * 1000)
     of_record = (TIMESTAMP, b"%d" % (at_ms - 2000))
     headers = (*((f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items()), of_record)
-    letter = Letter.of("orders-dead", TopicRecord(0, 0, at_ms, b"17", b'{"order": 17, "total":', headers))
+    letter = DeadLetter.of("orders-dead", TopicRecord(0, 0, at_ms, b"17", b'{"order": 17, "total":', headers))
     shown = [*letter.lines(is_sent_again=False), "", summary([letter], "orders-dead", "orders-to-file")]
     assert "\n".join(shown) in (ROOT / "docs/how-to/dead-letters.md").read_text()
 

@@ -26,8 +26,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "__main__",
-        "fencepost.cli.serve",
-        "fencepost.cli.mirror",
+        "fencepost.cli.worker.serve",
+        "fencepost.cli.mirror.run",
         "fencepost.worker.driver",
         "fencepost.task.slot.slot",
         "pytest",

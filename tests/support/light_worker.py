@@ -103,7 +103,7 @@ def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
 
 
 def _work(nursery: Nursery, file: str) -> int:
-    from fencepost.cli.serve import serve
+    from fencepost.cli.worker.serve import serve
     from fencepost.config.properties import read_properties
     from fencepost.config.worker import WorkerConfig
     from fencepost.telemetry.logs import configure_logs
@@ -117,7 +117,7 @@ def _work(nursery: Nursery, file: str) -> int:
 
 
 def _mirror(nursery: Nursery, path: str, name: str) -> int:
-    from fencepost.cli.mirror import chosen, run_flow
+    from fencepost.cli.mirror.run import chosen, run_flow
     from fencepost.mirror.dedicated.file import MirrorFile
     from fencepost.telemetry.logs import configure_logs
 

@@ -1,1 +1,1 @@
-"""The command line: `fencepost worker`, `fencepost dev`, `fencepost kafka start`."""
+"""The command line. A command with its options is in the `command.py` of its room; `main.py` collects them."""

@@ -17,7 +17,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry.loggers import LEVELS, loggers
-from fencepost.worker.operation.restart import plan_restart
+from fencepost.worker.operation.connector.restart import plan_restart
 from fencepost.worker.progress import Progress
 from fencepost.worker.supervision.status_cleaner import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision

@@ -20,11 +20,11 @@ from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
-from fencepost.worker.operation.offset_change import OffsetChanges
-from fencepost.worker.operation.offset_write import OffsetWriting
+from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
+from fencepost.worker.operation.offset.sink import SinkOffsets
+from fencepost.worker.operation.offset.source import OffsetChanges
+from fencepost.worker.operation.offset.write import OffsetWriting
 from fencepost.worker.operation.operations import WorkerOperations
-from fencepost.worker.operation.sink_offsets import SinkOffsets
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.start_up import StartUp
 from fencepost.worker.supervision.fence import TaskFence

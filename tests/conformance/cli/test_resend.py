@@ -9,9 +9,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.api import FatalError
-from fencepost.cli.dead_letters import Connector, Where, send_again
-from fencepost.cli.resend import LetterRefusedError, Resend, Skipped
-from fencepost.cli.resend_progress import progress_name
+from fencepost.cli.dead_letters.connector import Connector, Where
+from fencepost.cli.dead_letters.progress import progress_name
+from fencepost.cli.dead_letters.resend import DeadLetterRefusedError, Resend, Skipped
+from fencepost.cli.dead_letters.send import send_again
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -112,7 +113,7 @@ def test_a_letter_that_is_not_taken_is_named_and_can_be_passed_over(
     """One that is too large for its topic, as the topic of the letters takes larger ones."""
     alter(kafka, topic, "max.message.bytes", "2000")
     bury("a", "b" * 5_000, "c")
-    with pytest.raises(LetterRefusedError, match=rf"^Dead letter {topic}-dead-0@1 .*--skip {topic}-dead-0@1"):
+    with pytest.raises(DeadLetterRefusedError, match=rf"^Dead letter {topic}-dead-0@1 .*--skip {topic}-dead-0@1"):
         resend(kafka, topic)
     assert values(kafka, topic) == ["a"]
     assert resend(kafka, topic, skip=(f"{topic}-dead-0@1",)) == 1
@@ -128,7 +129,7 @@ def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
     bury("no such partition", origin=topic, at=7)
     bury("here")
     found = Connector(topic, "sink", {"errors.deadletterqueue.topic.name": f"{topic}-dead"}, "")
-    monkeypatch.setattr("fencepost.cli.dead_letters.connector_at", lambda url, name: found)
+    monkeypatch.setattr("fencepost.cli.dead_letters.send.connector_at", lambda url, name: found)
 
     def send(*skip: str) -> None:
         send_again(topic, Where("", None, kafka.bootstrap_servers), topic=None, is_confirmed=True, skipped=skip)

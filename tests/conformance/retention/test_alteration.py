@@ -14,7 +14,7 @@ from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.operation.sink_offsets import SinkOffsets
+from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.settings import WorkerSettings
 from support.log_writer import LogWriter
 from support.retention_scene import Scene

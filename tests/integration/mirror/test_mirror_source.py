@@ -9,7 +9,7 @@ import pytest
 from flow import Flow
 from mirrored import SOON, await_same, rows
 
-from fencepost.cli.mirror_status import of_workers
+from fencepost.cli.mirror.status import of_workers
 from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
 from fencepost.kafka.read.log import LogReader
 from fencepost.mirror.formats import OffsetSync

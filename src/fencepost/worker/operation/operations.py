@@ -68,11 +68,11 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status
 from fencepost.worker.connector_classes import refusal_of_change, type_of, type_of_config
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
-from fencepost.worker.operation.metrics import WorkerMetrics
-from fencepost.worker.operation.offset_change import OffsetChanges
-from fencepost.worker.operation.restart import plan_restart
-from fencepost.worker.operation.sink_offsets import SinkOffsets
+from fencepost.worker.operation.connector.masking import HIDDEN, masked, unmasked
+from fencepost.worker.operation.connector.restart import plan_restart
+from fencepost.worker.operation.metric.collector import WorkerMetrics
+from fencepost.worker.operation.offset.sink import SinkOffsets
+from fencepost.worker.operation.offset.source import OffsetChanges
 from fencepost.worker.progress import Progress
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.supervision import Supervision

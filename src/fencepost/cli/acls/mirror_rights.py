@@ -1,0 +1,166 @@
+"""The access rights of a mirror's own clients, at both of its clusters: a pure list, by what they ask of the brokers.
+
+What the worker's clients do for a mirror, as for any source, stands in `acl.py`: its producer writes the remote topics.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fencepost.cli.acls.rights import KAFKA_CLUSTER, Access, Acl, Need, Operation, Resource
+
+_ONLY_ACLS = "without it rights are not mirrored: set sync.topic.acls.enabled=false"
+_ONLY_LAG = "without it tools at the source do not see how far the mirror is"
+_ONLY_LOST = "without it a position that the target's group has lost is not found again there"
+_UNTIL_MADE = "only until the topic exists"
+
+
+@dataclass(frozen=True)
+class MirrorEnd:
+    """A mirror's own clients of one cluster."""
+
+    admin: Access
+    consumer: Access
+    producer: Access
+
+
+@dataclass(frozen=True)
+class MirrorAccess:
+    """What a connector of a mirror works with, besides what any source does.
+
+    Args:
+        topics: what topics of the source are called at the target; those that it mirrors, or whose groups it follows.
+        mirrors: it copies them.
+        syncs: the topic of offset syncs; empty: none. `has_syncs_at_source`: it is there.
+        made: the internal topic that it makes at the target; empty: none.
+        groups: of the source whose positions it follows. `commits_groups`: at the target, too.
+        writer: the worker's producer, `asker` its admin, at the target.
+        group: that keeps the positions; empty: a topic does.
+        has_configs: topics get the configs of their sources; has_acls: and who may read them.
+    """
+
+    name: str
+    source: MirrorEnd
+    target: MirrorEnd
+    writer: Access
+    asker: Access
+    topics: Mapping[str, str] = field(default_factory=dict)
+    mirrors: bool = False
+    syncs: str = ""
+    has_syncs_at_source: bool = True
+    made: str = ""
+    groups: tuple[str, ...] = ()
+    commits_groups: bool = False
+    group: str = ""
+    has_configs: bool = True
+    has_acls: bool = True
+
+
+def mirror_acls(mirror: MirrorAccess) -> list[Acl]:
+    """Return what the clients of a connector of a mirror ask for."""
+    listed = [*_made(mirror)]
+    if mirror.mirrors:
+        listed += [*_read(mirror), *_kept(mirror), *_rights(mirror), *_synced(mirror)]
+    if mirror.group:
+        listed += _held(mirror)
+    if mirror.groups:
+        listed += _followed(mirror)
+    return listed
+
+
+def _read(mirror: MirrorAccess) -> Iterator[Acl]:
+    what = f"{mirror.name} mirrors it"
+    for topic in mirror.topics:
+        yield from _topic(mirror.source.consumer, topic, what, Operation.READ, Operation.DESCRIBE)
+        yield from _topic(mirror.source.admin, topic, what, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+
+
+def _kept(mirror: MirrorAccess) -> Iterator[Acl]:
+    """Yield what it takes to make remote topics, and to keep them like those of the source."""
+    admin = mirror.target.admin
+    for remote in mirror.topics.values():
+        yield from _topic(admin, remote, f"{mirror.name} makes it", Operation.CREATE, note=_UNTIL_MADE)
+        grown = f"{mirror.name} gives it the partitions of its source"
+        yield from _topic(admin, remote, grown, Operation.ALTER)
+        yield from _topic(admin, remote, f"{mirror.name} looks for it", Operation.DESCRIBE)
+        if mirror.has_configs:
+            configs = f"{mirror.name} gives it the configs of its source"
+            yield from _topic(admin, remote, configs, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS)
+
+
+def _rights(mirror: MirrorAccess) -> Iterator[Acl]:
+    if mirror.has_acls:
+        why = f"{mirror.name} mirrors who may read"
+        for access, operation in ((mirror.source.admin, Operation.DESCRIBE), (mirror.target.admin, Operation.ALTER)):
+            yield Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, operation, why, Need.OPTIONAL, _ONLY_ACLS)
+
+
+def _synced(mirror: MirrorAccess) -> Iterator[Acl]:
+    """Yield what it takes to tell which record went where."""
+    if not mirror.syncs:
+        return
+    why = f"{mirror.name} tells which record went where"
+    end, writer = (
+        (mirror.source, mirror.source.producer) if mirror.has_syncs_at_source else (mirror.target, mirror.writer)
+    )
+    yield from _topic(end.admin, mirror.syncs, why, Operation.CREATE, note=_UNTIL_MADE)
+    yield from _topic(end.admin, mirror.syncs, why, Operation.DESCRIBE)
+    yield from _topic(writer, mirror.syncs, why, Operation.WRITE, Operation.DESCRIBE)
+
+
+def _held(mirror: MirrorAccess) -> Iterator[Acl]:
+    """Yield what it takes to keep positions in a group of the target, and to tell those who look at the source."""
+    why = f"{mirror.name} commits where it stands"
+    yield from _group(mirror.writer, mirror.group, why, Operation.READ, Operation.DESCRIBE)
+    for remote in mirror.topics.values():
+        yield from _topic(mirror.writer, remote, why, Operation.READ)
+    reading = f"where {mirror.name} stands is read"
+    for access in (mirror.asker, mirror.target.admin):
+        yield from _group(access, mirror.group, reading, Operation.DESCRIBE)
+    for remote in mirror.topics.values():
+        yield from _topic(mirror.asker, remote, reading, Operation.DESCRIBE)
+    told = f"{mirror.name} tells the source how far it is"
+    yield from _group(mirror.source.consumer, mirror.group, told, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LAG)
+    lost = f"{mirror.name} finds a lost position again"
+    yield from _group(mirror.source.admin, mirror.group, lost, Operation.DESCRIBE, need=Need.OPTIONAL, note=_ONLY_LOST)
+    if mirror.syncs:
+        yield from _topic(mirror.target.admin, mirror.syncs, lost, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LOST)
+
+
+def _made(mirror: MirrorAccess) -> Iterator[Acl]:
+    if mirror.made:
+        why = f"{mirror.name} writes it"
+        yield from _topic(mirror.target.admin, mirror.made, why, Operation.CREATE, note=_UNTIL_MADE)
+        yield from _topic(mirror.target.admin, mirror.made, why, Operation.DESCRIBE)
+
+
+def _followed(mirror: MirrorAccess) -> Iterator[Acl]:
+    """Yield what it takes to translate where groups stand, and to commit that."""
+    why = f"{mirror.name} looks where groups stand"
+    for group in mirror.groups:
+        yield from _group(mirror.source.admin, group, why, Operation.DESCRIBE)
+    for topic in mirror.topics:
+        yield from _topic(mirror.source.admin, topic, why, Operation.DESCRIBE)
+    end = mirror.source if mirror.has_syncs_at_source else mirror.target
+    translating = f"{mirror.name} translates positions"
+    yield from _topic(end.consumer, mirror.syncs, translating, Operation.READ, Operation.DESCRIBE)
+    yield from _topic(mirror.target.consumer, mirror.made, translating, Operation.READ, Operation.DESCRIBE)
+    for remote in mirror.topics.values():
+        yield from _topic(mirror.target.admin, remote, translating, Operation.DESCRIBE)
+    if mirror.commits_groups:
+        committing = f"{mirror.name} commits groups"
+        for group in mirror.groups:
+            yield from _group(mirror.target.admin, group, committing, Operation.READ, Operation.DESCRIBE)
+        for remote in mirror.topics.values():
+            yield from _topic(mirror.target.admin, remote, committing, Operation.READ)
+
+
+def _topic(
+    access: Access, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
+) -> list[Acl]:
+    return [Acl(access, Resource.TOPIC, name, operation, why, need, note) for operation in operations]
+
+
+def _group(
+    access: Access, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
+) -> list[Acl]:
+    return [Acl(access, Resource.GROUP, name, operation, why, need, note) for operation in operations]

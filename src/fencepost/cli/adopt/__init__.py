@@ -1,0 +1,1 @@
+"""`fencepost adopt`: takes over the group of another program."""

@@ -1,0 +1,1 @@
+"""`fencepost dead-letters`: shows dead letters, and resends those of sinks."""

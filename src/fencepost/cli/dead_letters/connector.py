@@ -1,0 +1,90 @@
+"""The connector whose dead letters a command is about, and where they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from fencepost.cli.client import BOOTSTRAP, client_properties
+from fencepost.config import ConfigError
+from fencepost.config.connector import DeadLetterConfig
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.setting.client_settings import admin_conf, range_conf
+
+ASK_S = 10.0
+_TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
+_READER = "fencepost-dead-letters"  # a group without commits
+_REST_S = 30.0
+_NAME_IT = "set the worker's brokers with --bootstrap, or its file with --properties"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The addresses of a worker's REST API and its Kafka.
+
+    `properties`: a file of client settings, or the worker's own.
+    """
+
+    url: str
+    properties: Path | None = None
+    bootstrap: str | None = None
+
+    def client(self, connector: Mapping[str, str]) -> dict[str, str]:
+        """Return the client settings for a connector's dead letters, which are where its producers write."""
+        return client_properties(self.properties, self.bootstrap, connector.get(f"producer.override.{BOOTSTRAP}"))
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector as REST describes it."""
+
+    name: str
+    kind: str
+    config: Mapping[str, str]
+    cluster_id: str
+
+    @property
+    def topic(self) -> str:
+        """Return its dead letter topic. Raises ConfigError if it has none, or only a reference to one."""
+        topic = (self.config.get(_TOPIC) or "").strip()
+        if not topic:
+            raise ConfigError(f"{self.name} has no dead letter topic: set {_TOPIC} in its config")
+        if topic.startswith("${"):
+            raise ConfigError(f"{_TOPIC} of {self.name} is {topic}, which only its worker can resolve: use --topic")
+        return topic
+
+
+def connector_at(url: str, name: str) -> Connector:
+    """Ask a worker. Raises ConfigError, with the next step."""
+    try:
+        with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
+            answer = rest.get(f"/connectors/{quote(name, safe='')}")
+            cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise ConfigError(f"--url {url}: no worker answers ({error}); set it to a worker's REST address") from None
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise ConfigError(f"There is no connector {name} on the workers at {url}")
+    if answer.is_error:
+        raise ConfigError(f"--url {url}: {answer.status_code} {answer.text[:200]}")
+    found = answer.json()
+    return Connector(name, str(found.get("type")), found["config"], cluster_id)
+
+
+def reader_conf(connector: Connector, where: Where) -> dict[str, Any]:
+    """Return the settings to read dead letters. Raises ConfigError if the brokers are not the worker's cluster."""
+    properties = where.client(connector.config)
+    try:
+        cluster_id = Admin(admin_conf(properties).conf, timeout_s=ASK_S).cluster_id()
+    except KafkaUnavailableError as error:
+        raise ConfigError(f"{error}; {_NAME_IT}") from None
+    is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config
+    if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
+        raise ConfigError(
+            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker at {where.url} is "
+            f"{connector.cluster_id}: {_NAME_IT}"
+        )
+    return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)

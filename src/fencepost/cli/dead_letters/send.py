@@ -1,0 +1,90 @@
+"""Resends the dead letters of a sink, after the user has agreed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from fencepost.cli.client import BOOTSTRAP
+from fencepost.cli.dead_letters.connector import ASK_S, Connector, Where, connector_at, reader_conf
+from fencepost.cli.dead_letters.progress import progress_name
+from fencepost.cli.dead_letters.resend import Resend, Skipped
+from fencepost.config import ConfigError
+from fencepost.config.connector import SinkChoice
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.setting.client_settings import transactional_conf
+
+_RESEND = SinkChoice.key_of("resend_topic")
+
+
+def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool, skipped: Sequence[str] = ()) -> None:
+    """Resend those dead letters of a sink that were not resent yet, after the user has agreed. Raises as `show` does.
+
+    `skipped`: dead letters, by their places, and topics that dead letters came from; these are passed over.
+    """
+    connector = connector_at(where.url, name)
+    _ensure_can_be_sent(connector)
+    conf = reader_conf(connector, where)
+    group = progress_name(name)
+    browser = TopicBrowser(conf, topic or connector.topic)
+    with Bookmark(conf, group, browser.topic) as bookmark:
+        own_topic = (connector.config.get(_RESEND) or "").strip()
+        resend = Resend(name, browser, bookmark, own_topic, Skipped.of(skipped))
+        targets, skips = resend.targets(), resend.skips()
+        _ensure_have_somewhere_to_go(resend, targets, conf)
+        if not targets and not skips:
+            typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
+            return
+        if skips:
+            typer.echo(f"Passed and never sent again: {skips}")
+        if not targets:
+            pass
+        elif own_topic:
+            typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
+        else:
+            typer.echo(f"To their original topics, for every consumer there and not only {name}: {_listed(targets)}")
+            typer.echo(f"(With {_RESEND} in its config they would go to {name} alone.)")
+        if not is_confirmed:
+            typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
+        sent = resend.send(transactional_conf(where.client(connector.config), group).conf)
+        typer.echo(f"Sent again: {sent}")
+
+
+def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], conf: Mapping[str, Any]) -> None:
+    """Raise ConfigError, with the next step, if dead letters came from topics or partitions that do not exist now."""
+    admin = Admin(conf, timeout_s=ASK_S)
+    nowhere = resend.nowhere({topic: None if resend.own_topic else admin.partitions(topic) for topic in targets})
+    if not nowhere:
+        return
+    texts = [
+        f"{len(places)} of {what} ({', '.join(places[:3])}{', …' if len(places) > 3 else ''})"
+        for what, places in sorted(nowhere.items())
+    ]
+    raise ConfigError(
+        f"Dead letters of {resend.connector} came from topics or partitions that do not exist any more: "
+        f"{'; '.join(texts)}. Nothing is sent. Create what is missing, give the sink its own topic ({_RESEND}), or "
+        "pass over them permanently: --skip TOPIC passes over all dead letters that came from a topic, --skip LETTER "
+        f"over one, as in --skip {next(iter(nowhere.values()))[0]}"
+    )
+
+
+def _listed(targets: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of topic {topic}" for topic, count in sorted(targets.items()))
+
+
+def _ensure_can_be_sent(connector: Connector) -> None:
+    if connector.kind != "sink":
+        raise ConfigError(
+            f"{connector.name} is a {connector.kind}: its dead letters describe records as JSON, and cannot be sent "
+            "again as they were. Fix the cause of the errors, stop the connector, set its offsets to before these "
+            f"records (PATCH /connectors/{connector.name}/offsets; each dead letter has its source partition and "
+            "offset), and resume it. All later records are then delivered again, too"
+        )
+    reads, writes = (connector.config.get(f"{client}.override.{BOOTSTRAP}") for client in ("consumer", "producer"))
+    if reads != writes:
+        raise ConfigError(
+            f"{connector.name} reads from a different Kafka (consumer.override.{BOOTSTRAP}={reads}) than the one with "
+            f"its dead letters (producer.override.{BOOTSTRAP}={writes}): one transaction cannot span both"
+        )

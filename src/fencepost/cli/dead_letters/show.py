@@ -1,0 +1,38 @@
+"""Shows records that a connector could not process."""
+
+import json
+from itertools import islice
+
+import typer
+
+from fencepost.cli.dead_letters.connector import Where, connector_at, reader_conf
+from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
+from fencepost.cli.dead_letters.progress import ResendProgress, is_mark, progress_name
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+
+
+def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_beginning: bool, as_json: bool) -> None:
+    """Print dead letters. Raises ConfigError, or Kafka's errors."""
+    connector = connector_at(where.url, name)
+    conf = reader_conf(connector, where)
+    browser = TopicBrowser(conf, topic or connector.topic)
+
+    def is_shown(record: TopicRecord) -> bool:
+        return not is_mark(record) and DeadLetter.of(browser.topic, record).connector in (name, None)
+
+    if is_from_beginning or not limit:
+        records = list(islice(filter(is_shown, browser.read(browser.ranges)), limit or None))
+    else:
+        records = browser.newest(limit, is_shown)
+    with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
+        passed = ResendProgress(name, browser, bookmark).read()
+    letters = [DeadLetter.of(browser.topic, record) for record in records]
+    for letter in letters:
+        is_sent_again = bool(letter.origin) and letter.record.offset < passed.get(letter.record.partition, 0)
+        if as_json:
+            typer.echo(json.dumps(letter.to_json(is_sent_again=is_sent_again), ensure_ascii=False))
+        else:
+            typer.echo("\n".join([*letter.lines(is_sent_again=is_sent_again), ""]))
+    if not as_json:
+        typer.echo(summary(letters, browser.topic, name))

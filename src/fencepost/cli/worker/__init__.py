@@ -1,0 +1,1 @@
+"""`fencepost worker` and `fencepost dev`: a worker in the foreground."""

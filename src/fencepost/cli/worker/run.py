@@ -1,0 +1,131 @@
+"""Runs a worker in the foreground. Spark's JVM is launched first, and other modules are imported while it starts."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from fencepost.config import ConfigError
+from fencepost.config.properties import read_properties
+from fencepost.config.worker import WorkerConfig
+from fencepost.embedded import EmbeddedKafka
+from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
+from fencepost.embedded.java import find_java
+from fencepost.embedded.port import is_free
+from fencepost.spark.session.error import SparkError
+from fencepost.telemetry.logs import configure_logs
+from fencepost.worker.driver import Driver
+
+if TYPE_CHECKING:
+    from fencepost.worker.declaration import Declared
+
+log = logging.getLogger("fencepost.worker")
+
+_DEV = {
+    "group.id": "fencepost-dev",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "offset.storage.partitions": "5",
+    # As in Kafka Connect's sample file, so that the same connector writes the same bytes.
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "exactly.once.source.support": "enabled",
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "2000",
+}
+
+_SECOND_PORT, _SECOND_KAFKA_PORT = 8084, 9093
+
+
+def run_worker(path: Path) -> int:
+    """Run a worker from its file until SIGTERM or Ctrl-C. Returns the exit code."""
+    configure_logs()
+    try:
+        find_java()
+        properties = read_properties(path)
+        return serve_worker(Driver(WorkerConfig(properties)))
+    except ConfigError as error:
+        return refused(f"{path}: the worker cannot start with these settings:", error)
+    except EmbeddedKafkaError as error:
+        typer.echo(str(error), err=True)
+        return 1
+
+
+def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[str]) -> int:
+    """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code."""
+    configure_logs()
+    try:
+        given = dict(_pair(s) for s in settings)
+        _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
+        with EmbeddedKafka(port=kafka_port, dir=directory) as kafka:
+            typer.echo(f"Kafka      {kafka.bootstrap_servers}")
+            properties = {
+                **_DEV,
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "listeners": f"http://127.0.0.1:{port}",
+                **given,
+            }
+            return serve_worker(Driver(WorkerConfig(properties)))
+    except ConfigError as error:
+        return refused("The worker cannot start with these settings:", error)
+    except EmbeddedKafkaError as error:
+        typer.echo(str(error), err=True)
+        return 1
+
+
+def _refuse_taken_ports(kafka_port: int, port: int) -> None:
+    """Check ports before anything is started; 0 is any free port. Raises PortInUseError."""
+    taken = [str(one) for one in (kafka_port, port) if one and not is_free(one)]
+    if taken:
+        raise PortInUseError(
+            f"In use: port {' and port '.join(taken)}, perhaps by another `fencepost dev`. A second one "
+            f"needs other ports: fencepost dev --port {_SECOND_PORT} --kafka-port {_SECOND_KAFKA_PORT}"
+        )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {text}: write it as KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def refused(title: str, error: ConfigError) -> int:
+    """Print the faults, one in each line. Returns the exit code."""
+    typer.echo(title, err=True)
+    for message in error.messages:
+        typer.echo(f"  - {message}", err=True)
+    return 1
+
+
+def serve_worker(
+    driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False
+) -> int:
+    """Run the driver's worker, as `serve` does, while Spark's JVM starts. Returns the exit code.
+
+    Raises ConfigError for settings that it cannot serve.
+    """
+    try:
+        driver.launch()
+    except SparkError as error:
+        log.warning("%s", error)  # the worker retries
+    try:
+        from fencepost.cli.worker.serve import serve
+
+        failure = serve(driver.config, driver, declared, should_end)
+    finally:
+        unused = driver.take()
+        if unused is not None:
+            unused.end()
+    if failure is None:
+        return 0
+    from fencepost.kafka.group.member import ReplacedError
+
+    title = "The worker had to end:" if isinstance(failure, ReplacedError) else "The worker cannot start:"
+    return refused(title, failure if isinstance(failure, ConfigError) else ConfigError(str(failure)))

@@ -1,0 +1,1 @@
+"""Connectors and their tasks: configs, states, restarts."""

@@ -1,0 +1,1 @@
+"""Offsets of connectors: reading them, and changing them while the connector is stopped (KIP-875)."""

@@ -1,0 +1,282 @@
+"""Changes the offsets of a connector: alter, reset (KIP-875), and the start of a new one (KIP-995). On the leader.
+
+Order: 1 by the newest config topic, it is stopped or does not exist yet ▸ 2 its earlier tasks have ended, or their time
+to do so is over, and with exactly-once on they are fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector's class is
+asked ▸ 5 they are written, all or none. From 1 to 5 it must have one task generation and one config: tasks of a run in
+between are not fenced by 2, and may still commit.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
+from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
+from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
+from fencepost.cluster.info import ConnectorOffset
+from fencepost.cluster.targets import configs_to_fence
+from fencepost.config.raw import RawConfig
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
+from fencepost.record import is_same, partition_key
+from fencepost.storage.offset_topic import OffsetFormatError, encode
+from fencepost.storage.offset_view import OffsetTopics, OffsetView
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
+from fencepost.worker.operation.offset.write import OffsetWriting
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.held_offsets import read_offsets
+from fencepost.worker.supervision.own_topic import ensure_own_topic
+
+log = logging.getLogger(__name__)
+
+_READ_S = 60.0
+_ROUND_S = 60.0
+_NOT_FENCED = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+DONE = "The offsets for this connector have been {0} successfully"
+FRAMEWORK_ONLY = (
+    "The Connect framework-managed offsets for this connector have been {0} successfully. However, if this connector "
+    "manages offsets externally, they will need to be manually {0} in the system that the connector uses."
+)
+
+Lead = Callable[[ConnectorCommand], ClusterSnapshot]
+
+
+class OffsetChanges:
+    """`lead` lets the leader decide on a command; it raises if it is refused, or this worker does not lead."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topics: OffsetTopics,
+        writing: OffsetWriting,
+        find: Callable[[str], type[SourceConnector]],
+        fencing_round: Callable[[str], "Future[None]"],
+        wait_for_stops: Callable[[str, int | None], None],
+    ) -> None:
+        """`wait_for_stops(connector, generation)` returns when tasks on other workers have ended, or their time is
+        over.
+        """
+        self._wait_for_stops = wait_for_stops
+        self._settings = settings
+        self._topics = topics
+        self._writing = writing
+        self._find = find
+        self._fencing_round = fencing_round
+
+    def read(self, snapshot: ClusterSnapshot, connector: str) -> list[ConnectorOffset]:
+        """Return a connector's offsets. Raises OperationError if they cannot be read in time."""
+        try:
+            view = self._view(connector, snapshot.connectors[connector])
+        except (KafkaUnavailableError, KafkaAuthorizationError, ConfigError) as error:
+            raise OperationError(f"Failed to retrieve offsets for source connector {connector}: {error}") from error
+        return [ConnectorOffset(partition, offset) for partition, offset in view.offsets]
+
+    def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
+        """Move the named partitions of a stopped connector; returns a message for the user."""
+        ensure_storable(connector, offsets)
+        last = _last_of_each(offsets)
+        return self._modify(connector, lambda view: last, "altered", lead)
+
+    def reset(self, connector: str, lead: Lead) -> str:
+        """Remove every offset of a stopped connector; returns a message for the user."""
+        return self._modify(connector, _all_forgotten, "reset", lead)
+
+    def create(
+        self, command: PutConnector, offsets: Sequence[ConnectorOffset], lead: Lead
+    ) -> tuple[ClusterSnapshot, str]:
+        """Create a connector that starts at `offsets`, without offsets left by a deleted connector of the same name.
+
+        In the worker's topic the offsets are in the leader's transaction, with the config. In a topic of its own, or in
+        a
+        group, they are committed first, and restored if the connector is then refused.
+        """
+        connector, config = command.connector, command.config
+        ensure_storable(connector, offsets)
+        offsets = _last_of_each(offsets)
+        snapshot = lead(EnsureAbsent(connector))  # 1
+        ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
+        command = replace(command, since=ensure.since)
+        self._wait_for_stops(connector, None)  # 2
+        if self._settings.is_exactly_once:
+            self._fence(connector, config, snapshot)
+        with _as_operation_error(connector):
+            ensure_own_topic(self._settings, config)
+            view = self._view(connector, config)  # 3
+            is_apart = view.own is not None or self._settings.offsets_in_group(connector, config) is not None
+            wanted = _replacing(view, offsets)
+            is_external = self._ask_connector(connector, config, wanted)  # 4
+            if is_apart:
+                self._apply(connector, config, wanted, lambda: _ignore(lead(ensure)))  # 5
+        if not is_apart:
+            topic = self._settings.config.offset_storage_topic
+            command = replace(command, beside=[(topic, *view.change(*one).main) for one in wanted])  # 5
+        try:
+            snapshot = lead(command)
+        except Exception as error:
+            if is_apart:
+                self._put_back(ensure, config, view, wanted, lead)
+            if isinstance(error.__cause__, ProduceError) and command.beside:
+                raise OperationError(
+                    f"Failed to create connector {connector} with initial_offsets: {error.__cause__}. The worker's "
+                    f"principal must be allowed to write to topic {self._settings.config.offset_storage_topic}"
+                ) from error
+            raise
+        return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
+
+    def _put_back(
+        self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
+    ) -> None:
+        """Undo what `create` committed, but only if the leader is certain that no connector existed in the meantime."""
+        connector = ensure.connector
+        before = {partition_key(p or {}): o for p, o in view.offsets}
+        try:
+            lead(ensure)
+            back = [ConnectorOffset(p, before.get(partition_key(p or {}))) for p, _ in moved]
+            self._apply(connector, config, back, lambda: None)
+        except Exception as error:
+            log.warning("connector %s was not created, but its offsets topic or group still contains its initial "
+                        "offsets: repeating the same request is safe, but a create without initial_offsets would "
+                        "continue from them (%s)",
+                        connector, error)  # fmt: skip
+
+    def _modify(
+        self, connector: str, wanted: Callable[[OffsetView], Sequence[ConnectorOffset]], done: str, lead: Lead
+    ) -> str:
+        snapshot = lead(EnsureStopped(connector))  # 1
+        ensure = EnsureStopped(connector, since=Standing.of(snapshot, connector))
+        self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
+        if self._settings.is_exactly_once:
+            self._run_round(connector)
+            self._fence(connector, snapshot.connectors[connector], snapshot)
+        snapshot = lead(ensure)
+        config = snapshot.connectors[connector]
+        with _as_operation_error(connector):
+            ensure_own_topic(self._settings, config)
+            offsets = wanted(self._view(connector, config))  # 3
+            is_external = self._ask_connector(connector, config, offsets)  # 4
+            self._apply(connector, config, offsets, lambda: _ignore(lead(ensure)))  # 5
+        return (DONE if is_external else FRAMEWORK_ONLY).format(done)
+
+    def _run_round(self, connector: str) -> None:
+        """Let the leader do a fencing round (KIP-618), which also records that no tasks are left to fence."""
+        try:
+            self._fencing_round(connector).result(_ROUND_S)
+        except ConflictError:
+            raise
+        except Exception as error:
+            raise OperationError(f"{_NOT_FENCED}: {error.__cause__ or error}") from error
+
+    def _fence(self, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> None:
+        """Fence all ids ever recorded, even if no round is due, such as those of a deleted connector's tasks."""
+        try:
+            for each in configs_to_fence(snapshot, connector, config):
+                self._writing.fence(connector, each, snapshot.task_count_records.get(connector, 0))
+        except Exception as error:
+            raise OperationError(f"{_NOT_FENCED}: {error}") from error
+
+    def _view(self, connector: str, config: RawConfig) -> OffsetView:
+        return read_offsets(self._settings, self._topics, connector, config, _READ_S, may_be_missing=True)
+
+    def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
+        """Let the connector check the change, or carry it out externally. Returns whether it says that it did."""
+        asked = {partition_key(p): o for p, o in offsets if p is not None}
+        return ask_connector(self._find, connector, config, asked)
+
+    def _apply(
+        self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]
+    ) -> None:
+        if not offsets:
+            log.info("connector %s has no offsets to remove", connector)
+            return
+        view = self._view(connector, config)
+        try:
+            changes = [view.change(*one) for one in offsets]
+            self._writing.write(connector, config, changes, ensure_allowed)
+        except CommitUnknownError as error:  # E6
+            self._settle(connector, config, offsets, error)
+
+    def _settle(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], error: Exception) -> None:
+        """Find out the outcome of a commit: fence the writer, so that it cannot commit later, and read."""
+        self._writing.fence(connector, config, 1)
+        found = {partition_key(p or {}): o for p, o in self._view(connector, config).offsets}
+        if any(not is_same(found.get(partition_key(p or {})), o) for p, o in offsets):
+            raise OperationError(
+                f"Failed to modify offsets for source connector {connector}: {error}. Nothing was changed; the "
+                "request can be safely retried"
+            ) from error
+
+
+def ask_connector(
+    find: Callable[[str], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
+) -> bool:
+    """Let a connector check a change of offsets, or carry it out externally. Returns whether it says that it did.
+
+    Raises OperationError with the connector's message if it refuses.
+    """
+    given = {k: v for k, v in config.items() if v is not None}
+    try:
+        return bool(find(given["connector.class"])(given).alter_offsets(offsets))
+    except NotImplementedError as error:
+        raise OperationError(
+            f"Failed to modify offsets for connector {connector} because it doesn't support external "
+            "modification of offsets"
+        ) from error
+    except (ConnectError, ConfigError) as error:
+        raise OperationError(str(error)) from error
+
+
+def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:
+    """Raise BadRequestError for offsets that cannot be stored."""
+    if not offsets:
+        raise NothingToAlterError
+    for partition, offset in offsets:
+        if partition is None and offset is not None:
+            raise BadRequestError("Partition objects cannot be null")
+        try:
+            encode(connector, partition, offset)
+        except OffsetFormatError as error:
+            raise BadRequestError(str(error)) from error
+
+
+def _last_of_each(offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
+    """Return the last entry of each partition, as a map would: tombstones are copied before values."""
+    return list({partition_key(one.partition or {}): one for one in offsets}.values())
+
+
+def _replacing(view: OffsetView, offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
+    """Return `offsets`, and tombstones for everything else in the view."""
+    named = {partition_key(p or {}) for p, _ in offsets}
+    return [*offsets, *(ConnectorOffset(p, None) for p, _ in view.offsets if partition_key(p or {}) not in named)]
+
+
+def _all_forgotten(view: OffsetView) -> list[ConnectorOffset]:
+    return [ConnectorOffset(partition, None) for partition, _ in view.offsets]
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
+@contextmanager
+def _as_operation_error(connector: str) -> Iterator[None]:
+    """Turn errors into messages for the user; the connector's own messages pass unchanged."""
+    failed = f"Failed to modify offsets for source connector {connector}"
+    try:
+        yield
+    except OperationError:
+        raise
+    except WriterFencedError as error:
+        raise ConflictError(f"{failed}: it was started, or its offsets were modified, at the same time") from error
+    except ReadTimeoutError as error:
+        raise OperationError(
+            "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source "
+            f"connector {connector}: {error}"
+        ) from error
+    except (WriterOpenError, ProduceError, KafkaUnavailableError, FatalError, ConfigError) as error:
+        raise OperationError(f"{failed}: {error}") from error
+    except BaseException as error:
+        log.exception("%s", failed)
+        raise OperationError(failed) from error

@@ -1,0 +1,116 @@
+"""The list of rights: what is required, what comes along, what is only missed."""
+
+from dataclasses import replace
+
+from fencepost.cli.acls.rights import Access, Acl, ConnectorAccess, Need, WorkerAccess, required_acls
+
+WORKER = Access("k:9093", "User:worker")
+PRODUCER = Access("k:9093", "User:producer")
+ADMIN = Access("k:9093", "User:admin")
+CONSUMER = Access("k:9093", "User:consumer")
+WORKERS = WorkerAccess(WORKER, "g", "configs", "offsets", "status")
+CONNECTOR = ConnectorAccess("c", PRODUCER, ADMIN, CONSUMER, offsets_topic="offsets", topics=("data",))
+
+
+def rights(acls: tuple[Acl, ...], need: Need, principal: str) -> set[str]:
+    """Return what a principal is granted, as `Write topic data`."""
+    return {
+        f"{a.operation.value} {a.resource.value} {a.name}{'*' * a.is_prefix}"
+        for a in acls
+        if a.need is need and a.access.principal == principal
+    }
+
+
+def test_the_worker_needs_its_group_its_three_topics_and_the_leaders_id() -> None:
+    assert rights(required_acls(WORKERS), Need.REQUIRED, "User:worker") == {
+        "Read group g",
+        "Write transactional-id connect-cluster-g",
+        "Read topic configs",
+        "Write topic configs",
+        "Create topic configs",
+        "Read topic offsets",
+        "Create topic offsets",
+        "Read topic status",
+        "Write topic status",
+        "Create topic status",
+    }
+
+
+def test_what_the_broker_grants_along_is_listed_as_implied() -> None:
+    assert rights(required_acls(WORKERS), Need.IMPLIED, "User:worker") == {
+        "Describe group g",
+        "Describe transactional-id connect-cluster-g",
+        "Describe topic configs",
+        "Describe topic offsets",
+        "Describe topic status",
+        "IdempotentWrite cluster kafka-cluster",
+    }
+
+
+def test_a_connector_needs_an_id_for_each_task_its_topics_and_the_offsets_topic() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, tasks=2)])
+    assert rights(found, Need.REQUIRED, "User:producer") == {
+        "Write transactional-id g-c-0",
+        "Write transactional-id g-c-1",
+        "Write topic data",
+        "Write topic offsets",
+    }
+    assert rights(found, Need.OPTIONAL, "User:producer") == {
+        "Write transactional-id g-c-0#1",
+        "Write transactional-id g-c-1#1",
+    }
+    assert rights(found, Need.REQUIRED, "User:admin") == set()
+    assert rights(found, Need.REQUIRED, "User:consumer") == set()
+
+
+def test_one_lane_needs_no_second_id() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, lanes=1)])
+    assert rights(found, Need.OPTIONAL, "User:producer") == set()
+
+
+def test_a_prefix_stands_for_all_tasks_and_both_lanes() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, tasks=9, is_prefixed=True)])
+    assert rights(found, Need.REQUIRED, "User:producer") == {
+        "Write transactional-id g-c-*",
+        "Write topic data",
+        "Write topic offsets",
+    }
+
+
+def test_without_exactly_once_no_task_has_an_id_but_the_leader_has() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, is_exactly_once=False)])
+    assert rights(found, Need.REQUIRED, "User:producer") == {"Write topic data", "Write topic offsets"}
+    assert "Write transactional-id connect-cluster-g" in rights(found, Need.REQUIRED, "User:worker")
+
+
+def test_a_connector_with_its_own_offsets_topic_makes_and_reads_it_itself() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, offsets_topic="own", has_own_offsets=True)])
+    assert rights(found, Need.REQUIRED, "User:admin") == {"Create topic own", "Describe topic own"}
+    assert rights(found, Need.REQUIRED, "User:consumer") == {"Read topic own"}
+    assert "Write topic own" in rights(found, Need.REQUIRED, "User:producer")
+    assert "Write topic offsets" in rights(found, Need.REQUIRED, "User:worker")
+
+
+def test_topic_creation_needs_the_admins_right() -> None:
+    found = required_acls(WORKERS, [replace(CONNECTOR, creates_topics=True)])
+    assert rights(found, Need.REQUIRED, "User:admin") == {"Create topic data", "Describe topic data"}
+
+
+def test_one_principal_for_everything_gets_each_right_once() -> None:
+    own = ConnectorAccess("c", WORKER, WORKER, WORKER, "own", ("data",), has_own_offsets=True, creates_topics=True)
+    found = required_acls(WORKERS, [own])
+    assert len({(a.target, a.operation) for a in found}) == len(found)
+    assert "Describe topic own" in rights(found, Need.IMPLIED, "User:worker")
+    assert {"Read topic own", "Write topic own", "Create topic own"} <= rights(found, Need.REQUIRED, "User:worker")
+
+
+def test_another_cluster_has_a_list_of_its_own() -> None:
+    elsewhere = Access("other:9093", "User:worker")
+    own = ConnectorAccess("c", elsewhere, elsewhere, elsewhere, "offsets", ("data",), has_own_offsets=True)
+    found = required_acls(WORKERS, [own])
+    clusters = [a.access.cluster for a in found]
+    assert clusters == sorted(clusters)
+    there = {(a.operation.value, a.name) for a in found if a.access == elsewhere and a.need is Need.REQUIRED}
+    assert there == {
+        ("Write", "g-c-0"), ("Write", "data"), ("Write", "offsets"), ("Read", "offsets"), ("Create", "offsets")
+    }  # fmt: skip

@@ -1,0 +1,91 @@
+"""A dead letter as it is shown."""
+
+import json
+from typing import Any
+
+from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
+from fencepost.kafka.read.browse import TopicRecord
+
+
+def letter(value: bytes | None = b"v", *, own: tuple[Any, ...] = (), **facts: str) -> DeadLetter:
+    context = tuple((f"__connect.errors.{name.replace('_', '.')}", text.encode()) for name, text in facts.items())
+    return DeadLetter.of("dead", TopicRecord(0, 4, 1_000, None, value, (*own, *context)))
+
+
+SINK = {"topic": "orders", "partition": "2", "offset": "8", "connector_name": "c", "task_id": "0", "stage": "TASK_PUT"}
+
+
+def test_a_sinks_letter_tells_its_origin() -> None:
+    own = letter(**SINK)
+    assert (own.connector, own.origin, own.headers) == ("c", ("orders", 2), [])
+    [first, *_] = own.lines(is_sent_again=True)
+    assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8  TASK_PUT  task 0  sent again"
+    assert own.to_json(is_sent_again=False)["origin"] == {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 8,
+        "timestamp": 1_000,
+    }
+
+
+def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
+    own = letter(topic="t", partition='{"file":"a"}', offset='{"line":2}', connector_name="c")
+    assert own.origin is None
+    assert own.to_json(is_sent_again=False)["origin"]["offset"] == {"line": 2}
+
+
+def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
+    resent = tuple(
+        (f"__fencepost.resent.{name}", text)
+        for name, text in (("topic", b"o"), ("partition", b"1"), ("offset", b"7"), ("timestamp", b"3"))
+    )
+    own = letter(own=(("h", b"1"), *resent), **{**SINK, "topic": "again", "partition": "0", "offset": "3"})
+    assert own.origin == ("o", 1)
+    assert own.headers == [("h", b"1")]
+    assert own.resent_headers == [("h", b"1"), *resent]
+
+
+def test_a_letter_tells_the_time_of_its_record() -> None:
+    own = letter(own=(("__fencepost.record.timestamp", b"7"),), **SINK)
+    assert (own.time_ms, own.headers) == (7, [])
+    assert ("__fencepost.resent.timestamp", b"7") in own.resent_headers
+    assert own.to_json(is_sent_again=False)["origin"]["timestamp"] == 7
+    [first, *_] = own.lines(is_sent_again=False)
+    assert first.startswith("dead-0@4  1970-01-01 00:00:01Z  from orders-2@8 of 1970-01-01 00:00:00Z  TASK_PUT")
+
+
+def test_the_letter_of_a_record_that_was_sent_again_tells_the_first_time() -> None:
+    times = (("__fencepost.resent.timestamp", b"3"), ("__fencepost.record.timestamp", b"7"))
+    assert letter(own=times, **SINK).time_ms == 3
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_a_number() -> None:
+    text = "\n".join(letter(own=(("__fencepost.record.timestamp", b"9" * 18),), **SINK).lines(is_sent_again=False))
+    assert f"of {'9' * 18} ms" in text
+
+
+def test_a_letter_of_an_older_version_has_the_time_of_its_record() -> None:
+    assert letter(**SINK).time_ms == 1_000
+
+
+def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
+    text = "\n".join(
+        letter(b"\x1b[31mred\n" + b"x" * 5_000, **SINK, exception_message="a\nb\x1b").lines(is_sent_again=False)
+    )
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 4
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_bytes_that_are_no_text_are_shown_too() -> None:
+    own = letter(b"\xff\x00", **SINK)
+    assert "  value  \\xff\\x00" in list(own.lines(is_sent_again=False))
+    assert own.to_json(is_sent_again=False)["value"] == {"base64": "/wA="}
+    assert json.dumps(letter(None, **SINK).to_json(is_sent_again=False)["value"]) == "null"
+
+
+def test_a_letter_without_context_says_so() -> None:
+    own = letter()
+    assert own.connector is None
+    assert "without context headers" in "\n".join(own.lines(is_sent_again=False))
+    assert summary([own], "dead", "c") == "1 dead letter of c in dead; 1 of them have no header with their connector"

@@ -1,0 +1,88 @@
+"""`fencepost mirror`: what it takes, and how its processes live and end."""
+
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.cli.mirror import run as mirror
+from fencepost.cli.mirror.processes import Processes
+from fencepost.cli.mirror.run import chosen, with_port
+from fencepost.config import ConfigError
+from fencepost.config.listener import Listener
+from fencepost.config.properties import parse_properties
+from fencepost.mirror.dedicated.file import MirrorFile
+
+FILE = MirrorFile(
+    parse_properties("""
+    clusters = A, B, C
+    A.bootstrap.servers = a:1
+    B.bootstrap.servers = b:1
+    C.bootstrap.servers = c:1
+    A->B.enabled = true
+    A->C.enabled = true
+    emit.heartbeats.enabled = false
+    """)
+)
+
+
+def test_flows_are_chosen_by_name_or_target() -> None:
+    assert [flow.name for flow in chosen(FILE.flows(), [], [])] == ["A->B", "A->C"]
+    assert [flow.name for flow in chosen(FILE.flows(), ["A->C"], [])] == ["A->C"]
+    assert [flow.name for flow in chosen(FILE.flows(), [], ["B"])] == ["A->B"]
+
+
+@pytest.mark.parametrize(
+    ("names", "targets", "said"),
+    [(["B->A"], [], "--flow B->A"), ([], ["A"], "--clusters A"), ([], ["D"], "--clusters D")],
+)
+def test_what_the_file_does_not_run_is_refused(names: list[str], targets: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{said}: .*the file runs A->B, A->C"):
+        chosen(FILE.flows(), names, targets)
+
+
+def test_a_port_that_is_left_open_is_a_free_one() -> None:
+    found = Listener.parse(with_port({"listeners": "http://127.0.0.1:0"})["listeners"])
+    assert (found.host, found.port > 0) == ("127.0.0.1", True)
+    assert with_port({"listeners": "http://:8083"})["listeners"] == "http://:8083"
+
+
+def test_run_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(mirror, "run_mirror", lambda *given: asked.append(given) or 3)
+    for words in (["x.properties", "--flow", "A->B"], ["run", "x.properties", "--flow", "A->B"]):
+        assert CliRunner().invoke(app, ["mirror", *words]).exit_code == 3
+    assert asked == [(Path("x.properties"), ["A->B"], [], None)] * 2
+
+
+def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "configure_logs", lambda: None)  # of the whole process, for all tests that follow
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA->C.enabled = true\n")
+    done = CliRunner().invoke(app, ["mirror", str(path)])
+    assert done.exit_code == 1
+    assert "Unknown flow in configuration A->C.enabled" in done.output
+
+
+def test_when_one_process_ends_the_others_are_told_and_its_code_is_given() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    waits, ends = "import time; time.sleep(1000)", "import sys; sys.exit(4)"
+    found = Processes({"waits": [sys.executable, "-c", waits], "ends": [sys.executable, "-c", ends]}).run()
+    assert found == 4  # and whoever waits is gone: it is waited for
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> NoReturn:
+        raise BrokenPipeError
+
+    gone = SimpleNamespace(buffer=SimpleNamespace(write=refuse), write=lambda _: None, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", gone)
+    gives_up = "import os, threading; threading.Timer(30, os._exit, [3]).start(); "
+    talks = gives_up + r"print('a line\n' * 100_000, flush=True); os._exit(4)"
+    assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4

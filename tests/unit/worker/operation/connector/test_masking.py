@@ -1,0 +1,35 @@
+"""E11: secrets in connector configs are not shown, and survive being sent back as they were shown."""
+
+import pytest
+
+from fencepost.worker.operation.connector.masking import HIDDEN, masked, unmasked
+
+_CONFIG = {
+    "connector.class": "FileStreamSource",
+    "file": "/data",
+    "producer.override.sasl.jaas.config": "org...PlainLoginModule required username='u' password='p';",
+    "db.password": "canary",
+    "api.token": "canary",
+    "from.provider.password": "${file:/s:key}",
+}
+
+
+def test_e11_secrets_are_hidden_and_everything_else_is_shown():
+    shown = masked(_CONFIG)
+    assert {k for k, v in shown.items() if v == HIDDEN} == {
+        "producer.override.sasl.jaas.config",
+        "db.password",
+        "api.token",
+    }
+    assert shown["file"] == "/data"
+    assert shown["from.provider.password"] == "${file:/s:key}"
+    assert "canary" not in repr(shown)
+
+
+def test_what_was_shown_can_be_sent_back():
+    assert unmasked({**masked(_CONFIG), "file": "/other"}, _CONFIG) == {**_CONFIG, "file": "/other"}
+
+
+@pytest.mark.parametrize("stored", [None, {}])
+def test_a_config_without_a_predecessor_is_taken_as_it_is(stored: dict[str, str] | None):
+    assert unmasked({"db.password": "new"}, stored) == {"db.password": "new"}

@@ -1,0 +1,61 @@
+"""What a body says of where a sink is to go on."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import ConnectorOffset
+from fencepost.record import TopicPartition
+from fencepost.worker.operation.offset.sink import is_of_a_task, parsed
+
+
+def at(offset: Any, partition: Any = 0) -> list[ConnectorOffset]:
+    return [ConnectorOffset({"kafka_topic": "t", "kafka_partition": partition}, {"kafka_offset": offset})]
+
+
+@pytest.mark.parametrize("offset", [7, "7", "+7", "007"])
+def test_an_offset_is_a_number_or_its_text(offset: Any) -> None:
+    assert parsed(at(offset)) == {TopicPartition("t", 0): 7}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x", "x"), ("", ""), (" 7", " 7"), ("1_0", "1_0"), (1.5, "1.5"), (True, "true"), ([1], "[1]"),
+        ({"a": None}, "{a=null}"), (2**63, str(2**63)), ("9" * 5_000, "9" * 5_000),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_told_as_kafka_connect_prints_it(value: Any, text: str) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        parsed(at(value))
+    assert f"offset value in the provided offsets: '{text}'. Offset values for" in str(refused.value)
+    with pytest.raises(BadRequestError) as refused:
+        parsed(at(0, value))
+    assert f"partition value in the provided offsets: '{text}'. Partition values for" in str(refused.value)
+
+
+def test_a_null_is_no_offset_and_no_partition_beyond_32_bits_is_asked_for() -> None:
+    for wrong in (at(None), at(0, 2**31)):
+        with pytest.raises(BadRequestError, match="need to be integers"):
+            parsed(wrong)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_one"),
+    [
+        ("connector-consumer-c-0", True),
+        ("connector-consumer-c-12", True),
+        ("connector-consumer-c-", False),
+        ("connector-consumer-c-1-0", False),  # of a connector called c-1
+        ("connector-consumer-d-0", False),
+        ("mine", False),
+    ],
+)
+def test_members_of_a_sinks_tasks_are_known_by_their_client_ids(client_id: str, is_one: bool) -> None:
+    assert is_of_a_task("c", "connector-consumer-c-0", client_id) is is_one
+
+
+def test_a_client_id_that_the_user_gives_is_that_of_all_tasks() -> None:
+    assert is_of_a_task("c", "mine", "mine")
+    assert not is_of_a_task("c", "mine", "connector-consumer-c-0")
