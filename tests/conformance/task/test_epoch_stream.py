@@ -125,7 +125,7 @@ def test_a_range_does_not_wait_for_what_a_killed_attempt_has_left_open_in_anothe
         )
         killed.open()
         killed.send(stage.target, b"99")
-        killed.send_group_offsets([GroupOffset(stage.topic, 1, 3)], output.metadata)
+        killed.send_group_offsets([GroupOffset(stage.topic, 1, 3)], bytes.fromhex(output.metadata))
         killed.close()
 
     stage.store.before["write"] = leave_open
