@@ -8,12 +8,12 @@ import pyarrow as pa
 from fencepost.kafka.codec import murmur
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
-from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_header import BatchProducer
 
 _COUNTS = (200, 2_000, 20_000, 100_000)
 _TURNS = 40
 _NOW = 1_750_000_000_000
-_PRODUCER = Producer(1, 1, is_transactional=True)
+_PRODUCER = BatchProducer(1, 1, is_transactional=True)
 
 
 def main() -> None:

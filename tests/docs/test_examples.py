@@ -29,7 +29,7 @@ from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.kafka.setting.client_settings import Kind, translate
+from fencepost.kafka.setting.client_settings import ClientKind, translate
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
@@ -285,7 +285,7 @@ def test_worker_files_are_valid(block: Block) -> None:
     config = WorkerConfig({**_WORKER, **parse_properties(block.text)})
     assert config.unknown_keys() == []
     assert config.warnings() == []
-    for kind in Kind:
+    for kind in ClientKind:
         assert translate(kind, config.internal_client_properties).conf
 
 

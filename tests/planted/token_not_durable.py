@@ -2,12 +2,12 @@
 
 from dataclasses import replace as replaced
 
-from fencepost.task.sink.epoch_plan import Note
+from fencepost.task.sink.epoch_plan import EpochMetadata
 from planted import replace
 
 
-def _to_text(self: Note) -> str:
+def _to_text(self: EpochMetadata) -> str:
     return to_text(replaced(self, token=None))
 
 
-to_text = replace(Note, "to_text", _to_text)
+to_text = replace(EpochMetadata, "to_text", _to_text)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.compress import NAMES, Codec
 from fencepost.kafka.codec.encode_cut import Limits, encoded_batches, spare_partitions
-from fencepost.kafka.codec.encode_header import EncodedBatch, Producer, taken_batch
+from fencepost.kafka.codec.encode_header import BatchProducer, EncodedBatch, taken_batch
 from fencepost.testing import eventually
 from support.batch_records import rows_of
 from support.slow_batch import PlainRecord, headed, slow_body
@@ -96,12 +96,12 @@ class BatchWriter:
                 yield batch
                 offset = int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") + 1
 
-    def _producer(self) -> Producer | None:
+    def _producer(self) -> BatchProducer | None:
         from kafka.protocol.producer import InitProducerIdRequest as Request
 
         nobody = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
         answer = self.ask(Request(transaction_timeout_ms=0, **nobody), 4)
-        return None if answer.error_code else Producer(answer.producer_id, answer.producer_epoch)
+        return None if answer.error_code else BatchProducer(answer.producer_id, answer.producer_epoch)
 
     def ask(self, request: Any, version: int) -> Any:
         request.API_VERSION = version

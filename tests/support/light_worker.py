@@ -72,7 +72,7 @@ class ChildSlots:
 
 
 class LightSpark:
-    """The `Runtime` of a worker that has no Spark, with the cores of `local[N]` or `local[N,1]`."""
+    """The `KeptRuntime` of a worker that has no Spark, with the cores of `local[N]` or `local[N,1]`."""
 
     is_alive, jvm_pid = True, None
     context = session = None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fencepost.storage.change import Assignment, Waiting, WorkerAssignment
+from fencepost.storage.change import Assignment, HeldBackWork, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -28,7 +28,7 @@ def assign(
     connectors: Mapping[str, Sequence[TaskId]],
     previous: Assignment | None,
     generation: int,
-    waiting: tuple[Waiting, ...] = (),
+    waiting: tuple[HeldBackWork, ...] = (),
 ) -> Assignment:
     """Spread connectors and their tasks evenly, but for what is `waiting`; what can stay where it is, stays.
 
@@ -72,7 +72,9 @@ def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[Task
     }
 
 
-def kept_back(snapshot: ClusterSnapshot, members: Sequence[Member], delay_ms: int, now_ms: int) -> tuple[Waiting, ...]:
+def kept_back(
+    snapshot: ClusterSnapshot, members: Sequence[Member], delay_ms: int, now_ms: int
+) -> tuple[HeldBackWork, ...]:
     """Return what nobody gets for now: what lost workers had, until they are back, or `delay_ms` are over. Pure.
 
     One that is back, and has nowhere to run tasks yet, has its connectors again, and its tasks wait on.
@@ -82,9 +84,9 @@ def kept_back(snapshot: ClusterSnapshot, members: Sequence[Member], delay_ms: in
         return ()
     present, ready = {m.url for m in members}, {m.url for m in members if m.is_ready}
     alive = {m.incarnation for m in members}
-    gone = (Waiting(w, now_ms + delay_ms) for w in before.workers if w.incarnation not in alive)
+    gone = (HeldBackWork(w, now_ms + delay_ms) for w in before.workers if w.incarnation not in alive)
     kept = (
-        Waiting(_left_over(each.worker, snapshot, has_connectors=each.worker.url not in present), each.until_ms)
+        HeldBackWork(_left_over(each.worker, snapshot, has_connectors=each.worker.url not in present), each.until_ms)
         for each in (*before.waiting, *gone)
         if each.until_ms > now_ms and each.worker.url not in ready and each.worker.url in snapshot.incarnations
     )

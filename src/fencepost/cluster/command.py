@@ -25,26 +25,26 @@ class StaleConfigError(ConflictError):
 
 
 @dataclass(frozen=True)
-class Standing:
+class ConnectorVersion:
     """What a connector was at one moment. Two that are equal have no tasks of another task generation in between."""
 
     generation: int | None
     config: RawConfig | None
 
     @classmethod
-    def of(cls, snapshot: ClusterSnapshot, connector: str) -> "Standing":
+    def of(cls, snapshot: ClusterSnapshot, connector: str) -> "ConnectorVersion":
         return cls(snapshot.commit_offsets.get(connector), snapshot.connectors.get(connector))
 
     def ensure_unchanged(self, snapshot: ClusterSnapshot, connector: str) -> None:
         """Raise ConflictError if the connector has had task configs, or got another config, since."""
-        if Standing.of(snapshot, connector) != self:
+        if ConnectorVersion.of(snapshot, connector) != self:
             raise ConflictError(
                 f"Connector {connector} was started or reconfigured while its offsets were being modified. Nothing "
                 "was changed: stop it, and make the request again"
             )
 
 
-class Command(Protocol):
+class LeaderCommand(Protocol):
     """Decides, by the newest snapshot, what to write in one transaction; nothing is a decision too."""
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
@@ -55,7 +55,7 @@ EVERY_CONNECTOR = ""
 """In place of a name, which is never empty: the command looks at what all connectors are."""
 
 
-class ConnectorCommand(Command, Protocol):
+class ConnectorCommand(LeaderCommand, Protocol):
     """Decides about one connector, by nothing but what the snapshot holds of it; or about `EVERY_CONNECTOR`."""
 
     @property
@@ -91,7 +91,7 @@ class PutConnector:
     target_state: TargetState | None = None
     expected: RawConfig | None = None
     beside: Sequence[tuple[str, bytes, bytes | None]] = ()
-    since: Standing | None = None
+    since: ConnectorVersion | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.is_create and self.connector in snapshot.connectors:
@@ -105,7 +105,7 @@ class PutConnector:
 
 
 def beside(
-    commands: Sequence[Command], decisions: Sequence[Sequence[Encoded] | Exception]
+    commands: Sequence[LeaderCommand], decisions: Sequence[Sequence[Encoded] | Exception]
 ) -> list[tuple[str, bytes, bytes | None]]:
     """Return what commands that were not refused write to other topics. Pure."""
     puts = [
@@ -136,7 +136,7 @@ class EnsureStopped:
     """
 
     connector: str
-    since: Standing | None = None
+    since: ConnectorVersion | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.connector not in snapshot.connectors:
@@ -158,7 +158,7 @@ class EnsureAbsent:
     """Write nothing; refuse where there is a connector of that name, or, with `since`, was one that had tasks."""
 
     connector: str
-    since: Standing | None = None
+    since: ConnectorVersion | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.connector in snapshot.connectors:

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from fencepost.cluster.assignment import Member, lost_tasks
 from fencepost.cluster.command import (
-    Command,
     ConnectorCommand,
+    LeaderCommand,
     PutTaskConfigs,
     Reassign,
     RotateSessionKey,
@@ -28,7 +28,7 @@ from fencepost.cluster.command import (
 )
 from fencepost.cluster.errors import BadRequestError, NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
-from fencepost.cluster.left_open import Ending
+from fencepost.cluster.left_open import PendingFences
 from fencepost.kafka.group.member import Term
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -56,7 +56,7 @@ _STOPPING = "The worker is shutting down"
 
 
 class ConfigLog(Protocol):
-    """What the leader needs of the config topic's reader."""
+    """The part of the config topic's reader that the leader needs."""
 
     topic: str
 
@@ -68,11 +68,11 @@ class ConfigLog(Protocol):
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot: ...
 
 
-class LeftOpen(Protocol):
-    """What the leader needs of whoever ends what lost tasks have open."""
+class TransactionEnder(Protocol):
+    """Ends what lost tasks have open."""
 
-    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Ending:
-        """Begin with it, and return at once."""
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
+        """Begin to end it, and return at once."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Request:
 
 
 class _Newest:
-    """Where the last record of a transaction stands: the topic has one partition."""
+    """The offset of the last record of a transaction; the topic has one partition."""
 
     def __init__(self) -> None:
         self.offset = -1
@@ -92,14 +92,15 @@ class _Newest:
             self.offset = message.offset()
 
 
+_Commands = Sequence[LeaderCommand]
 _Outcome = ClusterSnapshot | Exception
 
 
 class Leader:
-    """A thread that carries out commands, those that wait for it together, while this worker leads.
+    """A thread that carries out commands while this worker leads; commands that wait together are decided together.
 
-    `submit` may be called from any thread, also before this worker has joined: the command waits for that. It is
-    refused with NotLeadingError where another worker leads, or nobody does.
+    `submit` may be called from any thread, even before this worker has joined: the command then waits. It is refused
+    with NotLeadingError if another worker leads, or none does.
     """
 
     def __init__(
@@ -112,11 +113,11 @@ class Leader:
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
         lost_delay_ms: int = 0,
-        left_open: LeftOpen,
+        left_open: TransactionEnder,
         left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]],
     ) -> None:
-        """`left_open` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
-        later unless it is back. `left_behind` says what it was to end and may not have, of tasks that nobody gets."""
+        """`left_open` ends open transactions of a lost worker's tasks before they move, `lost_delay_ms` later unless it
+        returns. `left_behind` returns tasks that it should have ended, and that nobody gets."""
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
@@ -125,7 +126,7 @@ class Leader:
         self._key = (key_algorithm, key_ttl_ms)
         self._lost_delay_ms = lost_delay_ms
         self._left_open = left_open
-        self._ending: Ending | None = None  # of lost tasks, until their worker counts no more
+        self._ending: PendingFences | None = None  # of lost tasks, until their worker counts no more
         self._left_behind = left_behind
         self._term = Term(0)
         self._has_joined = False
@@ -148,21 +149,21 @@ class Leader:
 
     @property
     def term(self) -> object:
-        """Return the term as it is now: where it still is the same one later, nobody else has led in between."""
+        """Return the current term. If it is the same object later, no other worker has led in between."""
         return self._term
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the command at hand and end; what still waits is refused."""
+        """Finish the current command and end; waiting commands are refused."""
         self._is_stopping = True
         self._requests.put(None)
         if self._thread.ident is not None:
             self._thread.join(10.0)
 
     def on_term(self, term: Term) -> None:
-        """Take note of a term, as each assignment of the group begins one; the writer is renewed before it decides."""
+        """Record a term, which each assignment of the group begins; the writer is renewed before the next decision."""
         self._term = term
         self._roster = frozenset()  # the group has changed
         self._has_joined = True
@@ -178,16 +179,16 @@ class Leader:
         return request.outcome
 
     def wake(self) -> None:
-        """Look soon whether the assignment has to change."""
+        """Check soon whether the assignment has to change."""
         self._requests.put(None)
 
     def group_changed(self) -> None:
-        """Look soon at the group itself: what it answered a moment ago is not true any more."""
+        """Ask the group again soon: its last answer is out of date."""
         self._roster = frozenset()
         self.wake()
 
     def reassign(self, timeout_s: float) -> None:
-        """Wait until the assignment fits the group as it is now, for as long as this worker leads."""
+        """Wait until the assignment fits the present group, for as long as this worker leads."""
         with self._kept:
             wanted = self._look_asked_for = self._looks[0] + 1
             self._requests.put(None)
@@ -208,9 +209,9 @@ class Leader:
         self._drop_writer()
 
     def _take_requests(self) -> list[_Request]:
-        """Wait for the next request, a wake-up or a tick; return all the requests that there are by then.
+        """Wait for the next request, a wake-up or a tick; return all requests that are queued by then.
 
-        Task configs, which no user waits for, wait a moment for company: whoever creates one connector creates more.
+        Task configs, which no user waits for, wait a moment for more: whoever creates one connector creates others.
         """
         taken: list[_Request] = []
         go_at_s = time.monotonic() + _TICK_S
@@ -227,7 +228,7 @@ class Leader:
                 go_at_s = 0.0
 
     def _answer(self, waiting: list[_Request]) -> None:
-        """Carry out requests, or refuse them where this worker does not lead."""
+        """Carry out requests, or refuse them if this worker does not lead."""
         while waiting and self._term.is_owner:
             count = independent([each.command for each in waiting], _MOST_TOGETHER)
             self._answer_together(waiting[:count])
@@ -256,7 +257,7 @@ class Leader:
             self._kept.notify_all()
 
     def _keep_house(self, is_asked_for: bool) -> None:
-        """Fence, renew the key and reassign, every second and after every change; by the newest if `is_asked_for`."""
+        """Fence, renew the key and reassign, every second and after every change; with a new look if `is_asked_for`."""
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()
@@ -277,7 +278,7 @@ class Leader:
             log.warning("leader: %s", error)
 
     def _is_settled(self, lost: Collection[TaskId], snapshot: ClusterSnapshot) -> bool:
-        """Say whether lost tasks may be given to others: what they had open has been ended, where that can be done."""
+        """Return whether lost tasks may be reassigned: what they had open has been ended, as far as possible."""
         if not lost:
             self._ending = None
             return True
@@ -288,7 +289,7 @@ class Leader:
         return self._ending.is_settled
 
     def _look(self, *, afresh: bool) -> frozenset[str]:
-        """Return the group as it describes itself: now, or a moment ago where no term has begun since."""
+        """Return the group's members: a recent answer if no term has begun since, else a new one."""
         term, now_s = self._term, time.monotonic()
         looked_in, looked_at_s = self._looked
         if afresh or not self._roster or looked_in is not term or now_s > looked_at_s + _TICK_S:
@@ -302,9 +303,7 @@ class Leader:
     def _reassignment(self, members: tuple[Member, ...]) -> Reassign:
         return Reassign(members, self._lost_delay_ms, now_ms())
 
-    def _carry_out(
-        self, commands: Sequence[Command], read: Callable[[], ClusterSnapshot] | None = None
-    ) -> "list[_Outcome]":
+    def _carry_out(self, commands: _Commands, read: Callable[[], ClusterSnapshot] | None = None) -> "list[_Outcome]":
         """Decide and write what does not depend on each other. Raises OperationError where nothing is written.
 
         Whoever finds that its transactional id was taken (a deposed leader that wakes up does that) says so, and takes
@@ -335,13 +334,10 @@ class Leader:
         return snapshot
 
     def _own_snapshot(self) -> ClusterSnapshot:
-        """Return a snapshot with all that leaders wrote, and only they write; what workers said last may still come.
-
-        Nobody is asked: housekeeping follows every change.
-        """
+        """Return, without a request, all that leaders wrote; the latest reports of workers may be missing."""
         return self._log.snapshot if self._has_read else self._newest_snapshot()
 
-    def _decide_and_write(self, commands: Sequence[Command], read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
+    def _decide_and_write(self, commands: _Commands, read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
         writer = self._ensure_writer()
         snapshot = read()
         decisions = [self._fitting(_decision(command, snapshot)) for command in commands]
@@ -362,7 +358,7 @@ class Leader:
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
 
     def _fitting(self, decision: "Sequence[Encoded] | OperationError") -> "Sequence[Encoded] | OperationError":
-        """Return the refusal of records that the producer would not send: those decided beside them are written."""
+        """Return the decision; a refusal if the producer would not send its records. Others are not affected."""
         most = most_record_bytes(self._conf)
         for key, value in () if isinstance(decision, OperationError) else decision:
             if (size := len(key) + len(value or b"")) > most:
@@ -373,7 +369,7 @@ class Leader:
         return decision
 
     def _ensure_writer(self) -> TransactionalWriter:
-        """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
+        """Return a writer of this term. After opening a new one, read to the end before anything is decided."""
         term = self._term
         if not term.is_owner:  # it may have been lost since the command was taken on; no proof, no write (E4)
             raise NotLeadingError
@@ -390,7 +386,7 @@ class Leader:
         return self._writer
 
     def _failed_write(self, error: Exception) -> OperationError:
-        """Return what is told of a write that failed: a right that is missing does not pass by itself."""
+        """Return the error for a failed write: a missing permission is not temporary."""
         if isinstance(error, ProduceError) and error.is_batch_too_large:
             return BadRequestError(
                 f"The topic {self._log.topic} refuses what is to be written as too large: shorten the config, or raise "
@@ -411,7 +407,7 @@ class Leader:
 
 
 def _members(snapshot: ClusterSnapshot, roster: frozenset[str]) -> tuple[Member, ...]:
-    """Return who of a roster has announced itself, each as its newest process: the group may know an older one."""
+    """Return the members of a roster that have announced themselves, each as its newest process."""
     urls = sorted(roster & set(snapshot.incarnations))
     return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
 
@@ -420,7 +416,7 @@ def _names(tasks: Collection[TaskId]) -> str:
     return ", ".join(map(str, sorted(tasks)))
 
 
-def _decision(command: Command, snapshot: ClusterSnapshot) -> Sequence[Encoded] | OperationError:
+def _decision(command: LeaderCommand, snapshot: ClusterSnapshot) -> Sequence[Encoded] | OperationError:
     try:
         return command.decide(snapshot)
     except OperationError as refusal:

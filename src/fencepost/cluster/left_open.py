@@ -31,7 +31,7 @@ _LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldId:
     """An id that a task may have a transaction open under, and the producer settings that take it."""
 
     task: TaskId
@@ -39,11 +39,11 @@ class Held:
     conf: Mapping[str, Any]
 
 
-Fence = Callable[[Held, float], object]
+Fence = Callable[[HeldId, float], object]
 """Locks out the holder of an id within so many seconds. Raises WriterOpenError where that cannot be done."""
 
 
-class Surroundings(Protocol):
+class FencingContext(Protocol):
     """What it takes to know which ids there are, and who will fence them anyway."""
 
     @property
@@ -59,7 +59,7 @@ class Surroundings(Protocol):
         """Return what the config topic says now."""
 
 
-class Ending(Protocol):
+class PendingFences(Protocol):
     """Fences that have been begun."""
 
     @property
@@ -89,7 +89,7 @@ class LeftOpen:
     """Begins to end what tasks have open. Any thread; nothing here waits for a broker."""
 
     def __init__(
-        self, surroundings: Surroundings, on_settled: Callable[[], None], stopping: threading.Event, fence: Fence
+        self, surroundings: FencingContext, on_settled: Callable[[], None], stopping: threading.Event, fence: Fence
     ) -> None:
         """`on_settled` is called in another thread whenever an ending has settled. `stopping` ends all of it."""
         self._surroundings = surroundings
@@ -97,7 +97,7 @@ class LeftOpen:
         self._stopping = stopping
         self._fence = fence
 
-    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Ending:
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
         """Begin to end what these tasks may have open, paused ones too: readers of the offsets topic would wait for it.
 
         It settles once all ids are fenced whose cluster answers, within 10 s at most. From then on only the ids of
@@ -111,7 +111,7 @@ class LeftOpen:
         return work
 
     def _targets(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> "list[_Target]":
-        by_servers: dict[str, deque[Held]] = {}
+        by_servers: dict[str, deque[HeldId]] = {}
         connectors = {task.connector for task in tasks}
         with_ids = {connector for connector in connectors if self._surroundings.has_ids(snapshot, connector)}
         for task in sorted(task for task in tasks if task.connector in with_ids):
@@ -121,7 +121,7 @@ class LeftOpen:
                 except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
                     log.warning("task %s is not fenced: %s", task, error)
                     continue
-                held = (Held(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
+                held = (HeldId(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
                 by_servers.setdefault(str(conf.get("bootstrap.servers")), deque()).extend(held)
         return [_Target(servers, left) for servers, left in by_servers.items()]
 
@@ -131,7 +131,7 @@ class LeftOpen:
         return snapshot.target_state(task.connector) is not TargetState.STARTED or not snapshot.has_task(task)
 
 
-def fence_held(held: Held, timeout_s: float) -> None:
+def fence_held(held: HeldId, timeout_s: float) -> None:
     """Fence one id by the smallest means there is. Raises WriterOpenError."""
     lock_out(TransactionalWriter(held.conf, held.transactional_id), timeout_s)
 
@@ -141,7 +141,7 @@ class _Target:
     """The ids of one target cluster that are not fenced yet."""
 
     servers: str
-    left: deque[Held]
+    left: deque[HeldId]
     heard_s: float = field(default_factory=time.monotonic)
     is_tried: bool = False
 
@@ -214,11 +214,11 @@ class _Work:
         for helper in helpers:
             helper.join()
 
-    def _try_some(self, target: _Target, due: deque[Held], timeout_s: float) -> None:
+    def _try_some(self, target: _Target, due: deque[HeldId], timeout_s: float) -> None:
         while due and not self._stopping.is_set():
             self._try_next(target, due, timeout_s)
 
-    def _try_next(self, target: _Target, due: deque[Held], timeout_s: float) -> bool:
+    def _try_next(self, target: _Target, due: deque[HeldId], timeout_s: float) -> bool:
         """Return False where nobody answered."""
         held = _taken(due)
         if held is None or (self.is_settled and not self._is_idle(held.task)):
@@ -234,7 +234,7 @@ class _Work:
         return True
 
 
-def _taken(due: deque[Held]) -> Held | None:
+def _taken(due: deque[HeldId]) -> HeldId | None:
     try:
         return due.popleft()
     except IndexError:

@@ -42,7 +42,7 @@ def body_signature(key: SessionKey, algorithm: str, body: bytes) -> str:
     return _mac(key, algorithm, body)
 
 
-class Verifier:
+class RequestVerifier:
     """Checks the requests that one process gets. Any thread.
 
     `audience` is this incarnation; `algorithms` those that it accepts. `accepts_body_only` lets requests pass that are

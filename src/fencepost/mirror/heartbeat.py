@@ -22,7 +22,7 @@ from fencepost.mirror.formats import OFFSET, Heartbeat
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets
 from fencepost.mirror.schedule.timer import Beat
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import MirrorSettings, TargetClusterSettings, replicas
 from fencepost.record.schema import BYTES
 
@@ -80,7 +80,7 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
         if not (self.is_enabled and self.emits):
             return []
         key = self.key_of("topic_replication")
-        with closing(self.admin(Cluster.TARGET, "heartbeats-target-admin")) as admin:
+        with closing(self.admin(FlowEnd.TARGET, "heartbeats-target-admin")) as admin:
             topic = self.policy().heartbeats_topic()
             ensure_internal_topic(admin, topic, replication=self.topic_replication, key=key)
         return super().task_configs(1)

@@ -63,7 +63,7 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TopicDecision:
     """The decision about one topic.
 
     Attributes:
@@ -90,7 +90,7 @@ class Rules:
     keep_records: int = 0
 
 
-def decide(facts: TopicFacts, rules: Rules) -> Verdict:
+def decide(facts: TopicFacts, rules: Rules) -> TopicDecision:
     """Return up to which offsets records of a topic may be deleted now."""
     own = {sink.group for sink in facts.sinks}
     others = [group for group in facts.groups if group.group not in own]
@@ -113,7 +113,7 @@ def decide(facts: TopicFacts, rules: Rules) -> Verdict:
     deletes = {} if refusal or not is_known else goes  # E9: nothing is deleted before that is recorded
     known = TopicRetention(facts.topic_id, _given_up(facts, deletes), inherited) if is_known else None
     named = readers if refusal == _read_by(readers) else ()
-    return Verdict(facts.topic, facts.topic_id, refusal, partitions, named, deletes, known)
+    return TopicDecision(facts.topic, facts.topic_id, refusal, partitions, named, deletes, known)
 
 
 def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:

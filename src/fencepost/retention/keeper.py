@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from fencepost.cluster.command import ConnectorCommand, now_ms
 from fencepost.cluster.errors import OperationError
 from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
+from fencepost.cluster.leadership import Leadership
 from fencepost.config import ConfigError
 from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.client import Admin, Topic
@@ -23,7 +24,7 @@ from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
-from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
+from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
 from fencepost.retention.gone import GoneTopics
 from fencepost.retention.intent import GiveUpRecords
 from fencepost.retention.reading import Readings, SinkReading
@@ -48,11 +49,8 @@ _BLIND = (
 )
 
 
-class Leading(Protocol):
+class RetentionLeader(Leadership, Protocol):
     """The part of `Leader` that is needed here."""
-
-    @property
-    def is_leading(self) -> bool: ...
 
     @property
     def term(self) -> object: ...
@@ -83,7 +81,7 @@ class _Tally:
 class _Decided:
     """The outcome of the first half of a round."""
 
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[TopicDecision]
     found: Readings
     snapshot: ClusterSnapshot
     term: object
@@ -100,7 +98,7 @@ class Retention:
         flush_ms: int,
         conf: Mapping[str, Any],
         own_topics: Collection[str],
-        leader: Leading,
+        leader: RetentionLeader,
         topics: Newest,
         look: Callable[[ClusterSnapshot], Readings],
         cluster_ids: ClusterIds,
@@ -182,7 +180,7 @@ class Retention:
             except Exception:
                 log.exception("retention: a round failed")
 
-    def _carried_out(self) -> Sequence[Verdict]:
+    def _carried_out(self) -> Sequence[TopicDecision]:
         with self.offsets_lock:
             decided = self._decided()
             due = [verdict for verdict in decided.verdicts if not self._is_left_out(verdict.topic)]
@@ -191,7 +189,7 @@ class Retention:
         self._delete(due, decided.looked_s)
         return decided.verdicts
 
-    def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
+    def _write(self, decided: _Decided, due: Iterable[TopicDecision]) -> None:
         """Record new facts and decisions in the config topic. Raises OperationError; then nothing is deleted."""
         before = decided.snapshot.retention
         news: dict[str, TopicRetention | None] = dict.fromkeys(decided.forgotten)
@@ -207,7 +205,7 @@ class Retention:
         if decided.forgotten:
             log.info("retention: removed stored facts about deleted topics: %s", ", ".join(decided.forgotten))
 
-    def _delete(self, due: Sequence[Verdict], looked_s: float) -> None:
+    def _delete(self, due: Sequence[TopicDecision], looked_s: float) -> None:
         """Carry out recorded deletions, for topics that still have the same id, unless the look was too long ago."""
         deleting = [verdict for verdict in due if verdict.deletes]
         if not deleting:
@@ -250,7 +248,7 @@ class Retention:
         tally.error = str(error)
         log.warning("retention: records of topic %s could not be deleted: %s", topic, error)
 
-    def _warn(self, verdicts: Iterable[Verdict]) -> None:
+    def _warn(self, verdicts: Iterable[TopicDecision]) -> None:
         """Log the groups that prevent deletion from a topic, whenever they change."""
         for verdict in verdicts:
             tally = self._tallies.setdefault(verdict.topic, _Tally())
@@ -390,7 +388,7 @@ class Retention:
         if admin is not None:
             admin.close()
 
-    def _info_of(self, verdicts: Iterable[Verdict]) -> RetentionInfo:
+    def _info_of(self, verdicts: Iterable[TopicDecision]) -> RetentionInfo:
         topics = []
         for v in verdicts:
             tally = self._tallies.get(v.topic, _Tally())

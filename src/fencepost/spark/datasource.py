@@ -45,7 +45,7 @@ from fencepost.spark.partition.options import (
     RUN_OPTION,
 )
 from fencepost.spark.partition.stream_end import ensure_complete, watch_streams
-from fencepost.spark.row.columns import RecordColumns, check_types
+from fencepost.spark.row.columns import RecordMaker, check_types
 from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class SplitWriter(_Writer):
         if self.options.get(CSV_OPTION):
             iterator = with_objects(iterator, CsvForm.decoded(self.options[CSV_OPTION]), SPLIT_COLUMN)
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
-        columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
+        columns = RecordMaker([name for name in self.names if name != SPLIT_COLUMN], run.topic)
         try:
             with run.telling():
                 written = write_partition(
@@ -188,7 +188,7 @@ class RangeWriter(_Writer):
         partition = TaskContext.get().partitionId()
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
         topic = reading.output.topic if reading.output is not None and "topic" not in self.names else None
-        columns = RecordColumns(self.names, topic)
+        columns = RecordMaker(self.names, topic)
         written = write_range(reading, ranges_of(self.options)[partition], iterator, columns.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
@@ -210,17 +210,17 @@ class DirectWriter(_Writer):
 
         super().__init__(options, names)
         self.parsed = DirectWriteOptions.parse(options)
-        RecordColumns(names, self.parsed.topic)
+        RecordMaker(names, self.parsed.topic)
         self.plan = plan_write(self.parsed, columns)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         partition = TaskContext.get().partitionId()
-        columns = RecordColumns(self.names, self.parsed.topic)
+        columns = RecordMaker(self.names, self.parsed.topic)
         if self.parsed.compare is not None:
             return self._compare(iterator, partition, columns)
         return self._write(iterator, partition, columns)
 
-    def _write(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionWritten:
+    def _write(self, iterator: Iterator[Any], partition: int, columns: RecordMaker) -> PartitionWritten:
         from fencepost.spark.direct_write.heartbeat import WriteHeartbeat
         from fencepost.spark.direct_write.run import DirectWriteRun
         from fencepost.spark.partition.write import write_partition
@@ -233,7 +233,7 @@ class DirectWriter(_Writer):
             written = write_partition(run, iterator, run.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
-    def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionCompared:
+    def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordMaker) -> PartitionCompared:
         from fencepost.spark.direct_write.digest import digest_rows
 
         marker = self.plan.markers.get(partition)

@@ -26,7 +26,7 @@ class WorkerAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class HeldBackWork:
     """The work of a lost worker, which is not assigned to another before `until_ms` (Unix time)."""
 
     worker: WorkerAssignment
@@ -39,7 +39,7 @@ class Assignment:
 
     generation: int
     workers: tuple[WorkerAssignment, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[HeldBackWork, ...] = ()
 
     def of(self, incarnation: str) -> WorkerAssignment | None:
         return next((w for w in self.workers if w.incarnation == incarnation), None)

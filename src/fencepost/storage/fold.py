@@ -13,6 +13,7 @@ from fencepost.storage.change import (
     Assignment,
     AssignmentChanged,
     Change,
+    HeldBackWork,
     LoggerLevelSet,
     RestartRequested,
     SessionKey,
@@ -21,7 +22,6 @@ from fencepost.storage.change import (
     TaskCountRecorded,
     TasksStopped,
     TopicRetention,
-    Waiting,
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
@@ -199,8 +199,8 @@ def _worker(fields: dict[str, Any]) -> WorkerAssignment:
     )
 
 
-def _waiting(fields: dict[str, Any]) -> Waiting:
-    return Waiting(_worker(_object(fields.get("worker"))), _field(fields, "until", int))
+def _waiting(fields: dict[str, Any]) -> HeldBackWork:
+    return HeldBackWork(_worker(_object(fields.get("worker"))), _field(fields, "until", int))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class AdoptionError(ConnectError):
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputPartition:
     """A partition that the group reads.
 
     Attributes:
@@ -98,7 +98,7 @@ class GroupView:
     kind: str
     state: str
     members: tuple[GroupMember, ...]
-    inputs: tuple[Input, ...]
+    inputs: tuple[InputPartition, ...]
     holders: tuple[Holder, ...]
     nameless: tuple[int, ...] = ()
     blind: str | None = None
@@ -272,7 +272,7 @@ class Adoption:
         standing: Mapping[TopicPartition, Committed | None],
         group: Group,
         last: Mapping[TopicPartition, Contributor],
-    ) -> tuple[Input, ...]:
+    ) -> tuple[InputPartition, ...]:
         having = {
             TopicPartition(*place): member.client_id for member in group.members for place in member.topic_partitions
         }
@@ -280,7 +280,7 @@ class Adoption:
         places = [TopicPartition(name, number) for name in sorted(topics) for number in range(topics[name].partitions)]
         ends = self._admin.end_offsets(places, read_committed=True)
         return tuple(
-            Input(
+            InputPartition(
                 place,
                 getattr(standing.get(place), "offset", None),
                 place in standing and standing[place] is None,

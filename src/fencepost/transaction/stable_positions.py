@@ -14,7 +14,7 @@ from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.value.group_metadata import Membership
+from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.record import TopicPartition
 from fencepost.transaction.errors import WriterOpenError
 from fencepost.transaction.input_fence import Fenced, InputFence
@@ -59,7 +59,7 @@ class StablePositions:
         self._waiting = ""
         self._logged: set[str] = set()  # missing permissions that were logged
 
-    def read(self, places: Places, membership: Membership | None = None) -> dict[TopicPartition, Committed]:
+    def read(self, places: Places, membership: MemberGeneration | None = None) -> dict[TopicPartition, Committed]:
         """Return the group's committed offsets. Partitions without one are left out, pending ones never are.
 
         Raises ReadTimeoutError if offsets stay pending, StaleMemberError if a producer would have to be fenced but the
@@ -83,7 +83,7 @@ class StablePositions:
     def _standing(self, places: Places) -> Standing:
         return patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
 
-    def _awaited(self, places: Places, pending: Places, membership: Membership | None) -> Standing:
+    def _awaited(self, places: Places, pending: Places, membership: MemberGeneration | None) -> Standing:
         """Return the group's offsets once none of `places` is pending, however the transactions end."""
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
@@ -110,7 +110,7 @@ class StablePositions:
                 log.info("group %s: waiting: %s", self._group, why)
             self._on_waiting(why)
 
-    def _clear(self, places: Places, membership: Membership | None) -> None:
+    def _clear(self, places: Places, membership: MemberGeneration | None) -> None:
         """Fence the producers with pending offsets of these partitions. `_awaited` waits for those it cannot fence."""
         try:
             self._tell(self._fenced(places, membership))
@@ -124,7 +124,7 @@ class StablePositions:
                     "group %s: cannot fence producers with pending offsets of %s: %s", self._group, names, error
                 )
 
-    def _fenced(self, places: Places, membership: Membership | None) -> list[Fenced]:
+    def _fenced(self, places: Places, membership: MemberGeneration | None) -> list[Fenced]:
         is_current = self._is_current(membership)
         try:
             return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
@@ -135,7 +135,7 @@ class StablePositions:
         noted = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
         return self._fence.clear_noted(self._group, noted, self._own_ids, is_current=is_current)
 
-    def _clear_holders(self, places: Places, membership: Membership | None) -> None:
+    def _clear_holders(self, places: Places, membership: MemberGeneration | None) -> None:
         """Fence the producers of another program that each serve one of these partitions alone."""
         is_current = self._is_current(membership)
         try:
@@ -143,7 +143,7 @@ class StablePositions:
         except KafkaAuthorizationError as error:
             self._note_blindness(error)
 
-    def _is_current(self, membership: Membership | None) -> Callable[[], bool]:
+    def _is_current(self, membership: MemberGeneration | None) -> Callable[[], bool]:
         return lambda: membership is None or self._survey.is_current(self._group, *membership)
 
     def _note_blindness(self, error: Exception) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.task.channel.signature import SignatureError, StaleError, Verifier
+from fencepost.task.channel.signature import SignatureError, SignatureVerifier, StaleError
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ChannelServer:
     """
 
     def __init__(self, secret: bytes, *, host: str = "127.0.0.1", tls: ChannelTls | None = None) -> None:
-        verifier = Verifier(secret)
+        verifier = SignatureVerifier(secret)
         self._routes: dict[str, Handler] = {}
 
         class Request(_Request):
@@ -115,7 +115,7 @@ class _Request(BaseHTTPRequestHandler):
     wbufsize = -1
     timeout = 120
     routes: dict[str, Handler]
-    signatures: Verifier
+    signatures: SignatureVerifier
     refusals: _Refusals
 
     def do_POST(self) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fencepost.cluster.command import now_ms
 from fencepost.cluster.departure import Departures
+from fencepost.cluster.leadership import Leadership
 from fencepost.storage.change import (
     Change,
     ConnectorConfigRemoved,
@@ -23,11 +24,8 @@ from fencepost.worker.supervision.status_cleaner import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
 
 
-class Leading(Protocol):
+class WakeableLeader(Leadership, Protocol):
     """The part of `Leader` that is needed here."""
-
-    @property
-    def is_leading(self) -> bool: ...
 
     def wake(self) -> None: ...
 
@@ -62,7 +60,7 @@ class ConfigChanges:
         progress: Progress,
         departures: Departures,
         supervision: Supervision,
-        leader: Leading,
+        leader: WakeableLeader,
         status_cleaner: StatusCleaner,
         restarts: Restarts,
     ) -> None:

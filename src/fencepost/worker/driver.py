@@ -14,7 +14,7 @@ from fencepost.task.channel.signature import SECRET_VARIABLE
 
 if TYPE_CHECKING:
     from fencepost.worker.host.slot_pool import Jobs
-    from fencepost.worker.host.spark_keeper import OnSlotEnd, Runtime
+    from fencepost.worker.host.spark_keeper import KeptRuntime, OnSlotEnd
 
 log = logging.getLogger("fencepost.worker")
 
@@ -47,13 +47,13 @@ class Driver:
         jvm, self.jvm = self.jvm, None
         return jvm
 
-    def runtime(self) -> "Runtime":
+    def runtime(self) -> "KeptRuntime":
         """Return a Spark to start; the first one uses the launched JVM."""
         from fencepost.spark.session.session import SparkRuntime  # imports what the JVM need not wait for
 
         return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=self.take())
 
-    def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
+    def slot_jobs(self, runtime: "KeptRuntime", on_end: "OnSlotEnd") -> "Jobs":
         """Return the launcher of slots for a Spark that was started."""
         from fencepost.spark.slot.job import SlotJobs
         from fencepost.task.slot.slot import run_slot

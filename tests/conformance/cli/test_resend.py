@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.api import FatalError
-from fencepost.cli.dead_letters.connector import Connector, Where
+from fencepost.cli.dead_letters.connector import DescribedConnector, Where
 from fencepost.cli.dead_letters.progress import progress_name
 from fencepost.cli.dead_letters.resend import DeadLetterRefusedError, Resend, Skipped
 from fencepost.cli.dead_letters.send import send_again
@@ -128,7 +128,7 @@ def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
     bury("gone", origin=f"{topic}-gone")
     bury("no such partition", origin=topic, at=7)
     bury("here")
-    found = Connector(topic, "sink", {"errors.deadletterqueue.topic.name": f"{topic}-dead"}, "")
+    found = DescribedConnector(topic, "sink", {"errors.deadletterqueue.topic.name": f"{topic}-dead"}, "")
     monkeypatch.setattr("fencepost.cli.dead_letters.send.connector_at", lambda url, name: found)
 
     def send(*skip: str) -> None:

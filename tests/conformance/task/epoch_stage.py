@@ -23,7 +23,7 @@ from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.sink.epoch_plan import Note
+from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
 from support.group_commit import put_at
@@ -148,12 +148,12 @@ class Stage:
         """Set where the group stands."""
         put_at(GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group), offsets)
 
-    def note(self) -> Note:
+    def note(self) -> EpochMetadata:
         """Return what stands with the offset of partition 0."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
         (found,) = consumer.committed([ClientPartition(self.topic, 0)], 30)
         consumer.close()
-        return Note.of_text(found.metadata or "")
+        return EpochMetadata.of_text(found.metadata or "")
 
     def delete_before(self, offset: int) -> None:
         """Delete what is below an offset of partition 0, as retention does."""

@@ -17,7 +17,7 @@ from fencepost.kafka.produce import batch_client as client
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.record import BinaryColumn
-from fencepost.spark.row.columns import RecordColumns
+from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -164,7 +164,7 @@ def test_rows_of_spark_s_are_sent_as_columns(
     conf = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers, "client": BATCH}, "unused").conf
     delivery = open_delivery(conf, f"of-{topic_name}", f"{topic_name}-offsets", 30)
     try:
-        delivery.send(RecordColumns(batch.schema.names, topic_name).outgoing(batch))
+        delivery.send(RecordMaker(batch.schema.names, topic_name).outgoing(batch))
         delivery.commit([(b"where", b"1")])
     finally:
         delivery.close()

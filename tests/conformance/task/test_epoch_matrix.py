@@ -16,7 +16,7 @@ from epoch_stage import Stage, crash
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.record import TopicPartition
-from fencepost.task.sink.epoch_plan import Standing
+from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
 from support.long_form import IS_LONG
 from support.proxy import Action, KafkaProxy
@@ -83,7 +83,7 @@ class Cell:
         number = COMMITS.index(self.step)
         commit, count = task._commit, itertools.count()
 
-        def hooked(standings: Mapping[TopicPartition, Standing]) -> None:
+        def hooked(standings: Mapping[TopicPartition, EpochOffset]) -> None:
             is_it = next(count) == number
             if is_it and self.moment == "during":
                 self.proxy.on(_OFFSET_COMMIT, Action.HOLD_ANSWER)

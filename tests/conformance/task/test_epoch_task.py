@@ -19,7 +19,7 @@ from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.task.sink.epoch_plan import Note
+from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch_task import EpochTask
@@ -305,7 +305,7 @@ LETTERS = {
 def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe(stage: Stage) -> None:
     stage.produce(5)
     failures = [RetriableError("the broker refused a dead letter"), RetriableError("the broker refused a dead letter")]
-    notes: list[Note] = []
+    notes: list[EpochMetadata] = []
 
     def fail(epoch: Epoch) -> None:
         notes.append(stage.note())
@@ -578,7 +578,9 @@ def test_e17_none_of_several_epochs_that_were_begun_keeps_a_number_that_the_stor
     for partition in (0, 1):
         stage.produce(5, partition)
     group = GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group)
-    notes = [Note(partition + 1, f"begun-{partition}", 0, 3).to_text() + "\0" for partition in (0, 1)]  # as librdkafka
+    notes = [
+        EpochMetadata(partition + 1, f"begun-{partition}", 0, 3).to_text() + "\0" for partition in (0, 1)
+    ]  # as librdkafka
     offsets = [GroupOffset(stage.topic, partition, 0, note) for partition, note in enumerate(notes)]
     commit_for(group, offsets)
     stage.store.newest = 7

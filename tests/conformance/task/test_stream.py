@@ -14,7 +14,7 @@ from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce import protocol
 from fencepost.task.stream import runner as stream_runner
-from fencepost.task.stream.boundary import IntervalBoundary
+from fencepost.task.stream.boundary import StreamIntervalBoundary
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation, judge
 from support.clients import CLIENTS
@@ -120,7 +120,7 @@ def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
     stage: StreamStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed_s = [0.0]
-    boundary = IntervalBoundary(3_600, lambda: time.monotonic() + passed_s[0])
+    boundary = StreamIntervalBoundary(3_600, lambda: time.monotonic() + passed_s[0])
     monkeypatch.setattr(stream_runner, "stream_boundary_of", lambda *_: boundary)
     run = stage.start()
     for number in range(3):

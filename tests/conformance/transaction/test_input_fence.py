@@ -19,7 +19,7 @@ from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf
-from fencepost.kafka.value.group_metadata import Membership
+from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
@@ -84,7 +84,7 @@ class Scene:
             foreign=foreign,
         )
 
-    def read(self, *partitions: int, own_ids: tuple[str, ...] = (), membership: Membership | None = None) -> Any:
+    def read(self, *partitions: int, own_ids: tuple[str, ...] = (), membership: MemberGeneration | None = None) -> Any:
         found = self.positions(*own_ids).read(self.places(*partitions), membership)
         return {place.partition: committed.offset for place, committed in found.items()}
 
@@ -416,7 +416,7 @@ def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced
         one.writer.commit()
     assert stale is not None
     with pytest.raises(StaleMemberError):  # it wakes up, and may not fence its successor
-        scene.read(0, membership=Membership(stale, "one"))
+        scene.read(0, membership=MemberGeneration(stale, "one"))
     two.writer.commit()
     assert len(scene.fenced) == 1
     assert scene.read(0) == {0: 7}

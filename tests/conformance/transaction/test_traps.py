@@ -16,7 +16,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_admin import TopicAdmin
-from fencepost.kafka.codec.columns import Columns, binary
+from fencepost.kafka.codec.columns import PartitionColumns, binary
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import encode_batch
@@ -46,7 +46,7 @@ _COUNT_AT, _DELTA_AT, _ATTRIBUTES_AT, _CHECKSUM_AT = 57, 23, 21, 17
 _CONTROL = 0x20
 
 
-def _encoded(columns: Columns, **producer: Any) -> bytes:
+def _encoded(columns: PartitionColumns, **producer: Any) -> bytes:
     data, _ = encode_columns(columns, **producer)
     return bytes(data)
 
@@ -60,7 +60,7 @@ def _checked(data: bytearray) -> bytes:
 
 
 def _changed(at: int, layout: str, change: Callable[[int], int]) -> Spoil:
-    def spoil(columns: Columns, **producer: Any) -> bytes:
+    def spoil(columns: PartitionColumns, **producer: Any) -> bytes:
         data = bytearray(_encoded(columns, **producer))
         (found,) = struct.unpack_from(layout, data, at)
         struct.pack_into(layout, data, at, change(found))
@@ -69,19 +69,19 @@ def _changed(at: int, layout: str, change: Callable[[int], int]) -> Spoil:
     return spoil
 
 
-def _wrong_checksum(columns: Columns, **producer: Any) -> bytes:
+def _wrong_checksum(columns: PartitionColumns, **producer: Any) -> bytes:
     data = bytearray(_encoded(columns, **producer))
     data[-1] ^= 1
     return bytes(data)
 
 
-def _two_in_one(columns: Columns, **producer: Any) -> bytes:
+def _two_in_one(columns: PartitionColumns, **producer: Any) -> bytes:
     first = _encoded(columns, **producer)
     behind = {**producer, "base_sequence": producer["base_sequence"] + len(columns.values)}
     return first + _encoded(columns, **behind)
 
 
-def _ahead(columns: Columns, **producer: Any) -> bytes:
+def _ahead(columns: PartitionColumns, **producer: Any) -> bytes:
     """Leave a gap in the sequence, but for the first batch."""
     sequence = producer["base_sequence"]
     return _encoded(columns, **{**producer, "base_sequence": sequence + (5 if sequence else 0)})
@@ -91,7 +91,7 @@ def _one_spoiled(spoil: Spoil, place: int) -> Callable[..., tuple[bytes, int]]:
     """Return what encodes batches, that of this place (from 0 on) not quite right."""
     places = itertools.count()
 
-    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+    def encode(columns: PartitionColumns, **producer: Any) -> tuple[bytes, int]:
         make = spoil if next(places) == place else _encoded
         return make(columns, **producer), len(columns.values)
 
@@ -150,7 +150,7 @@ def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic:
     client = make_client()
     spoken = client._protocol
     assert spoken is not None
-    twice = [spoken.encoded(TopicPartition(topic, 0), Columns(binary([b"x"]))) for _ in range(2)]
+    twice = [spoken.encoded(TopicPartition(topic, 0), PartitionColumns(binary([b"x"]))) for _ in range(2)]
     with pytest.raises(ValueError, match="one batch per partition"):
         spoken.produce(twice, time.monotonic() + 30)
 
@@ -237,7 +237,7 @@ def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_an
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
     made: list[int] = []
 
-    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+    def encode(columns: PartitionColumns, **producer: Any) -> tuple[bytes, int]:
         made.append(len(columns.values))
         return _encoded(columns, **producer), len(columns.values)
 
@@ -318,7 +318,7 @@ def test_batches_are_no_larger_than_a_record_may_be_where_a_topic_s_limit_is_not
     monkeypatch.setattr(Cluster, "taking", lambda *_: Taking(None, None))
     sizes: list[int] = []
 
-    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+    def encode(columns: PartitionColumns, **producer: Any) -> tuple[bytes, int]:
         data = _encoded(columns, **producer)
         sizes.append(len(data))
         return data, len(columns.values)

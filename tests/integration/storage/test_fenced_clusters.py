@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.command import Command, PutConnector, PutTaskConfigs
+from fencepost.cluster.command import LeaderCommand, PutConnector, PutTaskConfigs
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
@@ -36,7 +36,7 @@ class Cluster:
             lambda snapshot, connector: True,
         )
 
-    def submit(self, command: Command) -> "Future[ClusterSnapshot]":
+    def submit(self, command: LeaderCommand) -> "Future[ClusterSnapshot]":
         for key, value in command.decide(self.builder.freeze()):
             apply(self.builder, self.builder.offset, key, value)
         done: Future[ClusterSnapshot] = Future()

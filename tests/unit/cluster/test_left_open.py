@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.cluster import left_open
-from fencepost.cluster.left_open import Held, LeftOpen
+from fencepost.cluster.left_open import HeldId, LeftOpen
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState, TaskId
@@ -55,7 +55,7 @@ class Fences:
             producer_targets=self.targets,
         )
 
-    def fence(self, held: Held, timeout_s: float) -> None:
+    def fence(self, held: HeldId, timeout_s: float) -> None:
         self.tried.append(held.transactional_id)
         if held.conf["bootstrap.servers"] == "away:9092" and self.is_away:
             self.stopping.wait(timeout_s)
@@ -65,7 +65,7 @@ class Fences:
         self.fenced.append(held.transactional_id)
         self.fenced_at.add((held.transactional_id, str(held.conf["bootstrap.servers"])))
 
-    def end(self, *tasks: TaskId) -> left_open.Ending:
+    def end(self, *tasks: TaskId) -> left_open.PendingFences:
         return self.left_open.end(self.snapshot(), tasks)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from fencepost.cluster.command import (
-    Command,
+    LeaderCommand,
     PutConnector,
     PutTaskConfigs,
     RecordTaskCount,
@@ -31,7 +31,7 @@ class Topic:
         self.log: list[records.Encoded] = []
         self.snapshot = ClusterSnapshot()
 
-    def do(self, command: Command) -> None:
+    def do(self, command: LeaderCommand) -> None:
         self.log += command.decide(self.snapshot)
         self.read()
 
@@ -109,7 +109,7 @@ def test_every_cluster_is_fenced_while_no_round_has_been_through(topic: Topic) -
 
 
 @pytest.mark.parametrize("ends", [StopConnector("c"), RemoveConnector("c")])
-def test_tasks_that_were_stopped_or_deleted_are_fenced_where_they_wrote(topic: Topic, ends: Command) -> None:
+def test_tasks_that_were_stopped_or_deleted_are_fenced_where_they_wrote(topic: Topic, ends: LeaderCommand) -> None:
     topic.put(OWN)
     topic.put(A, publishes=False)
     topic.do(ends)

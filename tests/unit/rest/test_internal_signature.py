@@ -15,7 +15,7 @@ from fencepost.cluster.session_key import (
     SIGNATURE,
     TIME,
     WINDOW_MS,
-    Verifier,
+    RequestVerifier,
     body_signature,
     signed_headers,
 )
@@ -37,7 +37,7 @@ class Leader(FakeWorker):
         super().__init__()
         self.now_ms = 1_000_000
         self.key: SessionKey | None = KEY
-        self.verifier = Verifier(
+        self.verifier = RequestVerifier(
             ME, ("HmacSHA256", "HmacSHA512"), lambda: self.now_ms, accepts_body_only=accepts_body_only
         )
         self.connectors["file"] = FakeConnector({"connector.class": "FileStreamSource"})

@@ -18,7 +18,7 @@ from fencepost.cluster.errors import (
     NotReadyError,
     OperationError,
 )
-from fencepost.cluster.session_key import Verifier
+from fencepost.cluster.session_key import RequestVerifier
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.rest import create_app
@@ -42,7 +42,7 @@ class Leader(FakeWorker):
         super().__init__()
         self.key = OLD
         self.failures: list[Exception] = []
-        self.verifier = Verifier("the-leader", ("HmacSHA256",), lambda: int(time.time() * 1000))
+        self.verifier = RequestVerifier("the-leader", ("HmacSHA256",), lambda: int(time.time() * 1000))
         self.connectors["a/b"] = FakeConnector({"connector.class": "FileStreamSource"})
 
     def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fencepost.kafka.group.committed_offsets import Offsets
 from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.record import TopicPartition
-from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
+from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
 from fencepost.storage.change import TopicRetention
 
 TOPIC = "t"
@@ -39,7 +39,7 @@ def facts(*sinks: Sink, **more: Any) -> TopicFacts:
     return TopicFacts(TOPIC, sinks=sinks, **{**usual, **more})
 
 
-def of_topic(verdict: Verdict, partition: int = 0) -> tuple[int, str]:
+def of_topic(verdict: TopicDecision, partition: int = 0) -> tuple[int, str]:
     """Return up to where a partition may go, and what holds it."""
     found = verdict.partitions[partition]
     return found.until, found.held_by

@@ -13,6 +13,7 @@ from fencepost.storage.change import (
     Change,
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
+    HeldBackWork,
     LoggerLevelSet,
     RestartRequested,
     SessionKey,
@@ -20,7 +21,6 @@ from fencepost.storage.change import (
     TargetStateChanged,
     TaskConfigsUpdated,
     TaskCountRecorded,
-    Waiting,
     WorkerAssignment,
 )
 from fencepost.storage.fold import apply
@@ -226,7 +226,7 @@ def test_assignment_survives_the_round_trip(log: Log):
     assert log.snapshot.assignment == value
     assert value.of("i1") is value.workers[0]
     assert value.of("i3") is None
-    waiting = (Waiting(WorkerAssignment("i3", "http://l:1", ("d",), (TaskId("d", 0),)), 1_700_000_000_000),)
+    waiting = (HeldBackWork(WorkerAssignment("i3", "http://l:1", ("d",), (TaskId("d", 0),)), 1_700_000_000_000),)
     absent = replace(value, generation=8, waiting=waiting)
     assert log.put(records.assignment(absent)) == [AssignmentChanged(absent)]
 

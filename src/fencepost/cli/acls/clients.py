@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.cli.acls.rights import Access, ConnectorAccess, SinkAccess, StreamAccess, WorkerAccess
+from fencepost.cli.acls.rights import ClientIdentity, ConnectorAccess, SinkAccess, StreamAccess, WorkerAccess
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import (
@@ -35,10 +35,10 @@ class Principals:
 
     given: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, role: str, conf: Mapping[str, Any]) -> Access:
+    def of(self, role: str, conf: Mapping[str, Any]) -> ClientIdentity:
         """Return the access of a client with these settings (librdkafka's)."""
         cluster = str(conf.get("bootstrap.servers", ""))
-        return Access(cluster, self.given.get(role) or _principal(role, conf))
+        return ClientIdentity(cluster, self.given.get(role) or _principal(role, conf))
 
 
 def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence[str] = ()) -> WorkerAccess:

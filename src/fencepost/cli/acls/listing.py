@@ -22,7 +22,7 @@ from fencepost.cli.acls.clients import (
 )
 from fencepost.cli.acls.mirror_clients import mirror_access
 from fencepost.cli.acls.mirror_rights import mirror_acls
-from fencepost.cli.acls.rights import Access, Acl, AnyAccess, ConnectorAccess, Need, Resource, required_acls
+from fencepost.cli.acls.rights import Acl, AnyAccess, ClientIdentity, ConnectorAccess, Need, Resource, required_acls
 from fencepost.cli.columns import aligned
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
@@ -179,7 +179,7 @@ def _by_target(listed: Iterable[Acl]) -> list[list[Acl]]:
 def _command(own: Sequence[Acl]) -> str:
     """Return one command for all operations on one resource."""
     first = own[0]
-    access: Access = first.access
+    access: ClientIdentity = first.access
     words = [*_TOOL, access.cluster, "--command-config", _ADMIN_FILE, "--add", "--allow-principal", access.principal]
     for acl in own:
         words += ["--operation", acl.operation.value]

@@ -8,10 +8,10 @@ from fencepost.cli.acls.clients import UNKNOWN_TOPIC, Principals
 from fencepost.cli.acls.mirror_rights import MirrorAccess, MirrorEnd
 from fencepost.cli.acls.rights import EVERY, ConnectorAccess
 from fencepost.config import ConfigError
-from fencepost.kafka.setting.client_settings import Kind, admin_conf, producer_conf, reader_conf
+from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, producer_conf, reader_conf
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import MirrorSettings, OffsetSyncSettings
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
@@ -36,7 +36,7 @@ def mirror_access(
     if mirror is None:
         return None
     policy, alias = mirror.policy(), mirror.source_cluster_alias
-    source, target = (_end(mirror, each, principals) for each in Cluster)
+    source, target = (_end(mirror, each, principals) for each in FlowEnd)
     own = MirrorAccess(base.name, source, target, base.producer, base.admin)
     if isinstance(mirror, MirrorHeartbeatConnector):
         topic = policy.heartbeats_topic()
@@ -47,7 +47,7 @@ def mirror_access(
         own,
         topics={topic: policy.format_remote_topic(alias, topic) for topic in named},
         syncs=_syncs(mirror),
-        has_syncs_at_source=mirror.offset_syncs_cluster() is Cluster.SOURCE,
+        has_syncs_at_source=mirror.offset_syncs_cluster() is FlowEnd.SOURCE,
     )
     if isinstance(mirror, MirrorCheckpointConnector):
         topic, groups = policy.checkpoints_topic(alias), _names(mirror.groups) or (EVERY,)
@@ -81,10 +81,10 @@ def _names(patterns: Sequence[str]) -> tuple[str, ...]:
     return () if any(_NO_NAME.search(each) for each in patterns) else tuple(patterns)
 
 
-def _end(mirror: MirrorSettings, cluster: Cluster, principals: Principals) -> MirrorEnd:
+def _end(mirror: MirrorSettings, cluster: FlowEnd, principals: Principals) -> MirrorEnd:
     role = cluster.value
     return MirrorEnd(
-        principals.of(role, admin_conf(mirror.client(cluster, Kind.ADMIN, "")).conf),
-        principals.of(role, reader_conf(mirror.client(cluster, Kind.CONSUMER, "")).conf),
-        principals.of(role, producer_conf(mirror.client(cluster, Kind.PRODUCER, "")).conf),
+        principals.of(role, admin_conf(mirror.client(cluster, ClientKind.ADMIN, "")).conf),
+        principals.of(role, reader_conf(mirror.client(cluster, ClientKind.CONSUMER, "")).conf),
+        principals.of(role, producer_conf(mirror.client(cluster, ClientKind.PRODUCER, "")).conf),
     )

@@ -6,7 +6,7 @@ What the worker's clients do for a mirror, as for any source, stands in `acl.py`
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.cli.acls.rights import KAFKA_CLUSTER, Access, Acl, Need, Operation, Resource
+from fencepost.cli.acls.rights import KAFKA_CLUSTER, Acl, ClientIdentity, Need, Operation, Resource
 
 _ONLY_ACLS = "without it rights are not mirrored: set sync.topic.acls.enabled=false"
 _ONLY_LAG = "without it tools at the source do not see how far the mirror is"
@@ -18,9 +18,9 @@ _UNTIL_MADE = "only until the topic exists"
 class MirrorEnd:
     """A mirror's own clients of one cluster."""
 
-    admin: Access
-    consumer: Access
-    producer: Access
+    admin: ClientIdentity
+    consumer: ClientIdentity
+    producer: ClientIdentity
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class MirrorAccess:
     name: str
     source: MirrorEnd
     target: MirrorEnd
-    writer: Access
-    asker: Access
+    writer: ClientIdentity
+    asker: ClientIdentity
     topics: Mapping[str, str] = field(default_factory=dict)
     mirrors: bool = False
     syncs: str = ""
@@ -155,12 +155,12 @@ def _followed(mirror: MirrorAccess) -> Iterator[Acl]:
 
 
 def _topic(
-    access: Access, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
+    access: ClientIdentity, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
 ) -> list[Acl]:
     return [Acl(access, Resource.TOPIC, name, operation, why, need, note) for operation in operations]
 
 
 def _group(
-    access: Access, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
+    access: ClientIdentity, name: str, why: str, *operations: Operation, need: Need = Need.REQUIRED, note: str = ""
 ) -> list[Acl]:
     return [Acl(access, Resource.GROUP, name, operation, why, need, note) for operation in operations]

@@ -44,7 +44,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True)
-class Access:
+class ClientIdentity:
     """Where a client connects, and as whom: `cluster` is its bootstrap servers, `principal` Kafka's `User:name`."""
 
     cluster: str
@@ -55,7 +55,7 @@ class Access:
 class Acl:
     """One operation on one resource; `name` is the beginning of names where `is_prefix`. `note` qualifies `need`."""
 
-    access: Access
+    access: ClientIdentity
     resource: Resource
     name: str
     operation: Operation
@@ -65,7 +65,7 @@ class Acl:
     is_prefix: bool = False
 
     @property
-    def target(self) -> tuple[Access, Resource, str, bool]:
+    def target(self) -> tuple[ClientIdentity, Resource, str, bool]:
         """Return what the operation is granted on, and to whom."""
         return self.access, self.resource, self.name, self.is_prefix
 
@@ -74,7 +74,7 @@ class Acl:
 class WorkerAccess:
     """What the workers of one `group.id` are, and work with; `emptied`: topics that sinks' commits empty (KIP-762)."""
 
-    access: Access
+    access: ClientIdentity
     group_id: str
     config_topic: str
     offsets_topic: str
@@ -96,9 +96,9 @@ class ConnectorAccess:
     """
 
     name: str
-    producer: Access
-    admin: Access
-    consumer: Access
+    producer: ClientIdentity
+    admin: ClientIdentity
+    consumer: ClientIdentity
     offsets_topic: str
     topics: tuple[str, ...]
     tasks: int = 1
@@ -124,9 +124,9 @@ class SinkAccess:
     """
 
     name: str
-    consumer: Access
-    producer: Access
-    admin: Access
+    consumer: ClientIdentity
+    producer: ClientIdentity
+    admin: ClientIdentity
     group: str
     topics: tuple[str, ...]
     dead_letters: str = ""
@@ -303,25 +303,25 @@ def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
     return listed
 
 
-def _of(access: Access, resource: Resource, name: str, reason: str, *operations: Operation) -> list[Acl]:
+def _of(access: ClientIdentity, resource: Resource, name: str, reason: str, *operations: Operation) -> list[Acl]:
     """Return rights to the operations and to Describe with them: nothing is used that is not looked for first."""
     return [Acl(access, resource, name, op, reason) for op in (*operations, Operation.DESCRIBE)]
 
 
-def _topic(access: Access, name: str, reason: str, *operations: Operation) -> list[Acl]:
+def _topic(access: ClientIdentity, name: str, reason: str, *operations: Operation) -> list[Acl]:
     return _of(access, Resource.TOPIC, name, reason, *operations)
 
 
-def _made_by(access: Access, topic: str, reason: str) -> list[Acl]:
+def _made_by(access: ClientIdentity, topic: str, reason: str) -> list[Acl]:
     first, *rest = _of(access, Resource.TOPIC, topic, reason, Operation.CREATE)
     return [replace(first, note=_UNTIL_MADE), *rest]
 
 
-def _checked_by(access: Access, topic: str, reason: str) -> Acl:
+def _checked_by(access: ClientIdentity, topic: str, reason: str) -> Acl:
     return Acl(access, Resource.TOPIC, topic, Operation.DESCRIBE_CONFIGS, reason, Need.OPTIONAL, _UNCHECKED)
 
 
-def _idempotent(access: Access) -> Acl:
+def _idempotent(access: ClientIdentity) -> Acl:
     return Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.IDEMPOTENT_WRITE, "producers are idempotent")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.cli.columns import aligned
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.record import TopicPartition
-from fencepost.transaction.adoption import GroupView, Holder, Input
+from fencepost.transaction.adoption import GroupView, Holder, InputPartition
 
 _INPUTS = ("partition", "goes on at", "ends at", "member", "last committed by")
 _HOLDERS = ("transactional id", "producer", "its input", "its transaction")
@@ -42,7 +42,7 @@ def shown(view: GroupView) -> Iterator[str]:
     yield ""
 
 
-def _input_row(each: Input) -> tuple[str, ...]:
+def _input_row(each: InputPartition) -> tuple[str, ...]:
     stands = "pending" if each.is_pending else _or_none(each.committed)
     return _name(each.place), stands, _or_none(each.end), each.member or _NO_ONE, each.by or _NO_ONE
 

@@ -39,7 +39,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Connector:
+class DescribedConnector:
     """A connector as REST describes it."""
 
     name: str
@@ -58,7 +58,7 @@ class Connector:
         return topic
 
 
-def connector_at(url: str, name: str) -> Connector:
+def connector_at(url: str, name: str) -> DescribedConnector:
     """Ask a worker. Raises ConfigError, with the next step."""
     try:
         with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
@@ -71,10 +71,10 @@ def connector_at(url: str, name: str) -> Connector:
     if answer.is_error:
         raise ConfigError(f"--url {url}: {answer.status_code} {answer.text[:200]}")
     found = answer.json()
-    return Connector(name, str(found.get("type")), found["config"], cluster_id)
+    return DescribedConnector(name, str(found.get("type")), found["config"], cluster_id)
 
 
-def reader_conf(connector: Connector, where: Where) -> dict[str, Any]:
+def reader_conf(connector: DescribedConnector, where: Where) -> dict[str, Any]:
     """Return the settings to read dead letters. Raises ConfigError if the brokers are not the worker's cluster."""
     properties = where.client(connector.config)
     try:

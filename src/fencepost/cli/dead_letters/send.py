@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from fencepost.cli.client import BOOTSTRAP
-from fencepost.cli.dead_letters.connector import ASK_S, Connector, Where, connector_at, reader_conf
+from fencepost.cli.dead_letters.connector import ASK_S, DescribedConnector, Where, connector_at, reader_conf
 from fencepost.cli.dead_letters.progress import progress_name
 from fencepost.cli.dead_letters.resend import Resend, Skipped
 from fencepost.config import ConfigError
@@ -74,7 +74,7 @@ def _listed(targets: Mapping[str, int]) -> str:
     return ", ".join(f"{count} of topic {topic}" for topic, count in sorted(targets.items()))
 
 
-def _ensure_can_be_sent(connector: Connector) -> None:
+def _ensure_can_be_sent(connector: DescribedConnector) -> None:
     if connector.kind != "sink":
         raise ConfigError(
             f"{connector.name} is a {connector.kind}: its dead letters describe records as JSON, and cannot be sent "

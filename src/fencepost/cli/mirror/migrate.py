@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from fencepost.cli.columns import aligned
-from fencepost.cli.mirror.migration import Migration, Plan, Side
+from fencepost.cli.mirror.migration import Migration, MigrationPlan, TypedFlow
 from fencepost.cli.mirror.run import chosen
 from fencepost.config import ConfigError
 from fencepost.mirror.dedicated.file import MirrorFile
@@ -38,7 +38,7 @@ def migrate(
     found = chosen(enabled, [flow] if flow else [], [])
     if len(found) > 1:
         raise ConfigError(f"--flow is missing: the file runs {', '.join(each.name for each in found)}")
-    old, new = Side.of(found[0], _OTHER[to], names[0]), Side.of(found[0], to, names[1])
+    old, new = TypedFlow.of(found[0], _OTHER[to], names[0]), TypedFlow.of(found[0], to, names[1])
     with Migration(old, new) as migration:
         plan = migration.plan()
         for line in shown(old, new, plan):
@@ -53,7 +53,7 @@ def migrate(
     typer.echo(f"To go back: end it, and `fencepost mirror migrate {path} --flow '{old.flow.name}' --to {old.kind}`.")
 
 
-def shown(old: Side, new: Side, plan: Plan) -> Iterator[str]:
+def shown(old: TypedFlow, new: TypedFlow, plan: MigrationPlan) -> Iterator[str]:
     """Yield the lines of a plan."""
     yield f"{old.flow.name}: {old.name} ({old.kind}) hands over to {new.name} ({new.kind})"
     yield f"  from  {old.place()}"
@@ -70,7 +70,7 @@ def shown(old: Side, new: Side, plan: Plan) -> Iterator[str]:
     yield ""
 
 
-def _table(plan: Plan) -> Iterator[str]:
+def _table(plan: MigrationPlan) -> Iterator[str]:
     rows: list[Sequence[str]] = [_HEADINGS]
     for move in plan.moves:
         rows.append(

@@ -23,10 +23,10 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.setting.client_settings import Kind, admin_conf
+from fencepost.kafka.setting.client_settings import ClientKind, admin_conf
 from fencepost.mirror.dedicated.flow import Flow, FlowChoice
 from fencepost.mirror.dedicated.sync_copies import Extent, copy_syncs
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.sink.offsets import MirrorOffsets
 from fencepost.mirror.source.connector import MirrorSourceConnector
@@ -49,14 +49,14 @@ _LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
-class Side:
+class TypedFlow:
     """A flow with one of the two types."""
 
     flow: Flow
     name: str
 
     @classmethod
-    def of(cls, flow: Flow, kind: str, name: str | None) -> "Side":
+    def of(cls, flow: Flow, kind: str, name: str | None) -> "TypedFlow":
         """Return a flow with type `kind`; `name` is that of its connector, unless it is the default of `fencepost
         mirror`.
         """
@@ -111,7 +111,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MigrationPlan:
     """What is moved, and what cannot be: partitions whose remote topic does not exist."""
 
     moves: tuple[Move, ...]
@@ -122,7 +122,7 @@ class Plan:
 class Migration:
     """Moves one flow from one type to the other. A context manager. Raises ConfigError for what the user can fix."""
 
-    def __init__(self, old: Side, new: Side) -> None:
+    def __init__(self, old: TypedFlow, new: TypedFlow) -> None:
         self._old, self._new = old, new
         self._opened = ExitStack()
         settings = old.settings
@@ -131,7 +131,7 @@ class Migration:
         self._connector = MirrorSinkConnector(sink.config)
         self._held: MirrorOffsets = self._connector.held(sink.name)
         self._target = self._opened.enter_context(closing(Admin(settings.admin_conf())))
-        source = self._connector.client(Cluster.SOURCE, Kind.ADMIN, "migration")
+        source = self._connector.client(FlowEnd.SOURCE, ClientKind.ADMIN, "migration")
         self._source = self._opened.enter_context(closing(Admin(admin_conf(source).conf)))
         self._topics = OffsetTopics(OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf()))
         self._opened.callback(self._topics.close)
@@ -142,7 +142,7 @@ class Migration:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def plan(self) -> Plan:
+    def plan(self) -> MigrationPlan:
         """Read what is to be moved, and change nothing."""
         self.ensure_at_rest()
         found = self._read(self._old).offsets
@@ -157,9 +157,9 @@ class Migration:
             if remote[place] in there
         )
         left_out = sorted(place for place in standing if remote[place] not in there)
-        return Plan(tuple(moves), tuple(left_out), tuple(gaps))
+        return MigrationPlan(tuple(moves), tuple(left_out), tuple(gaps))
 
-    def carry_out(self) -> Plan:
+    def carry_out(self) -> MigrationPlan:
         """Carry it out; returns what was moved, as it was read after the old tasks were fenced.
 
         Raises as `plan` does; after CommitUnknownError, repeat it.
@@ -206,7 +206,7 @@ class Migration:
         at = {place_within(one.partition or {}, self._old.flow.source): one for one in offsets}
         return {place: one for place, one in at.items() if place is not None and position_of(one.offset) is not None}
 
-    def _read(self, side: Side) -> OffsetView:
+    def _read(self, side: TypedFlow) -> OffsetView:
         try:
             return read_offsets(side.settings, self._topics, side.name, side.config, _READ_S)
         except MissingTopicError as error:
@@ -225,17 +225,17 @@ class Migration:
         finally:
             topic.stop()
 
-    def _task_count(self, side: Side) -> int:
+    def _task_count(self, side: TypedFlow) -> int:
         snapshot = self._snapshot()
         recorded = snapshot.task_count_records.get(side.name, 0)
         return max(recorded, len(snapshot.tasks(side.name)), int(side.config.get("tasks.max", 1)))
 
-    def _copy_syncs(self, plan: Plan) -> None:
+    def _copy_syncs(self, plan: MigrationPlan) -> None:
         extents = {m.place: Extent(m.position, m.target_end) for m in plan.moves if m.target_end is not None}
         producer = self._new.settings.producer_properties(self._new.config)
         copy_syncs(self._old.connector, self._new.connector, extents, producer)
 
-    def _verify(self, plan: Plan) -> None:
+    def _verify(self, plan: MigrationPlan) -> None:
         self._await_committed(plan)
         found = self._standing(self._read(self._new).offsets)
         ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
@@ -248,7 +248,7 @@ class Migration:
                     "it. Find and stop that, and run this command again"
                 )
 
-    def _await_committed(self, plan: Plan) -> None:
+    def _await_committed(self, plan: MigrationPlan) -> None:
         """Wait until the group has the transaction's offsets; before that it does not return new ones."""
         conf, held = self._new.settings.task_admin_conf(self._new.config), self._held
         if self._new.flow.choice.is_sink and plan.moves:

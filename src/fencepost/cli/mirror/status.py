@@ -12,17 +12,17 @@ import httpx
 import typer
 
 from fencepost.cli.columns import aligned
-from fencepost.cli.mirror.migration import Side
+from fencepost.cli.mirror.migration import TypedFlow
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.kafka.setting.client_settings import Kind, admin_conf, range_conf
+from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, range_conf
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.formats import FormatError, OffsetSync
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.mirror.source.gap import told_gap
 from fencepost.mirror.source.position import place_within, position_of
@@ -121,10 +121,10 @@ def of_file(path: Path) -> Iterator[Told]:
     """Yield the state of each enabled flow from the topics at the target."""
     for flow in MirrorFile.load(path).flows():
         if flow.choice.is_enabled:
-            yield _told(Side.of(flow, flow.choice.connector_type, None))
+            yield _told(TypedFlow.of(flow, flow.choice.connector_type, None))
 
 
-def _told(side: Side) -> Told:
+def _told(side: TypedFlow) -> Told:
     settings = side.settings
     shared = OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf())
     statuses = StatusTopic(settings.reader_conf(), settings.producer_conf(), settings.config.status_storage_topic)
@@ -148,7 +148,7 @@ def _remarks(traces: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(trace.strip().splitlines()[-1] for trace in traces if trace and trace.strip()))
 
 
-def _state(side: Side, statuses: StatusTopic) -> str:
+def _state(side: TypedFlow, statuses: StatusTopic) -> str:
     """Return a connector's state; statuses of workers that are gone do not count."""
     if not side.has_workers():
         return "NO WORKER"
@@ -205,8 +205,8 @@ def looked_at(told: Told) -> FlowStatus:
 def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, int]) -> Iterator[TopicStatus]:
     selection, syncs = connector.selection(), _last_syncs(connector)
     with (
-        closing(connector.admin(Cluster.SOURCE, _ROLE)) as source,
-        closing(connector.admin(Cluster.TARGET, _ROLE)) as target,
+        closing(connector.admin(FlowEnd.SOURCE, _ROLE)) as source,
+        closing(connector.admin(FlowEnd.TARGET, _ROLE)) as target,
     ):
         chosen = source.topics(selection.chosen(source.topic_names()))
         there = target.topics([selection.remote_topic(topic) for topic in chosen])
@@ -235,7 +235,7 @@ def _waiting(
 
 def _age_of_oldest(connector: MirrorSourceConnector, topic: str, waiting: Mapping[int, tuple[int, int]]) -> int | None:
     """Return the age of the oldest waiting record; None if there are only markers, or aborted records."""
-    conf = range_conf(connector.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE), _READER).conf
+    conf = range_conf(connector.client(FlowEnd.SOURCE, ClientKind.CONSUMER, _ROLE), _READER).conf
     browser = TopicBrowser(conf, topic)
     first = (next(browser.read({number: one}), None) for number, one in waiting.items())
     times = [record.timestamp_ms for record in first if record is not None and record.timestamp_ms is not None]
@@ -257,7 +257,7 @@ def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
     with closing(connector.admin(cluster, _ROLE)) as admin:
         if admin.partitions(topic) is None:
             return {}
-    with closing(LogReader(admin_conf(connector.client(cluster, Kind.ADMIN, _ROLE)).conf, topic)) as reader:
+    with closing(LogReader(admin_conf(connector.client(cluster, ClientKind.ADMIN, _ROLE)).conf, topic)) as reader:
         reader.read_to_end(_READ_S, note)
     return last
 

@@ -18,7 +18,7 @@ _ADVICE = (
 )
 
 
-class Look(NamedTuple):
+class PathCheck(NamedTuple):
     """The result of a check of the path: the size (0: no file), and whether bytes read earlier may have changed."""
 
     size: int
@@ -42,7 +42,7 @@ class GrowingFile:
         self._size = 0
         self._is_missed = False
 
-    def look(self, position: int) -> Look:
+    def look(self, position: int) -> PathCheck:
         """Check the path, and open the file there.
 
         Raises FatalError if the file ends before `position`, or is not the one that was read up to there.
@@ -58,13 +58,13 @@ class GrowingFile:
                 self._open()
         except FileNotFoundError:
             self._report_missing()
-            return Look(0, is_other_content=False)
+            return PathCheck(0, is_other_content=False)
         except OSError as error:
             raise FatalError(f"{self.path} cannot be read: {error.strerror}") from error
         if is_other or found.st_size != self._size:
             self._check(position, read_last)
         self._size = found.st_size
-        return Look(found.st_size, is_other)
+        return PathCheck(found.st_size, is_other)
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """Return the bytes at `position`; fewer than asked for only at the end of the file."""

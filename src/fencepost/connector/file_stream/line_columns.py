@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.connector.file_stream.lines import Split, split_lines
+from fencepost.connector.file_stream.lines import CompleteLines, split_lines
 from fencepost.record import BinaryColumn
 from fencepost.record.binary_column import lines, size_bytes
 
@@ -15,7 +15,7 @@ _MOST_BYTES = (1 << 31) - 1  # of one array
 _OFFSETS = struct.Struct("=ii")
 
 
-def split_into_columns(data: bytes) -> tuple[Split, int, int]:
+def split_into_columns(data: bytes) -> tuple[CompleteLines, int, int]:
     """Do the same as `split_lines`, with an Arrow column of lines.
 
     Lines that end with `\\r` or `\\r\\n` are objects in between. What is too large for a column stays a list.
@@ -26,7 +26,7 @@ def split_into_columns(data: bytes) -> tuple[Split, int, int]:
         found, used, scanned = split_lines(data)
         return replace(found, lines=BinaryColumn(pa.array(found.lines, _BINARY))), used, scanned
     used = data.rfind(b"\n") + 1
-    return Split(BinaryColumn(_lines(data, used)), 1), used, len(data)
+    return CompleteLines(BinaryColumn(_lines(data, used)), 1), used, len(data)
 
 
 def joined_lines(values: pa.Array) -> list[memoryview | bytes]:

@@ -50,7 +50,7 @@ class LineBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class CompleteLines:
     """Complete lines; `ending` is the length of each line end, or 0 if `sizes` has the total length of each line."""
 
     lines: list[bytes] | BinaryColumn
@@ -65,7 +65,7 @@ class Split:
         own = lines.size_bytes if isinstance(lines, BinaryColumn) else sum(map(len, lines))
         return own + self.ending * len(lines)
 
-    def joined(self, other: "Split") -> "Split | None":
+    def joined(self, other: "CompleteLines") -> "CompleteLines | None":
         """Return both together, if their line ends and their kinds of storage are the same; else None."""
         if not self.lines:
             return other
@@ -73,19 +73,21 @@ class Split:
             return None
         if type(self.lines) is not type(other.lines):
             return None
-        return Split(self.lines + other.lines, self.ending)  # type: ignore[operator]
+        return CompleteLines(self.lines + other.lines, self.ending)  # type: ignore[operator]
 
-    def cut(self, count: int) -> tuple["Split", "Split"]:
+    def cut(self, count: int) -> tuple["CompleteLines", "CompleteLines"]:
         """Return the first `count` lines and the others."""
         if count >= len(self.lines):
             return self, _NOTHING
         head, tail = (None, None) if self.sizes is None else (self.sizes[:count], self.sizes[count:])
-        return Split(self.lines[:count], self.ending, head), Split(self.lines[count:], self.ending, tail)
+        return CompleteLines(self.lines[:count], self.ending, head), CompleteLines(
+            self.lines[count:], self.ending, tail
+        )
 
 
-_NOTHING = Split([])
+_NOTHING = CompleteLines([])
 
-SplitLines = Callable[[bytes], tuple[Split, int, int]]
+SplitLines = Callable[[bytes], tuple[CompleteLines, int, int]]
 
 
 class LineReader:
@@ -104,7 +106,7 @@ class LineReader:
         self._split_to = position  # after the last line held
         self._scanned_to = position  # no line ends between `_split_to` and here
         self._held = _NOTHING
-        self._kept_back: Split | None = None  # lines whose ends differ from those held
+        self._kept_back: CompleteLines | None = None  # lines whose ends differ from those held
         self._is_at_end = True
 
     def read(self, limit: int) -> LineBlock | None:
@@ -121,7 +123,7 @@ class LineReader:
         """Close the file."""
         self._file.close()
 
-    def _block(self, taken: Split) -> LineBlock:
+    def _block(self, taken: CompleteLines) -> LineBlock:
         start = self._position
         self._position += taken.size()
         if taken.sizes is None:
@@ -151,7 +153,7 @@ class LineReader:
     def _is_full(self) -> bool:
         return bool(self._held.lines) and self._split_to - self._position >= MOST_HELD_BYTES
 
-    def _next_lines(self) -> Split:
+    def _next_lines(self) -> CompleteLines:
         """Split the next chunk. If it has no complete line, the next scan continues after it."""
         chunk = self._file.read(self._scanned_to, CHUNK_BYTES)
         self._is_at_end = len(chunk) < CHUNK_BYTES
@@ -178,7 +180,7 @@ def _into_columns() -> SplitLines:
     return split_into_columns
 
 
-def split_lines(data: bytes) -> tuple[Split, int, int]:
+def split_lines(data: bytes) -> tuple[CompleteLines, int, int]:
     """Return the complete lines in `data`, their bytes, and the bytes that need no second look.
 
     The two numbers differ only by an incomplete last line; a final `\\r` may be half of a line end, and so counts in
@@ -187,12 +189,12 @@ def split_lines(data: bytes) -> tuple[Split, int, int]:
     if b"\r" not in data:
         lines = data.split(b"\n")
         rest = lines.pop()
-        return Split(lines, 1), len(data) - len(rest), len(data)
+        return CompleteLines(lines, 1), len(data) - len(rest), len(data)
     body = data[:-1] if data.endswith(b"\r") else data
     lines = body.splitlines()
     rest = b"" if body.endswith((b"\n", b"\r")) or not lines else lines.pop()
     used = len(body) - len(rest)
     if body.count(b"\r") == len(lines) == body.count(b"\n"):
-        return Split(lines, 2), used, len(body)
+        return CompleteLines(lines, 2), used, len(body)
     sizes = [len(line) for line in body[:used].splitlines(keepends=True)]
-    return Split(lines, 0, sizes), used, len(body)
+    return CompleteLines(lines, 0, sizes), used, len(body)

@@ -24,7 +24,7 @@ _NOTHING = pa.scalar(0, pa.int32())
 Headers = Sequence[Sequence[HeaderBytes]]
 
 
-class Columns(NamedTuple):
+class PartitionColumns(NamedTuple):
     """Records of one partition, in order, as Arrow arrays of bytes. A null is a tombstone or a missing key.
 
     `keys` is None if no record has one, `headers` is None if no record has any. `timestamps` are milliseconds since
@@ -38,12 +38,12 @@ class Columns(NamedTuple):
     headers: Headers | None = None
     callbacks: Mapping[int, DeliveryCallback] = MappingProxyType({})
 
-    def part(self, start: int, stop: int) -> "Columns":
+    def part(self, start: int, stop: int) -> "PartitionColumns":
         """Return records `start` up to before `stop`."""
         if (start, stop) == (0, len(self.values)):
             return self
         times = self.timestamps
-        return Columns(
+        return PartitionColumns(
             self.values[start:stop],
             None if self.keys is None else self.keys[start:stop],
             times if isinstance(times, int) else times[start:stop],
@@ -105,7 +105,7 @@ class Taken(NamedTuple):
         return len(self.batch)
 
 
-Content = Columns | Taken
+Content = PartitionColumns | Taken
 
 
 class Encode(Protocol):
@@ -113,7 +113,7 @@ class Encode(Protocol):
 
     def __call__(
         self,
-        columns: Columns,
+        columns: PartitionColumns,
         *,
         producer_id: int,
         producer_epoch: int,
@@ -132,14 +132,14 @@ class Pending:
 
     def __init__(self, most_bytes: int, most_records: int) -> None:
         self._most_bytes, self._most_records = most_bytes - _BATCH_HEADER, most_records
-        self._pieces: list[Columns] = []
+        self._pieces: list[PartitionColumns] = []
         self.size_bytes = self.own_bytes = self.count = 0
 
     @property
     def is_full(self) -> bool:
         return self.size_bytes >= self._most_bytes or self.count >= self._most_records
 
-    def add(self, columns: Columns) -> int:
+    def add(self, columns: PartitionColumns) -> int:
         """Queue as many of the first records as fit, and at least one if the queue is empty. Returns how many."""
         first = columns.part(0, min(len(columns.values), self._most_records - self.count))
         count, total = len(first.values), first.most_bytes()
@@ -158,14 +158,14 @@ class Pending:
             self.count += count
         return count
 
-    def take(self) -> Columns:
+    def take(self) -> PartitionColumns:
         """Return all queued records as one, and empty the queue."""
         pieces, self._pieces = self._pieces, []
         self.size_bytes = self.own_bytes = self.count = 0
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
 
-class Waiting:
+class QueuedRecords:
     """Queued batches of records for one partition.
 
     They are due when the records' own bytes reach `due_bytes`, or there are `most_records`. The records' own bytes
@@ -183,7 +183,7 @@ class Waiting:
     def is_due(self) -> bool:
         return self.own_bytes >= self._due_bytes or self.count >= self._most_records
 
-    def add(self, columns: Columns) -> int:
+    def add(self, columns: PartitionColumns) -> int:
         """Queue as many of the first records as fit in the last batch, or one. Returns how many."""
         before = self._last.own_bytes
         taken = self._last.add(columns)
@@ -219,7 +219,7 @@ def binary(column: Sequence[bytes | None]) -> Any:
     return column if column.type == pa.binary() else column.cast(pa.binary())
 
 
-def _joined(pieces: Sequence[Columns]) -> Columns:
+def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
     callbacks: dict[int, DeliveryCallback] = {}
     at = 0
     for piece in pieces:
@@ -230,17 +230,17 @@ def _joined(pieces: Sequence[Columns]) -> Columns:
         keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
     if any(piece.headers is not None for piece in pieces):
         headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
-    return Columns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
+    return PartitionColumns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
 
 
-def _joined_times(pieces: Sequence[Columns]) -> Any:
+def _joined_times(pieces: Sequence[PartitionColumns]) -> Any:
     first = pieces[0].timestamps
     if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
         return first
     return pa.concat_arrays([_each_time(piece) for piece in pieces])
 
 
-def _each_time(piece: Columns) -> Any:
+def _each_time(piece: PartitionColumns) -> Any:
     times = piece.timestamps
     return pa.repeat(pa.scalar(times, _INT64), len(piece.values)) if isinstance(times, int) else times
 
@@ -249,7 +249,7 @@ def _array(arrays: Sequence[Any]) -> Any:
     return pa.concat_arrays(arrays)
 
 
-def _nulls(piece: Columns) -> Any:
+def _nulls(piece: PartitionColumns) -> Any:
     return pa.nulls(len(piece.values), pa.binary())
 
 

@@ -90,7 +90,7 @@ class Head(NamedTuple):
         return self.attributes & _CODEC
 
 
-class Sent(NamedTuple):
+class FetchedBatch(NamedTuple):
     """A batch as the broker sent it."""
 
     head: Head
@@ -104,13 +104,13 @@ class Position(NamedTuple):
     epoch: int = _NO_EPOCH
 
 
-def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent], Position]:
+def committed_batches(answered: Answered, wanted: Position) -> tuple[list[FetchedBatch], Position]:
     """Return the committed batches with records at or after the position `wanted`, and the position after them.
 
     Raises CorruptBatchError if a batch does not match its checksum, before any of it is used. If valid batches precede
     it, they are returned first, and the next call raises.
     """
-    found: list[Sent] = []
+    found: list[FetchedBatch] = []
     aborted = sorted(answered.aborted, reverse=True)
     dropped: set[int] = set()
     position, behind = wanted, -1
@@ -134,13 +134,13 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent],
             if _is_abort(view):
                 dropped.discard(head.producer)
         elif head.last >= wanted.offset and not (head.attributes & _TRANSACTIONAL and head.producer in dropped):
-            found.append(Sent(head, view))
+            found.append(FetchedBatch(head, view))
         if head.last >= position.offset:
             position = Position(head.last + 1, head.epoch)
     return found, position
 
 
-def copied(batches: Sequence[Sent], wanted: int, now_ms: int) -> list[CopiedBatch]:
+def copied(batches: Sequence[FetchedBatch], wanted: int, now_ms: int) -> list[CopiedBatch]:
     """Return the batches to write for a partition's batches: unchanged, or rebuilt from their records if necessary.
 
     Consecutive small batches are joined, because that costs less than writing each.
@@ -182,7 +182,7 @@ def _way(head: Head, wanted: int) -> tuple[bool, int]:
     return is_whole, 0 if is_whole else head.codec
 
 
-def _taken(sent: Sent, wanted: int, now_ms: int) -> list[CopiedBatch]:
+def _taken(sent: FetchedBatch, wanted: int, now_ms: int) -> list[CopiedBatch]:
     head = sent.head
     if head.first >= wanted:
         try:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec.compress import Codec
-from fencepost.kafka.codec.encode_field import Field, column, joined, lengths, steps, total, varint, varints
+from fencepost.kafka.codec.encode_field import EncodedField, column, joined, lengths, steps, total, varint, varints
 from fencepost.kafka.codec.encode_header import Buffer, EncodedBatch
 from fencepost.record.binary_column import size_bytes
 
@@ -122,7 +122,7 @@ def _records(rows: Rows) -> tuple[Buffer, ...]:
     return (whole, turned) if turned else (whole,)
 
 
-def _fields(rows: Rows) -> list[Field]:
+def _fields(rows: Rows) -> list[EncodedField]:
     """Return the fields after a record's length, without the number of headers if there are none."""
     fields = []
     no_key = _NO_KEY if rows.keys is None else b""

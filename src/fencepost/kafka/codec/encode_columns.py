@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_header import BatchProducer
 from fencepost.kafka.codec.encode_rows import rows
 
 
@@ -35,4 +35,6 @@ def encode_columns(
     now_ms, each = (times, None) if isinstance(times, int) else (0, times)
     made = rows(columns.values, now_ms=now_ms, keys=columns.keys, timestamps=each, headers=columns.headers)
     batch = encode_batch(made, Codec(compression))
-    return b"".join(batch.stamped(Producer(producer_id, producer_epoch, transactional), base_sequence)), batch.count
+    return b"".join(
+        batch.stamped(BatchProducer(producer_id, producer_epoch, transactional), base_sequence)
+    ), batch.count

@@ -22,7 +22,7 @@ _LEAST_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class EncodedField:
     """One field of each row: its bytes, as columns that stand side by side, and how many there are.
 
     What is the same in all rows is a scalar, and its width a plain number.
@@ -32,15 +32,15 @@ class Field:
     width: pa.Array | int
 
 
-def constant(data: bytes) -> Field:
+def constant(data: bytes) -> EncodedField:
     """Return the field of rows that have the same bytes there."""
-    return Field((pa.scalar(data, _BINARY),) if data else (), len(data))
+    return EncodedField((pa.scalar(data, _BINARY),) if data else (), len(data))
 
 
-def column(data: pa.Array) -> Field:
+def column(data: pa.Array) -> EncodedField:
     """Return a binary column as a field; a null has no bytes."""
     whole = pc.fill_null(data, pa.scalar(b"", data.type)) if data.null_count else data
-    return Field((whole,), pc.binary_length(whole))
+    return EncodedField((whole,), pc.binary_length(whole))
 
 
 def varint(number: int) -> bytes:
@@ -58,7 +58,7 @@ def unsigned(number: int) -> bytes:
     return bytes(data)
 
 
-def varints(numbers: pa.Array, before: bytes = b"") -> Field:
+def varints(numbers: pa.Array, before: bytes = b"") -> EncodedField:
     """Return the numbers (whole, without nulls, at least one), with the same bytes `before` each of them."""
     low, high = (number.as_py() for number in pc.min_max(numbers).values())
     if low == high:
@@ -67,16 +67,16 @@ def varints(numbers: pa.Array, before: bytes = b"") -> Field:
         return _any_varints(numbers, before)
     piece = _look_up(_steps(_BITS, before, b""), numbers)
     shortest, longest = len(varint(low)), len(varint(high))
-    return Field((piece,), len(before) + longest if shortest == longest else pc.binary_length(piece))
+    return EncodedField((piece,), len(before) + longest if shortest == longest else pc.binary_length(piece))
 
 
-def steps(count: int, before: bytes, after: bytes) -> Field:
+def steps(count: int, before: bytes, after: bytes) -> EncodedField:
     """Return the numbers from 0 to `count`, the latter excluded, between the same bytes: made once for all batches."""
     made = _steps(max((count - 1).bit_length(), _LEAST_BITS), before, after)
     return column(made.slice(0, count))
 
 
-def joined(fields: Iterable[Field]) -> pa.Array:
+def joined(fields: Iterable[EncodedField]) -> pa.Array:
     """Return each row's fields one behind the other; at least one is a column."""
     return pc.binary_join_element_wise(*(piece for each in fields for piece in each.pieces), _BETWEEN)
 
@@ -94,7 +94,7 @@ def total(widths: list[pa.Array | int]) -> pa.Array | int:
     return reduce(pc.add, columns, _signed(same)) if columns else same
 
 
-def _any_varints(numbers: pa.Array, before: bytes) -> Field:
+def _any_varints(numbers: pa.Array, before: bytes) -> EncodedField:
     zigzag = _zigzag(numbers.cast(_INT64))
     pieces = []
     while pc.max(zigzag).as_py() >= _ENTRIES:
@@ -104,7 +104,7 @@ def _any_varints(numbers: pa.Array, before: bytes) -> Field:
         zigzag = pc.if_else(is_long, pc.shift_right(zigzag, _whole(_BITS)), zigzag)
         before = b""
     pieces.append(_look_up(_ended(before), zigzag))
-    return Field(tuple(pieces), total([pc.binary_length(piece) for piece in pieces]))
+    return EncodedField(tuple(pieces), total([pc.binary_length(piece) for piece in pieces]))
 
 
 def _zigzag(numbers: pa.Array) -> pa.Array:

@@ -36,7 +36,7 @@ class LooseBatchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Producer:
+class BatchProducer:
     """Who writes a batch. Without an id there is no guarantee, and sequences count nothing."""
 
     id: int = -1
@@ -65,7 +65,7 @@ class EncodedBatch:
     def __len__(self) -> int:
         return self._size
 
-    def stamped(self, producer: Producer, sequence: int) -> tuple[Buffer, ...]:
+    def stamped(self, producer: BatchProducer, sequence: int) -> tuple[Buffer, ...]:
         """Return the buffers to send, one behind the other. The next batch's sequence is `next_sequence`.
 
         A batch may be stamped again: by the producer of a later incarnation.
@@ -151,6 +151,8 @@ _CORRUPT = (
 )
 
 
-def restamp(data: Buffer, producer: Producer, sequence: int, *, is_append_time: bool = False) -> tuple[Buffer, ...]:
+def restamp(
+    data: Buffer, producer: BatchProducer, sequence: int, *, is_append_time: bool = False
+) -> tuple[Buffer, ...]:
     """Return a broker's batch with another producer's header, as buffers to send; errors are `taken_batch`'s."""
     return taken_batch(data, is_append_time=is_append_time).stamped(producer, sequence)

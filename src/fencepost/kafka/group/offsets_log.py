@@ -20,7 +20,7 @@ from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
 
 if TYPE_CHECKING:
-    from fencepost.kafka.codec.committed import Sent
+    from fencepost.kafka.codec.committed import FetchedBatch
 
 TOPIC = "__consumer_offsets"
 
@@ -165,7 +165,7 @@ def _edge(client: RequestClient, where: OffsetsPartition, edge: int) -> int:
     return int(found.offset)
 
 
-def _offsets(batch: "Sent", group: str) -> Iterator[LoggedOffset]:
+def _offsets(batch: "FetchedBatch", group: str) -> Iterator[LoggedOffset]:
     """Yield a group's offsets in a batch.
 
     Most batches are of other groups, so an uncompressed one is first searched for the group's name.

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, murmur2
 
 from fencepost.config import ConfigError
-from fencepost.kafka.codec.columns import Columns, Content, Encode, Taken, Waiting, binary
+from fencepost.kafka.codec.columns import Content, Encode, PartitionColumns, QueuedRecords, Taken, binary
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.codec.encode_columns import encode_columns
@@ -63,7 +63,7 @@ class BatchClient(TransactionalClient):
             raise ProducerError(Failure.FATAL, str(error)) from None
         self._cluster: Cluster | None = None
         self._protocol: Protocol | None = None
-        self._waiting: dict[TopicPartition, Waiting] = {}
+        self._waiting: dict[TopicPartition, QueuedRecords] = {}
         self._queued_bytes = self._queued = 0
         self._sticky: dict[str, int] = {}
         self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
@@ -187,7 +187,7 @@ class BatchClient(TransactionalClient):
     def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         if len(values):
             with self._incarnation():
-                self._add_keyless(topic, Columns(binary(values), timestamps=_now_ms()))
+                self._add_keyless(topic, PartitionColumns(binary(values), timestamps=_now_ms()))
 
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
@@ -213,7 +213,7 @@ class BatchClient(TransactionalClient):
         """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
         with self._incarnation():
             place = self._place(topic, key, NO_PARTITION)
-            columns = Columns(binary([value]), None if key is None else binary([key]), _now_ms())
+            columns = PartitionColumns(binary([value]), None if key is None else binary([key]), _now_ms())
             if isinstance(place, str):
                 self._add_keyless(place, columns)
             else:
@@ -258,7 +258,7 @@ class BatchClient(TransactionalClient):
         assert self._cluster is not None
         return self._cluster.taking(topic, self._deadline_s())
 
-    def _add_keyless(self, topic: str, columns: Columns) -> None:
+    def _add_keyless(self, topic: str, columns: PartitionColumns) -> None:
         """Fill the batch of one partition after another, as Java's client does."""
         spare = _spare(self._leaders(topic))
 
@@ -276,10 +276,10 @@ class BatchClient(TransactionalClient):
         made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
         limits = Limits(settings.record_bytes, settings.batch_bytes, settings.batch_records)
         for partition, part in placed(made, limits, len(leaders), _spare(leaders)):
-            columns = Columns(part.values, part.keys, part.timestamps)
+            columns = PartitionColumns(part.values, part.keys, part.timestamps)
             self._add_all(columns, partial(_same, TopicPartition(topic, partition)))
 
-    def _add_all(self, columns: Columns, next_place: Callable[[], TopicPartition]) -> None:
+    def _add_all(self, columns: PartitionColumns, next_place: Callable[[], TopicPartition]) -> None:
         self._ensure_sendable(next_place().topic, columns)
         while len(columns.values):
             taken = self._add_some(next_place(), columns)
@@ -314,19 +314,19 @@ class BatchClient(TransactionalClient):
         self._queued += taken.rows
         self._queued_bytes += taken.own_bytes()
 
-    def _waiting_at(self, place: TopicPartition) -> Waiting:
+    def _waiting_at(self, place: TopicPartition) -> QueuedRecords:
         if place not in self._waiting:
             limit = self._taking(place.topic).most_bytes
             if limit is None:  # not readable: assume the default limit
                 limit = self._settings.record_bytes
-            self._waiting[place] = Waiting(self._settings.batch_bytes, self._settings.batch_records, limit)
+            self._waiting[place] = QueuedRecords(self._settings.batch_bytes, self._settings.batch_records, limit)
         return self._waiting[place]
 
     @property
     def _is_queue_full(self) -> bool:
         return self._queued >= self._settings.queue_records or self._queued_bytes >= self._settings.queue_bytes
 
-    def _add_some(self, place: TopicPartition, columns: Columns) -> int:
+    def _add_some(self, place: TopicPartition, columns: PartitionColumns) -> int:
         """Queue as many records as fit in a batch, and send what is due. Returns how many were queued."""
         waiting = self._waiting_at(place)
         before = waiting.own_bytes
@@ -339,7 +339,7 @@ class BatchClient(TransactionalClient):
             self._send_waiting(list(self._waiting), self._deadline_s(), whole=True)
         return taken
 
-    def _ensure_sendable(self, topic: str, columns: Columns) -> None:
+    def _ensure_sendable(self, topic: str, columns: PartitionColumns) -> None:
         limit = self._settings.record_bytes
         if columns.most_bytes() > limit and pc.max(columns.sizes()).as_py() > limit:
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -475,7 +475,7 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Columns:
+def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> PartitionColumns:
     """Return some of the records as columns."""
 
     def of(column: Sequence[Any]) -> list[Any]:
@@ -483,7 +483,7 @@ def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Colu
 
     keys, headers, callbacks = of(records.keys), of(records.headers), records.callbacks
     times = [now_ms if each == NOW else each for each in of(records.timestamps)]
-    return Columns(
+    return PartitionColumns(
         binary(of(records.values)),
         binary(keys) if any(key is not None for key in keys) else None,
         times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),

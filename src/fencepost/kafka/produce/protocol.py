@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.codec.columns import Content, Encode, Taken
-from fencepost.kafka.codec.encode_header import Producer as Stamp
+from fencepost.kafka.codec.encode_header import BatchProducer
 from fencepost.kafka.produce import requests
 from fencepost.kafka.produce.delivery_report import report_delivered
-from fencepost.kafka.produce.requests import Producer
+from fencepost.kafka.produce.requests import ProducerIdentity
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.group_metadata import Committer
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -62,7 +62,7 @@ Failures = dict[TopicPartition, AnswerError]
 OnFailures = Callable[[Failures], None]
 
 
-class Batch(NamedTuple):
+class ProduceBatch(NamedTuple):
     """A batch to send. `data` contains the producer's id, epoch and sequence."""
 
     place: TopicPartition
@@ -94,11 +94,11 @@ class Protocol:
         self._encode = encode
         self.version = 1
         self._coordinator = -1
-        self._producer = Producer(settings.transactional_id, -1, -1)
+        self._producer = ProducerIdentity(settings.transactional_id, -1, -1)
         self._sequences: dict[TopicPartition, int] = {}
         self._joined: set[TopicPartition] = set()  # partitions that the coordinator knows
         self._produced: set[TopicPartition] = set()  # partitions whose leaders have asked the coordinator
-        self._first: list[Batch] = []  # first batches of their partitions, not known to be written
+        self._first: list[ProduceBatch] = []  # first batches of their partitions, not known to be written
         self._asked: tuple[Connection, Failures] | None = None  # where those were sent, and their refusals
         self._refused: Failures = {}  # refusals of batches that no call waited for
         self._groups: dict[str, int] = {}
@@ -177,18 +177,18 @@ class Protocol:
         for place, code in sorted(failed.items(), key=lambda each: each[1] == KafkaError.OPERATION_NOT_ATTEMPTED):
             raise AnswerError(code, f"record for topic {place.topic}")
 
-    def encoded(self, place: TopicPartition, columns: Content) -> Batch:
+    def encoded(self, place: TopicPartition, columns: Content) -> ProduceBatch:
         """Return a batch with the next sequence of its partition. It must be the next one sent, and sent once."""
         sequence = self._sequences.get(place, 0)
         data, count = self._data(columns, sequence)
         self._sequences[place] = (sequence + count) % _SEQUENCES
-        return Batch(place, columns, data)
+        return ProduceBatch(place, columns, data)
 
     def _data(self, columns: Content, sequence: int) -> tuple[Data, int]:
         """Return a batch's bytes, with its producer and first sequence, and its number of records."""
         _, producer_id, epoch = self._producer
         if isinstance(columns, Taken):
-            stamp = Stamp(producer_id, epoch, is_transactional=True)
+            stamp = BatchProducer(producer_id, epoch, is_transactional=True)
             return b"".join(columns.batch.stamped(stamp, sequence)), columns.rows
         return self._encode(
             columns,
@@ -199,7 +199,7 @@ class Protocol:
             compression=self._settings.compression,
         )
 
-    def produce(self, batches: Sequence[Batch], deadline_s: float) -> None:
+    def produce(self, batches: Sequence[ProduceBatch], deadline_s: float) -> None:
         """Send batches, one per partition, to the leaders of their partitions. `settle` takes the last answers.
 
         Also raises the refusal of an earlier batch, if it is known by now.
@@ -217,7 +217,7 @@ class Protocol:
             self._first = first
             _until_known(lambda: self._send_first(deadline_s), deadline_s)  # only the leaders are asked for again
 
-    def _ensure_taken(self, batches: Sequence[Batch], deadline_s: float) -> None:
+    def _ensure_taken(self, batches: Sequence[ProduceBatch], deadline_s: float) -> None:
         """Refuse a batch that is larger than its topic's limit, before anything is sent."""
         for place, columns, data in batches:
             limit = self._cluster.taking(place.topic, deadline_s).most_bytes
@@ -265,9 +265,9 @@ class Protocol:
         _raise_first({place: error for place, error in failures.items() if error.code not in BUSY | _ELSEWHERE})
         _raise_first(failures)
 
-    def _by_leader(self, batches: Sequence[Batch], deadline_s: float) -> list[tuple[int, list[Batch]]]:
+    def _by_leader(self, batches: Sequence[ProduceBatch], deadline_s: float) -> list[tuple[int, list[ProduceBatch]]]:
         """Divide batches by the leaders of their partitions, and into requests that are not too large for brokers."""
-        found: dict[int, list[list[Batch]]] = {}
+        found: dict[int, list[list[ProduceBatch]]] = {}
         for batch in batches:
             node = self._leader(batch.place, deadline_s)
             requests_of_node = found.setdefault(node, [[]])
@@ -287,7 +287,7 @@ class Protocol:
         raise AnswerError(code, f"record for topic {place.topic}")
 
     def _send(
-        self, connection: Connection, batches: Sequence[Batch], deadline_s: float, on_failures: OnFailures
+        self, connection: Connection, batches: Sequence[ProduceBatch], deadline_s: float, on_failures: OnFailures
     ) -> None:
         by_place = {batch.place: batch for batch in batches}
         if len(by_place) < len(batches):

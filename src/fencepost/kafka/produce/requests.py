@@ -18,7 +18,7 @@ _MARK_BYTES = 16
 _MOST_FORMS = 64
 
 
-class Producer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """The sender of requests: the transactional id with its present producer id and epoch."""
 
     transactional_id: str
@@ -26,7 +26,7 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
-def add_partitions(producer: Producer, places: Sequence[TopicPartition]) -> Any:
+def add_partitions(producer: ProducerIdentity, places: Sequence[TopicPartition]) -> Any:
     from kafka.protocol.producer import AddPartitionsToTxnRequest as Request
 
     named = {f"v3_and_below_{name}": value for name, value in producer._asdict().items()}
@@ -90,7 +90,7 @@ def produce_form(
     return ProduceForm(tuple(before), tuple(order), data[at:], is_compact)
 
 
-def group_offsets(producer: Producer, member: Committer, offsets: Sequence[GroupOffset]) -> Any:
+def group_offsets(producer: ProducerIdentity, member: Committer, offsets: Sequence[GroupOffset]) -> Any:
     from kafka.protocol.producer import TxnOffsetCommitRequest as Request
 
     of_topic = Request.TxnOffsetCommitRequestTopic

@@ -21,7 +21,7 @@ from uuid import UUID
 from confluent_kafka import KafkaError
 
 from fencepost.config import ConfigError
-from fencepost.kafka.codec.committed import Answered, CopiedBatch, Position, Sent, committed_batches, copied
+from fencepost.kafka.codec.committed import Answered, CopiedBatch, FetchedBatch, Position, committed_batches, copied
 from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, translate
 from fencepost.kafka.read.plan_reader import DOING, ClientReader, Read
@@ -78,10 +78,10 @@ class Counted(Protocol):
     def count(self) -> int: ...
 
 
-class Form(Protocol):
+class FetchedForm(Protocol):
     """What committed batches are handed over as."""
 
-    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[Counted]:
+    def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[Counted]:
         """Return what is made of batches of a partition that was asked for from `wanted` on. Raises CorruptBatchError.
 
         What they lie in is the answer's own bytes.
@@ -94,7 +94,7 @@ class Form(Protocol):
 class _Copies:
     """Batches to write elsewhere."""
 
-    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[CopiedBatch]:
+    def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[CopiedBatch]:
         return copied(batches, wanted, int(time.time() * 1000))
 
     def fetched(self, entries: Sequence[tuple[TopicPartition, Any]]) -> Fetched:
@@ -104,7 +104,7 @@ class _Copies:
 class BatchReader:
     """A `PlanReader`. What a commit needs is librdkafka's, and made with the first."""
 
-    def __init__(self, conf: Mapping[str, Any], form: Form | None = None, *, doing: str = DOING) -> None:
+    def __init__(self, conf: Mapping[str, Any], form: FetchedForm | None = None, *, doing: str = DOING) -> None:
         """`conf` holds librdkafka's names; `form` None: what comes is for who writes it elsewhere. Errors say what it
         was that failed, `doing` something.
 

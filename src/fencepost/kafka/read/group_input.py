@@ -21,7 +21,7 @@ from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.value.fetched import Fetched, is_plain
-from fencepost.kafka.value.group_metadata import Membership, generation_of
+from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -56,11 +56,11 @@ class Assignee(Protocol):
         """Release partitions that already belong to other members. Their offsets can no longer be committed."""
 
 
-class Positions(Protocol):
+class PositionReader(Protocol):
     """Reads a member's start positions in place of its client (`StablePositions`)."""
 
     def read(
-        self, places: Collection[TopicPartition], membership: Membership | None
+        self, places: Collection[TopicPartition], membership: MemberGeneration | None
     ) -> Mapping[TopicPartition, Committed]:
         """Return the group's committed offsets. Partitions without one are left out.
 
@@ -100,7 +100,7 @@ class GroupInput:
         *,
         fetches: bool = True,
         whole: Collection[str] = (),
-        positions: Positions | None = None,
+        positions: PositionReader | None = None,
     ) -> None:
         """`topics` holds names, or is a predicate on names. With a predicate the cluster's topics are checked again
         every `metadata.max.age.ms`, by default 30 s. Without `fetches` this is only a member: it owns partitions and
@@ -482,10 +482,10 @@ class GroupInput:
                 self.notes[TopicPartition(each.topic, each.partition)] = _note_of(each)
         return stored
 
-    def _membership(self) -> Membership | None:
+    def _membership(self) -> MemberGeneration | None:
         """Return the membership for requests; None if the member has not joined."""
         generation = self.generation
-        return None if generation is None else Membership(generation, self._member)
+        return None if generation is None else MemberGeneration(generation, self._member)
 
     def _reset(self, consumer: Any, place: TopicPartition) -> int:
         """Return the start offset of a partition without a committed offset."""

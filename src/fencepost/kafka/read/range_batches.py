@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.kafka.codec.committed import Sent
+from fencepost.kafka.codec.committed import FetchedBatch
 from fencepost.kafka.codec.decode_columns import DecodedColumns, decoded_columns
 from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
@@ -77,13 +77,13 @@ class RangeBatches:
             self.at = max(end, sent[-1].head.last + 1 if sent else 0)
             yield from made
 
-    def _made(self, sent: Sequence[Sent]) -> list[pa.RecordBatch]:
+    def _made(self, sent: Sequence[FetchedBatch]) -> list[pa.RecordBatch]:
         if not sent:
             return []
         whole = self._within(decoded_columns([each.view for each in sent], self._columns.names), sent)
         return pieces(whole, whole.nbytes)
 
-    def _within(self, found: DecodedColumns, sent: Sequence[Sent]) -> pa.RecordBatch:
+    def _within(self, found: DecodedColumns, sent: Sequence[FetchedBatch]) -> pa.RecordBatch:
         """Return what is of the range: its first batch may begin before it, and its last one end behind."""
         whole = _record_batch(self._wanted.place, self._columns, found)
         if sent[0].head.first >= self.at and sent[-1].head.last < self._wanted.end:

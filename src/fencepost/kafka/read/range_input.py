@@ -30,7 +30,7 @@ from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.kafka.read.loss import report_loss
 from fencepost.kafka.read.range_batches import RangeBatches
 from fencepost.kafka.read.read_again import read_again_by
-from fencepost.kafka.read.record_columns import AT_ONCE, RecordColumns, schema
+from fencepost.kafka.read.record_columns import AT_ONCE, MessageCollector, schema
 from fencepost.kafka.value.fetched import is_plain
 from fencepost.kafka.value.log_gap import GapKind
 from fencepost.kafka.value.log_range import LogRange
@@ -128,7 +128,7 @@ class RangeInput:
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         self._go_to(self._at)
-        columns = RecordColumns(self._wanted.place, self._columns, read_again_by(self._conf))
+        columns = MessageCollector(self._wanted.place, self._columns, read_again_by(self._conf))
         while not self._is_over:
             columns.take(self._fetched(AT_ONCE))
             if columns.is_full:

@@ -46,7 +46,7 @@ def schema(names: Sequence[str] = WITHOUT_HEADERS, texts: Collection[str] = ()) 
     return pa.schema([(name, pa.string() if name in texts else _TYPES[name]) for name in names])
 
 
-class RecordColumns:
+class MessageCollector:
     """Collects messages of one partition until they fill a batch.
 
     It maps the client's own methods over all messages, one column at a time. One Python-level step per record would

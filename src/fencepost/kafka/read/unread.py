@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fencepost.kafka.codec.committed import Sent
+from fencepost.kafka.codec.committed import FetchedBatch
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 
@@ -11,7 +11,7 @@ from fencepost.record import TopicPartition
 class UnreadBatch(NamedTuple):
     """A batch at which nobody has looked; its records below the offset `wanted` were not asked for."""
 
-    sent: Sent
+    sent: FetchedBatch
     wanted: int
 
     @property
@@ -30,7 +30,7 @@ class UnreadFetched(Fetched):
 class Unread:
     """Has a reader hand batches over as they were sent."""
 
-    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[UnreadBatch]:
+    def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[UnreadBatch]:
         return [UnreadBatch(sent, wanted) for sent in batches]
 
     def fetched(self, entries: Sequence[tuple[TopicPartition, UnreadBatch]]) -> Fetched:

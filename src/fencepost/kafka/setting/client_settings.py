@@ -22,12 +22,12 @@ from fencepost.kafka.setting.table import (
     LIBRDKAFKA,
     NO_COUNTERPART,
     RULES,
-    Kind,
+    ClientKind,
 )
 
 __all__ = [
     "Conf",
-    "Kind",
+    "ClientKind",
     "SettingsError",
     "Translated",
     "admin_conf",
@@ -67,7 +67,7 @@ class Translated:
 
 @dataclass
 class _Outcome:
-    kind: Kind
+    kind: ClientKind
     conf: Conf = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Outcome:
         self.warnings.append(f"Ignoring the {self.kind.value} setting '{key}': {why}")
 
 
-def translate(kind: Kind, properties: Mapping[str, object]) -> Translated:
+def translate(kind: ClientKind, properties: Mapping[str, object]) -> Translated:
     """Return librdkafka's settings for a client of `kind`. A property that is None counts as absent.
 
     Raises:
@@ -362,7 +362,7 @@ def producer_conf(properties: Mapping[str, object]) -> Translated:
 
     The client is always librdkafka.
     """
-    user = translate(Kind.PRODUCER, _of_any_client(properties))
+    user = translate(ClientKind.PRODUCER, _of_any_client(properties))
     return Translated(_fitted(_PRODUCER_BASE | user.conf), user.warnings)
 
 
@@ -385,7 +385,7 @@ def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
     """
     if chosen_client(properties) != BATCH:
         return {}
-    conf = translate(Kind.PRODUCER, _of_any_client(properties)).conf
+    conf = translate(ClientKind.PRODUCER, _of_any_client(properties)).conf
     return {_given_as(name, properties): why for name, why in lacking(conf).items()}
 
 
@@ -417,7 +417,7 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
 
 def own_batch_bytes(properties: Mapping[str, object]) -> int | None:
     """Return `batch.size` from a producer's properties (Java names); None if the user has not set it."""
-    given = translate(Kind.PRODUCER, properties).conf.get("batch.size")
+    given = translate(ClientKind.PRODUCER, properties).conf.get("batch.size")
     return None if given is None else int(given)
 
 
@@ -433,7 +433,7 @@ def transaction_timeout_ms(conf: Mapping[str, object]) -> int:
 
 def reader_conf(properties: Mapping[str, object]) -> Translated:
     """Return the settings of a consumer that reads committed records of given partitions and joins no group."""
-    user = translate(Kind.CONSUMER, properties)
+    user = translate(ClientKind.CONSUMER, properties)
     # Nothing is ever committed to that group.
     return Translated(_fitted(user.conf | _READER_BASE | {"group.id": _READER}), user.warnings)
 
@@ -465,7 +465,7 @@ def begins_at(properties: Mapping[str, object]) -> str:
 
 def _assigned_conf(base: Conf, properties: Mapping[str, object], group_id: str) -> Translated:
     given = {key: value for key, value in properties.items() if key not in ("group.id", "isolation.level")}
-    user = translate(Kind.CONSUMER, given)
+    user = translate(ClientKind.CONSUMER, given)
     own = {key: _READER_BASE[key] for key in _READER_BASE if key not in _RANGE_BASE}
     fixed = own | {"group.id": group_id, "isolation.level": isolation_level(properties)}
     return Translated(_fitted(base | user.conf | fixed), user.warnings)
@@ -473,7 +473,7 @@ def _assigned_conf(base: Conf, properties: Mapping[str, object], group_id: str) 
 
 def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:
     """Return the settings of a consumer that is a member of a group and commits only on request."""
-    user = translate(Kind.CONSUMER, properties)
+    user = translate(ClientKind.CONSUMER, properties)
     fixed: Conf = {"group.id": group_id, "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
     return Translated(_fitted(_MEMBER_BASE | user.conf | fixed), user.warnings)
 
@@ -484,7 +484,7 @@ def sink_conf(properties: Mapping[str, object], group_id: str, client_id: str) -
     By default it starts at the earliest record and reads only committed records. The user can change both.
     """
     given = {key: value for key, value in properties.items() if key not in _OF_A_SINK}
-    user = translate(Kind.CONSUMER, given)
+    user = translate(ClientKind.CONSUMER, given)
     fixed: Conf = {"group.id": group_id, "isolation.level": isolation_level(properties), **_CLASSIC}
     warnings = list(user.warnings)
     if user.conf.get(PROTOCOL) == NEWER_PROTOCOL:
@@ -522,5 +522,5 @@ def check_sink_settings(properties: Mapping[str, object]) -> None:
 
 def admin_conf(properties: Mapping[str, object]) -> Translated:
     """Return the settings of an admin client."""
-    user = translate(Kind.ADMIN, properties)
+    user = translate(ClientKind.ADMIN, properties)
     return Translated(_fitted(_ADMIN_BASE | user.conf), user.warnings)

@@ -19,7 +19,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms of the wire client."""
 
 
-class Kind(Enum):
+class ClientKind(Enum):
     """The three kinds of clients."""
 
     PRODUCER = "producer"
@@ -28,10 +28,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class SettingRule:
     target: str
     convert: Callable[[str], str]
-    kinds: frozenset[Kind]
+    kinds: frozenset[ClientKind]
 
 
 def _same(value: str) -> str:
@@ -95,13 +95,15 @@ def _assignors(value: str) -> str:
     return ",".join(name for name in known if (name == "cooperative-sticky") is cooperative)
 
 
-_P, _C, _A = (frozenset({kind}) for kind in Kind)
+_P, _C, _A = (frozenset({kind}) for kind in ClientKind)
 _ALL = _P | _C | _A
-RULES: dict[str, list[Rule]] = {}
+RULES: dict[str, list[SettingRule]] = {}
 
 
-def _rule(name: str, kinds: frozenset[Kind], convert: Callable[[str], str] = _same, target: str | None = None) -> None:
-    RULES.setdefault(name, []).append(Rule(target or name, convert, kinds))
+def _rule(
+    name: str, kinds: frozenset[ClientKind], convert: Callable[[str], str] = _same, target: str | None = None
+) -> None:
+    RULES.setdefault(name, []).append(SettingRule(target or name, convert, kinds))
 
 
 _rule("bootstrap.servers", _ALL)
@@ -176,7 +178,7 @@ _NOTHING_LOST = "a record that was sent must be acknowledged by all replicas, in
 class Guard:
     """A setting that is accepted only with one of its `harmless` values."""
 
-    kinds: frozenset[Kind]
+    kinds: frozenset[ClientKind]
     why: str
     harmless: tuple[str, ...] = ()
 

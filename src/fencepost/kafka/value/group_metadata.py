@@ -40,7 +40,7 @@ def committer_of(metadata: bytes) -> Committer:
     )
 
 
-class Membership(NamedTuple):
+class MemberGeneration(NamedTuple):
     """A member of a group, in one of its generations."""
 
     generation: int

@@ -24,7 +24,7 @@ _LARGE_BYTES = 1 << 17  # of what is not copied once more: an answer gets its ro
 _NOTHING_TAGGED = 0
 
 
-class Kind(NamedTuple):
+class RequestKind(NamedTuple):
     """One version of one kind of request: its header without the number, and the class of its answers."""
 
     begin: bytes
@@ -39,10 +39,10 @@ class Frames:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._kinds: dict[tuple[Any, int], Kind] = {}
+        self._kinds: dict[tuple[Any, int], RequestKind] = {}
         self._number = 0
         self._has_answered = False  # so that it is known to speak Kafka's protocol
-        self._asked: deque[tuple[int, Kind]] = deque()
+        self._asked: deque[tuple[int, RequestKind]] = deque()
         self._arrived = bytearray()
         self._large: memoryview | None = None  # an answer that has begun, with room for all of it
         self._large_bytes = 0  # of it that have come
@@ -116,7 +116,7 @@ class Frames:
             body_at = header.tell()
         return kind.answer.decode(frame[body_at:])
 
-    def _kind(self, request: Any, version: int) -> Kind:
+    def _kind(self, request: Any, version: int) -> RequestKind:
         of = request if isinstance(request, type) else type(request)
         found = self._kinds.get((of, version))
         if found is None:
@@ -133,7 +133,7 @@ def _gathered(buffers: Sequence[Data]) -> list[Data]:
     return pieces
 
 
-def _kind(of: Any, version: int, client_id: str) -> Kind:
+def _kind(of: Any, version: int, client_id: str) -> RequestKind:
     request = of(version=version)
     request.with_header(0, client_id)
     header = request.encode_header(flexible=of.flexible_version_q(version))
@@ -141,4 +141,4 @@ def _kind(of: Any, version: int, client_id: str) -> Kind:
     empty = answer()
     empty.with_header(0)
     body_at = len(empty.encode_header(flexible=answer.flexible_version_q(version)))
-    return Kind(header[:_NUMBER_AT], header[_NUMBER_ENDS:], answer, body_at)
+    return RequestKind(header[:_NUMBER_AT], header[_NUMBER_ENDS:], answer, body_at)

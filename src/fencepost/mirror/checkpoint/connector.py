@@ -20,7 +20,7 @@ from fencepost.mirror.checkpoint.task import MirrorCheckpointTask
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets
 from fencepost.mirror.schedule.watch import Watch
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.filters import GroupSelection, TopicSelection
 from fencepost.mirror.setting.mirror_settings import (
     OffsetSyncSettings,
@@ -102,7 +102,7 @@ class MirrorCheckpointConnector(
         if not self.is_enabled:
             return []
         key = self.key_of("topic_replication")
-        with closing(self.admin(Cluster.TARGET, "checkpoint-target-admin")) as admin:
+        with closing(self.admin(FlowEnd.TARGET, "checkpoint-target-admin")) as admin:
             topic = self.policy().checkpoints_topic(self.source_cluster_alias)
             ensure_internal_topic(admin, topic, replication=self.topic_replication, key=key)
         [own] = super().task_configs(1)
@@ -121,7 +121,7 @@ class MirrorCheckpointConnector(
     def _groups(self) -> list[str]:
         """Return, in order, the groups of the source that get checkpoints."""
         takes_group, takes_topic = self.group_filter().takes, self.topic_filter().takes
-        conf = self.admin_conf(Cluster.SOURCE, "checkpoint-source-admin")
+        conf = self.admin_conf(FlowEnd.SOURCE, "checkpoint-source-admin")
         with closing(GroupSurvey(conf, timeout_s=self.admin_timeout_s)) as survey:
             found = [reading for reading in survey.look() if reading.kind != SHARE and takes_group(reading.group)]
         self._left_out.update({f"group {reading.group}": why for reading in found if (why := _no_checkpoints(reading))})

@@ -22,7 +22,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.read.log import Handler, LogRecord
-from fencepost.kafka.setting.client_settings import Conf, Kind, reader_conf
+from fencepost.kafka.setting.client_settings import ClientKind, Conf, reader_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated
 from fencepost.mirror.checkpoint.ends import Ends
@@ -31,7 +31,7 @@ from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync
 from fencepost.mirror.metric.measured import MeasuredCheckpoints, Rows
 from fencepost.mirror.schedule.timer import Beat
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import Repeated, TopicPartition
 from fencepost.record.schema import BYTES
@@ -60,7 +60,7 @@ class MirrorCheckpointTask(MirrorTask):
         self.has_read_written = False
         self.translation = Translation()
         self.checkpoints = self._followed(
-            Cluster.TARGET, self.topic, "checkpoints", self.written.forget, self._take_written
+            FlowEnd.TARGET, self.topic, "checkpoints", self.written.forget, self._take_written
         )
         self.syncs = self._followed(
             config.offset_syncs_cluster(),
@@ -70,9 +70,9 @@ class MirrorCheckpointTask(MirrorTask):
             self._take_sync,
         )
         timeout_s = config.admin_timeout_s
-        self.source_groups = GroupSurvey(self._admin_conf(Cluster.SOURCE), timeout_s=timeout_s)
-        self.target_groups = GroupSurvey(self._admin_conf(Cluster.TARGET), timeout_s=timeout_s)
-        self.ends = Ends(config.admin(Cluster.TARGET, "checkpoint-target-admin"))
+        self.source_groups = GroupSurvey(self._admin_conf(FlowEnd.SOURCE), timeout_s=timeout_s)
+        self.target_groups = GroupSurvey(self._admin_conf(FlowEnd.TARGET), timeout_s=timeout_s)
+        self.ends = Ends(config.admin(FlowEnd.TARGET, "checkpoint-target-admin"))
         self.emission = Beat(config.interval_s)
         self.commits = Beat(config.sync_group_offsets_interval_s)
         self.unread, self.refused = WarningLog(LOG), WarningLog(LOG)
@@ -162,7 +162,7 @@ class MirrorCheckpointTask(MirrorTask):
 
     def _commit(self, group: str, steps: list[GroupOffset]) -> Exception | None:
         """Commit for a group without members; return the error if it is refused. Without steps it does nothing."""
-        conf = self._admin_conf(Cluster.TARGET)
+        conf = self._admin_conf(FlowEnd.TARGET)
         try:
             GroupOffsets(conf, group, timeout_s=self.config.admin_timeout_s).commit(steps)
         except GroupInUseError:
@@ -174,13 +174,13 @@ class MirrorCheckpointTask(MirrorTask):
     def _remote(self, place: TopicPartition) -> TopicPartition:
         return remote_partition(self.policy, self.config.source_cluster_alias, self.config.target_cluster_alias, place)
 
-    def _admin_conf(self, cluster: Cluster) -> Conf:
+    def _admin_conf(self, cluster: FlowEnd) -> Conf:
         return self.config.admin_conf(cluster, f"checkpoint-{cluster}-admin")
 
     def _followed(
-        self, cluster: Cluster, topic: str, role: str, on_begin: Callable[[], None], on_record: Handler
+        self, cluster: FlowEnd, topic: str, role: str, on_begin: Callable[[], None], on_record: Handler
     ) -> FollowedTopic:
-        client = self.config.client(cluster, Kind.CONSUMER, f"{role}-{cluster}-consumer")
+        client = self.config.client(cluster, ClientKind.CONSUMER, f"{role}-{cluster}-consumer")
         timeout_s = min(_READ_S, self.config.admin_timeout_s)
         return FollowedTopic(
             reader_conf(client).conf, topic, on_begin=on_begin, on_record=on_record, timeout_s=timeout_s

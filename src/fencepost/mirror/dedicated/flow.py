@@ -9,10 +9,10 @@ from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.listener import Listener
 from fencepost.config.override import TLS_FILES
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
-from fencepost.mirror.setting.clients import CLIENT_PREFIXES, Cluster, is_to_connect
+from fencepost.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, is_to_connect
 from fencepost.mirror.setting.mirror_settings import MirrorSettings, OffsetSyncSettings
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
@@ -25,7 +25,7 @@ _CLASSES: Mapping[str, type[Config]] = {
     for cls in (MirrorSourceConnector, MirrorSinkConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector)
 }
 _SOURCE, _SINK, _CHECKPOINT, _HEARTBEAT = _CLASSES
-_KINDS = tuple(f"{kind.value}." for kind in Kind)
+_KINDS = tuple(f"{kind.value}." for kind in ClientKind)
 _CHAINS = ("transforms.", "predicates.", "topic.creation.", *(f"{kind}override." for kind in _KINDS))
 _NAMED_HERE = frozenset({SourceConnectorConfig.key_of("name"), SourceConnectorConfig.key_of("connector_class")})
 # Without a prefix, these override the target cluster's settings, as in Kafka's MirrorMaker.
@@ -207,10 +207,10 @@ class Flow:
         key = MirrorSettings.key_of
         syncs = OffsetSyncSettings.key_of("offset_syncs_location")
         return {
-            **({syncs: Cluster.TARGET.value} if self.choice.is_sink else {}),
+            **({syncs: FlowEnd.TARGET.value} if self.choice.is_sink else {}),
             **{k: v for k, v in self.alone.items() if is_for_connectors_alone(k)},
-            **_clients(Cluster.SOURCE, self.source_cluster),
-            **_clients(Cluster.TARGET, self.target_cluster),
+            **_clients(FlowEnd.SOURCE, self.source_cluster),
+            **_clients(FlowEnd.TARGET, self.target_cluster),
             key("source_cluster_alias"): self.source,
             key("target_cluster_alias"): self.target,
             **{k: v for k, v in self.own.items() if is_for_connectors(k)},
@@ -220,7 +220,7 @@ class Flow:
         }
 
 
-def _clients(end: Cluster, properties: Mapping[str, str]) -> dict[str, str]:
+def _clients(end: FlowEnd, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a cluster's clients, under their names in connector configs."""
     return {
         **{f"{end}.cluster.{key}": value for key, value in properties.items() if is_to_connect(key)},

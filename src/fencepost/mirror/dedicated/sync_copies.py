@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.kafka.setting.client_settings import Kind, producer_conf, reader_conf
+from fencepost.kafka.setting.client_settings import ClientKind, producer_conf, reader_conf
 from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.internal_topic import ensure_internal_topic
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import ReplicationSettings
 from fencepost.record import TopicPartition
 
@@ -98,14 +98,14 @@ def copy_syncs(
         ensure_internal_topic(admin, topic, replication=new.offset_syncs_replication_factor, key=key)
     _read(new, here)
     missing = there.missing_in(here)
-    own = new.client(to, Kind.PRODUCER, "migration") if to is Cluster.SOURCE else target_producer
+    own = new.client(to, ClientKind.PRODUCER, "migration") if to is FlowEnd.SOURCE else target_producer
     _write(producer_conf(own).conf, topic, missing)
     return len(missing)
 
 
 def _read(mirror: ReplicationSettings, into: SyncsWithin) -> None:
     """Read the committed syncs of a type's topic, if it exists."""
-    conf = reader_conf(mirror.client(mirror.offset_syncs_cluster(), Kind.CONSUMER, "migration")).conf
+    conf = reader_conf(mirror.client(mirror.offset_syncs_cluster(), ClientKind.CONSUMER, "migration")).conf
     topic = mirror.offset_syncs_topic()
 
     def take(record: LogRecord) -> None:

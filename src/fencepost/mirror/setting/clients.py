@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from fencepost.config.client import ConnectionConfig
-from fencepost.kafka.setting.client_settings import Kind, SettingsError, translate
+from fencepost.kafka.setting.client_settings import ClientKind, SettingsError, translate
 
 _TO_CONNECT = ("ssl.", "sasl.")
 _TO_CONNECT_EXACTLY = frozenset({"bootstrap.servers", "security.protocol", "security.providers"})
@@ -18,21 +18,21 @@ _OVERRIDES = "override."  # Connect's prefix for the clients that it creates
 _CLIENT_ID = ConnectionConfig.key_of("client_id")
 
 
-class Cluster(StrEnum):
+class FlowEnd(StrEnum):
     """The two ends of a flow."""
 
     SOURCE = "source"
     TARGET = "target"
 
     @property
-    def other(self) -> "Cluster":
-        return Cluster.TARGET if self is Cluster.SOURCE else Cluster.SOURCE
+    def other(self) -> "FlowEnd":
+        return FlowEnd.TARGET if self is FlowEnd.SOURCE else FlowEnd.SOURCE
 
 
 CLIENT_PREFIXES = (
-    *(f"{cluster}.cluster." for cluster in Cluster),
-    *(f"{kind.value}." for kind in Kind),
-    *(f"{cluster}.{kind.value}." for cluster in Cluster for kind in Kind),
+    *(f"{cluster}.cluster." for cluster in FlowEnd),
+    *(f"{kind.value}." for kind in ClientKind),
+    *(f"{cluster}.{kind.value}." for cluster in FlowEnd for kind in ClientKind),
 )
 """The prefixes of client settings."""
 
@@ -48,7 +48,7 @@ def client_settings(properties: Mapping[str, object]) -> dict[str, tuple[str, ob
 
 
 def client_properties(
-    properties: Mapping[str, object], cluster: Cluster, kind: Kind, *, client_id: str | None = None
+    properties: Mapping[str, object], cluster: FlowEnd, kind: ClientKind, *, client_id: str | None = None
 ) -> dict[str, object]:
     """Return the settings of a client of that kind and cluster, under Java's names.
 
@@ -63,10 +63,10 @@ def client_properties(
     return found
 
 
-def client_faults(properties: Mapping[str, object], cluster: Cluster) -> dict[str, str]:
+def client_faults(properties: Mapping[str, object], cluster: FlowEnd) -> dict[str, str]:
     """Return faults of the settings of a cluster's clients, by key. No value is shown (E11)."""
     faults: dict[str, str] = {}
-    for kind in Kind:
+    for kind in ClientKind:
         keys = {setting: key for key, setting, _ in _layered(properties, cluster, kind)}
         try:
             translate(kind, client_properties(properties, cluster, kind))
@@ -75,7 +75,7 @@ def client_faults(properties: Mapping[str, object], cluster: Cluster) -> dict[st
     return faults
 
 
-def _layered(properties: Mapping[str, object], cluster: Cluster, kind: Kind) -> Iterator[tuple[str, str, object]]:
+def _layered(properties: Mapping[str, object], cluster: FlowEnd, kind: ClientKind) -> Iterator[tuple[str, str, object]]:
     """Yield key, setting and value of a client's settings, in order of increasing priority; null counts as absent."""
     given = client_settings(properties)
     for prefix in (f"{cluster}.cluster.", f"{kind.value}.", f"{cluster}.{kind.value}."):

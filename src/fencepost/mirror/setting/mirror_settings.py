@@ -21,8 +21,8 @@ from fencepost.api import (
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin.topic_admin import TopicAdmin
-from fencepost.kafka.setting.client_settings import Conf, Kind, admin_conf
-from fencepost.mirror.setting.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
+from fencepost.kafka.setting.client_settings import ClientKind, Conf, admin_conf
+from fencepost.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, client_faults, client_properties
 from fencepost.mirror.setting.policy import AliasSettings, SeparatorSettings, policy_of
 
 _BYTES = {
@@ -96,7 +96,7 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
     def check_together(self) -> list[str]:
         faults = [
             f"Invalid value for configuration {key}: {reason}"
-            for cluster in Cluster
+            for cluster in FlowEnd
             for key, reason in client_faults(self.originals, cluster).items()
         ]
         if self.source_cluster_alias == self.target_cluster_alias:
@@ -119,18 +119,18 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
         """Return the replication policy. Raises ConfigError."""
         return policy_of(self.key_of("replication_policy_class"), self.replication_policy_class, self.originals)
 
-    def client(self, cluster: Cluster, kind: Kind, role: str) -> dict[str, object]:
+    def client(self, cluster: FlowEnd, kind: ClientKind, role: str) -> dict[str, object]:
         """Return the settings of a client, under Java's names; `role` is part of its name in the brokers' logs."""
         client_id = f"{self.flow}|{self.originals.get('name', '')}|{role}"
         return client_properties(self.originals, cluster, kind, client_id=client_id)
 
-    def admin(self, cluster: Cluster, role: str) -> TopicAdmin:
+    def admin(self, cluster: FlowEnd, role: str) -> TopicAdmin:
         """Return a client for anything but records of a cluster. Creating it never blocks; close it."""
         return TopicAdmin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
 
-    def admin_conf(self, cluster: Cluster, role: str) -> Conf:
+    def admin_conf(self, cluster: FlowEnd, role: str) -> Conf:
         """Return the settings of such a client, under librdkafka's names."""
-        return admin_conf(self.client(cluster, Kind.ADMIN, role)).conf
+        return admin_conf(self.client(cluster, ClientKind.ADMIN, role)).conf
 
     @property
     def admin_timeout_s(self) -> float:
@@ -149,13 +149,13 @@ class OffsetSyncSettings(MirrorSettings):
         doc="Whether offset syncs are written. Without them positions of groups cannot be translated.",
     )  # fmt: skip
 
-    def offset_syncs_cluster(self) -> Cluster:
+    def offset_syncs_cluster(self) -> FlowEnd:
         """Return the cluster that has the topic of offset syncs."""
-        return Cluster(self.offset_syncs_location)
+        return FlowEnd(self.offset_syncs_location)
 
     def offset_syncs_topic(self) -> str:
         """Return the topic of offset syncs. Its name contains the alias of the other cluster."""
-        is_at_source = self.offset_syncs_cluster() is Cluster.SOURCE
+        is_at_source = self.offset_syncs_cluster() is FlowEnd.SOURCE
         return self.policy().offset_syncs_topic(
             self.target_cluster_alias if is_at_source else self.source_cluster_alias
         )

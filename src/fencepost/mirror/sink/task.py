@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from fencepost.kafka.setting.client_settings import Kind, admin_conf, plan_conf
+from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, plan_conf
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.schedule.rounds import Round, Rounds
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.sink.lost_positions import LostPositions
 from fencepost.mirror.source.offset_syncs import DueSyncs
 from fencepost.mirror.source.position import position_of, source_partition
@@ -55,8 +55,8 @@ class MirrorSinkTask(MirrorSourceTask):
             lost = LostPositions(
                 own.held(name),
                 own.offset_syncs_topic() if own.emit_offset_syncs else None,  # outdated ones would take it back
-                self._admin_conf(Cluster.SOURCE),
-                self._admin_conf(Cluster.TARGET),
+                self._admin_conf(FlowEnd.SOURCE),
+                self._admin_conf(FlowEnd.TARGET),
             )
             is_refused = own.on_position_loss == "fail"
             positions |= lost.restored(lost.among(missing), name, is_refused=is_refused)
@@ -74,8 +74,8 @@ class MirrorSinkTask(MirrorSourceTask):
         """Return the name of the group that keeps positions at the target, and follows them at the source."""
         return self.config.held(self._name).group
 
-    def _admin_conf(self, cluster: Cluster) -> dict[str, Any]:
-        return dict(admin_conf(self.config.client(cluster, Kind.ADMIN, _ROLE)).conf)
+    def _admin_conf(self, cluster: FlowEnd) -> dict[str, Any]:
+        return dict(admin_conf(self.config.client(cluster, ClientKind.ADMIN, _ROLE)).conf)
 
     def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Commit all positions again at an interval, to keep the group from expiring."""

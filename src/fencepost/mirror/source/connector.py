@@ -16,11 +16,11 @@ from fencepost.api import (
     setting,
 )
 from fencepost.kafka.admin.topic_admin import TopicAdmin
-from fencepost.kafka.setting.client_settings import Kind, isolation_level
+from fencepost.kafka.setting.client_settings import ClientKind, isolation_level
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import Alterations
 from fencepost.mirror.schedule.rounds import Round, Rounds
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.filters import PropertySelection, TopicSelection
 from fencepost.mirror.setting.mirror_settings import ReplicationSettings, SourceClusterSettings, TargetClusterSettings
 from fencepost.mirror.source.gap import GapSettings
@@ -73,7 +73,7 @@ class MirrorSourceConnector(
         if not self.is_enabled:
             log.info("%s is disabled (enabled=false): nothing is mirrored", self.flow)
             return
-        source, target = self._open(Cluster.SOURCE), self._open(Cluster.TARGET)
+        source, target = self._open(FlowEnd.SOURCE), self._open(FlowEnd.TARGET)
         rule = ConfigRule(self.property_filter(), self.takes_source_defaults)
         self._topics = RemoteTopics(source, target, self.selection(), rule, self.replication_factor)
         self._clusters = (source, target)
@@ -93,7 +93,7 @@ class MirrorSourceConnector(
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         """Say whether the source is read committed; if not, records of aborted transactions would be mirrored, too."""
-        is_committed = isolation_level(self.client(Cluster.SOURCE, Kind.CONSUMER, "")) == "read_committed"
+        is_committed = isolation_level(self.client(FlowEnd.SOURCE, ClientKind.CONSUMER, "")) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 
     @classmethod
@@ -113,7 +113,7 @@ class MirrorSourceConnector(
         check_altered(offsets, self.source_cluster_alias)
         return True
 
-    def _open(self, cluster: Cluster) -> TopicAdmin:
+    def _open(self, cluster: FlowEnd) -> TopicAdmin:
         return self._opened.enter_context(closing(self.admin(cluster, _ROLE)))
 
     def _rounds(self) -> list[Round]:
@@ -154,7 +154,7 @@ class MirrorSourceConnector(
 
     def _ensure_syncs_topic(self) -> None:
         source, target = self._clusters
-        admin = source if self.offset_syncs_cluster() is Cluster.SOURCE else target
+        admin = source if self.offset_syncs_cluster() is FlowEnd.SOURCE else target
         replication, key = self.offset_syncs_replication_factor, self.key_of("offset_syncs_replication_factor")
         ensure_internal_topic(admin, self.offset_syncs_topic(), replication=replication, key=key)
 

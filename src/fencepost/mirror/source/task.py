@@ -13,7 +13,7 @@ from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.setting.client_settings import (
-    Kind,
+    ClientKind,
     begins_at,
     lacking_to_read,
     most_records,
@@ -24,7 +24,7 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.metric.measured import MeasuredRecords, Rows
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.source.gap import gap_error, gap_record
 from fencepost.mirror.source.offset_syncs import DueSyncs, SyncWriter, as_record, sync_of
 from fencepost.mirror.source.planning import from_text
@@ -60,7 +60,7 @@ class MirrorSourceTask(MirrorTask):
     @classmethod
     def reads_batches(cls, config: "MirrorSourceConnector") -> bool:
         """Return True, unless the consumer has settings that the reader of whole batches lacks."""
-        settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
+        settings = config.client(FlowEnd.SOURCE, ClientKind.CONSUMER, _ROLE)
         return not lacking_to_read(plan_conf(settings).conf)
 
     def __init__(self) -> None:
@@ -74,19 +74,19 @@ class MirrorSourceTask(MirrorTask):
         self._selection = config.selection()
         self._timeout_s = min(config.poll_timeout_ms / 1000, _STEP_S)
         self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be committed with the next batch
-        settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
+        settings = config.client(FlowEnd.SOURCE, ClientKind.CONSUMER, _ROLE)
         conf = self._reader_conf(settings)
         reader = self._batch_reader(conf)
         self._most = most_records({_MOST_KEY: _MOST if reader is None else _MOST_IN_BATCHES, **settings})
-        admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
+        admin = self._opened.enter_context(closing(config.admin(FlowEnd.SOURCE, f"{_ROLE}-admin")))
         self._places = from_text(config.assigned)
         positions = self._positions(self._places)
         input_ = PlanInput(conf, admin, positions, begins_at=begins_at(settings), reader=reader)
         self._input = self._opened.enter_context(closing(input_))
         self._syncs = DueSyncs(config.offset_lag_max)
         self._sync_writer: SyncWriter | None = None
-        if config.emit_offset_syncs and config.offset_syncs_cluster() is Cluster.SOURCE:
-            conf = producer_conf(config.client(Cluster.SOURCE, Kind.PRODUCER, "offset-syncs-producer")).conf
+        if config.emit_offset_syncs and config.offset_syncs_cluster() is FlowEnd.SOURCE:
+            conf = producer_conf(config.client(FlowEnd.SOURCE, ClientKind.PRODUCER, "offset-syncs-producer")).conf
             writer = SyncWriter(conf, config.offset_syncs_topic())
             self._sync_writer = self._opened.enter_context(closing(writer))
 

@@ -16,7 +16,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.spark.direct_write.marker import OWNER, Journal, heartbeat_record
 from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter, lock_out
@@ -52,7 +52,7 @@ class WriteHeartbeat:
     def _run(self) -> None:
         if self._is_over.wait(_HEARTBEAT_S):
             return
-        client = ProducerClient(self._options.conf(Kind.PRODUCER))
+        client = ProducerClient(self._options.conf(ClientKind.PRODUCER))
         try:
             while not self._is_over.is_set():
                 self._write(client)
@@ -87,14 +87,14 @@ def end_abandoned(
 
 def fence(options: DirectWriteOptions, transactional_id: str) -> None:
     """Fence the producer that holds the id, and end its transaction. Raises WriterOpenError."""
-    lock_out(TransactionalWriter(options.conf(Kind.PRODUCER), transactional_id), _FENCE_S)
+    lock_out(TransactionalWriter(options.conf(ClientKind.PRODUCER), transactional_id), _FENCE_S)
 
 
 def _silent(
     options: DirectWriteOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
 ) -> set[str]:
     """Return the ids of suspect transactions that stay open without a heartbeat for a while."""
-    admin = Admin(options.conf(Kind.ADMIN))
+    admin = Admin(options.conf(ClientKind.ADMIN))
     journal.heartbeats.clear()
     deadline = time.monotonic() + _SILENT_S
     silent = _open(admin, is_suspect)

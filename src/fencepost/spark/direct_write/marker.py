@@ -58,7 +58,7 @@ class Marker:
 
 
 @dataclass(frozen=True)
-class Begun:
+class AnnouncedRun:
     """A run of a write: once it is announced, no other run of the same write commits anything."""
 
     run: str
@@ -75,8 +75,8 @@ class Journal:
 
     def __init__(self) -> None:
         self.markers: dict[str, dict[int, Marker]] = {}
-        self.runs: dict[str, Begun] = {}
-        self.before: dict[str, Begun] = {}  # each write's run before its newest one
+        self.runs: dict[str, AnnouncedRun] = {}
+        self.before: dict[str, AnnouncedRun] = {}  # each write's run before its newest one
         self.heartbeats: set[str] = set()  # transactional ids
         self._newest: dict[tuple[str, int], LogRecord] = {}  # of each partition of a write
 
@@ -115,7 +115,7 @@ class Journal:
         if value is None:
             self.runs.pop(write, None)
             return
-        found = Begun(value["run"], value.get("partitions"), bool(value.get("over")), timestamp_ms)
+        found = AnnouncedRun(value["run"], value.get("partitions"), bool(value.get("over")), timestamp_ms)
         newest = self.runs.get(write)
         if newest is not None and newest.run != found.run:
             if found.is_over:
@@ -132,7 +132,7 @@ def marker_record(write: str, partition: int, marker: Marker | None) -> tuple[by
     return encode(OWNER, {"id": write, "partition": partition}, None if marker is None else marker.value())
 
 
-def run_record(write: str, begun: Begun | None) -> tuple[bytes, bytes | None]:
+def run_record(write: str, begun: AnnouncedRun | None) -> tuple[bytes, bytes | None]:
     value = None if begun is None else {"run": begun.run, "partitions": begun.partitions, "over": begun.is_over}
     return encode(OWNER, {"id": write}, value)
 

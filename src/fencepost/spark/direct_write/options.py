@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.config import ConfigError
-from fencepost.kafka.setting.client_settings import Kind, client_faults, translate
+from fencepost.kafka.setting.client_settings import ClientKind, client_faults, translate
 from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA
 
 COMPARE_OPTION = "fencepost.compare"
@@ -75,16 +75,16 @@ class DirectWriteOptions:
         """Say whether the write cannot be run again, as it has no id of the user's."""
         return self.partitions is None
 
-    def conf(self, kind: Kind) -> dict[str, Any]:
+    def conf(self, kind: ClientKind) -> dict[str, Any]:
         """Return the settings of a client. Raises ConfigError for settings that cannot be translated."""
-        if kind is not Kind.PRODUCER:
+        if kind is not ClientKind.PRODUCER:
             return dict(translate(kind, self.kafka).conf)
         conf = translate(kind, {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka}).conf
         return {**JAVAS_PARTITIONER, **conf}  # so that a rerun with the other client finds its own markers
 
     def transactional_conf(self) -> dict[str, Any]:
         """Return the settings of the producer of rows, with the chosen client."""
-        return self.conf(Kind.PRODUCER) | ({CLIENT: BATCH} if self.client == BATCH else {})
+        return self.conf(ClientKind.PRODUCER) | ({CLIENT: BATCH} if self.client == BATCH else {})
 
 
 def _path(text: str | None) -> Path | None:

@@ -19,12 +19,12 @@ from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.spark.direct_write.digest import Digested
 from fencepost.spark.direct_write.heartbeat import end_abandoned, fence
 from fencepost.spark.direct_write.marker import (
     OWNER,
-    Begun,
+    AnnouncedRun,
     Journal,
     Marker,
     cut_differences,
@@ -90,7 +90,7 @@ def plan_write(options: DirectWriteOptions, columns: str) -> WritePlan:
         ConfigError: The topic of markers is not compacted. If a marker were deleted, a rerun would not know what is
             written.
     """
-    ensure_compacted(Admin(options.conf(Kind.ADMIN)), _markers_topic(options.offsets_topic))
+    ensure_compacted(Admin(options.conf(ClientKind.ADMIN)), _markers_topic(options.offsets_topic))
     plan, journal = _begin(options, columns)
     before = journal.before.get(options.write_id)
     known = journal.markers.get(options.write_id, {})
@@ -122,7 +122,7 @@ def _begin(options: DirectWriteOptions, columns: str) -> tuple[WritePlan, Journa
     run = uuid.uuid4().hex
     with _reader(options, read_committed=False) as reader:
         reader.read_to_end(_READ_S, journal.take)
-        begun = Begun(run, options.partitions, is_over=False, timestamp_ms=0)
+        begun = AnnouncedRun(run, options.partitions, is_over=False, timestamp_ms=0)
         _put(options, [run_record(options.write_id, begun), *_outdated(journal)])  # 1
         reader.read_to_end(_READ_S, journal.take)
         plan = WritePlan(run, columns, {}, None, reader.positions)
@@ -131,7 +131,7 @@ def _begin(options: DirectWriteOptions, columns: str) -> tuple[WritePlan, Journa
     return plan, journal
 
 
-def _go_on(options: DirectWriteOptions, plan: WritePlan, before: Begun | None, partitions: int) -> WritePlan:
+def _go_on(options: DirectWriteOptions, plan: WritePlan, before: AnnouncedRun | None, partitions: int) -> WritePlan:
     """Plan the rest of a write whose earlier runs may have committed something, in up to `partitions` partitions."""
     for partition in range(partitions):
         fence(options, transactional_id(options.write_id, partition))  # 2
@@ -178,7 +178,7 @@ def end_run(options: DirectWriteOptions, plan: WritePlan, partitions: int, unwri
 
 
 def _mark_over(options: DirectWriteOptions, plan: WritePlan) -> bool:
-    over = None if options.is_anonymous else Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
+    over = None if options.is_anonymous else AnnouncedRun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
     try:
         _put(options, [run_record(options.write_id, over)])
     except Exception as error:
@@ -204,7 +204,7 @@ def _forget(options: DirectWriteOptions, partitions: int) -> None:
 
 
 def _expected(
-    options: DirectWriteOptions, markers: Mapping[int, Marker], before: Begun | None
+    options: DirectWriteOptions, markers: Mapping[int, Marker], before: AnnouncedRun | None
 ) -> Sequence[Expected] | None:
     """Return what a comparison found; None if nothing is committed, or this run is the comparison."""
     if not markers or options.compare is not None:
@@ -229,7 +229,7 @@ def _expected(
     return [Expected(rows, dict(digests)) for rows, digests in compared["partitions"]]
 
 
-def _most_partitions(options: DirectWriteOptions, before: Begun | None, known: Mapping[int, Marker]) -> int:
+def _most_partitions(options: DirectWriteOptions, before: AnnouncedRun | None, known: Mapping[int, Marker]) -> int:
     """Return how many partitions older runs may have left open; they may have had more."""
     numbers = [options.partitions, before.partitions if before else None, *(m.partitions for m in known.values())]
     return max(number or 0 for number in numbers)
@@ -252,7 +252,7 @@ def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
 
 def _put(options: DirectWriteOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Write records to the topic of markers, without a transaction. Raises ProducerError."""
-    client = ProducerClient(options.conf(Kind.PRODUCER))
+    client = ProducerClient(options.conf(ClientKind.PRODUCER))
     try:
         for key, value in records:
             client.produce(options.offsets_topic, value, key=key)
@@ -263,7 +263,7 @@ def _put(options: DirectWriteOptions, records: Sequence[tuple[bytes, bytes | Non
 
 @contextlib.contextmanager
 def _reader(options: DirectWriteOptions, *, read_committed: bool) -> Iterator[LogReader]:
-    reader = LogReader(options.conf(Kind.CONSUMER), options.offsets_topic, read_committed=read_committed)
+    reader = LogReader(options.conf(ClientKind.CONSUMER), options.offsets_topic, read_committed=read_committed)
     try:
         yield reader
     finally:

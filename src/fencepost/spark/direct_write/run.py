@@ -9,11 +9,11 @@ from typing import Any
 from fencepost.api import FencedError
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.spark.direct_write.digest import Digested, RowDigest
 from fencepost.spark.direct_write.heartbeat import end_abandoned
 from fencepost.spark.direct_write.marker import (
-    Begun,
+    AnnouncedRun,
     Journal,
     Marker,
     differs,
@@ -24,7 +24,7 @@ from fencepost.spark.direct_write.marker import (
 from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartitionsError
 from fencepost.spark.direct_write.plan import WritePlan
 from fencepost.spark.partition.write import OffsetRecords, Position, cut_at
-from fencepost.spark.row.columns import RecordColumns
+from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.outgoing import Outgoing
 
 _READ_S = 60.0
@@ -35,7 +35,7 @@ _PATIENCE_S = 10.0
 class DirectWriteRun:
     """The `PartitionRun` of a direct write."""
 
-    def __init__(self, options: DirectWriteOptions, plan: WritePlan, partition: int, columns: RecordColumns) -> None:
+    def __init__(self, options: DirectWriteOptions, plan: WritePlan, partition: int, columns: RecordMaker) -> None:
         """Raise WritePartitionsError if the frame has more partitions than `write.partitions`."""
         if options.partitions is not None and partition >= options.partitions:
             raise WritePartitionsError(
@@ -159,13 +159,13 @@ class DirectWriteRun:
 
     def _journal(self) -> Journal:
         journal = Journal()
-        own = Begun(self._plan.run, self._options.partitions, is_over=False, timestamp_ms=0)
+        own = AnnouncedRun(self._plan.run, self._options.partitions, is_over=False, timestamp_ms=0)
         journal.runs[self._options.write_id] = own
         return journal
 
     def _reader(self, *, read_committed: bool) -> LogReader:
         reader = LogReader(
-            self._options.conf(Kind.CONSUMER), self._options.offsets_topic, read_committed=read_committed
+            self._options.conf(ClientKind.CONSUMER), self._options.offsets_topic, read_committed=read_committed
         )
         reader.go_on_at(self._plan.positions)
         return reader

@@ -15,7 +15,7 @@ from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.partition.write import Written
+from fencepost.spark.partition.write import PartitionResult
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import Outgoing
@@ -33,7 +33,7 @@ def write_range(
     batches: Iterable[Any],
     outgoing: Callable[[Any], Outgoing],
     ensure_complete: Callable[[], None],
-) -> Written:
+) -> PartitionResult:
     """Write the output of a range, from Arrow `batches`, and the offset after the range, on an executor.
 
     Raises RetriableError if the range must be planned again: then nothing of it is committed, or all of it is.
@@ -60,13 +60,13 @@ def _written(
     batches: Iterable[Any],
     outgoing: Callable[[Any], Outgoing],
     ensure_complete: Callable[[], None],
-) -> Written:
+) -> PartitionResult:
     place, rows, guard = range_.place, 0, LoopGuard(ReadTopics.from_json(output.read))
     writer = TransactionalWriter(output.producer_conf, range_id(output.transactional_id, place))
     try:
         writer.open()
         if _is_done(output, reader_conf, range_):
-            return Written(0, skipped=True)
+            return PartitionResult(0, skipped=True)
         for batch in batches:
             records = outgoing(batch)
             guard.ensure_not_read(records.topics)
@@ -76,7 +76,7 @@ def _written(
         offset = GroupOffset(*place, range_.end, output.note)
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
         writer.commit(group_offsets=signed, group_metadata=bytes.fromhex(output.metadata))  # E19
-        return Written(rows, skipped=False)
+        return PartitionResult(rows, skipped=False)
     except BaseException:
         writer.abort()
         raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.config import Config, ConfigError, at_least, one_of, setting
 from fencepost.config.setting import Type
-from fencepost.kafka.setting.client_settings import Kind, range_conf, translate
+from fencepost.kafka.setting.client_settings import ClientKind, range_conf, translate
 from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
 from fencepost.spark.kafka_read.choice import CHOICES, Choice
 
@@ -189,7 +189,7 @@ class KafkaReadConfig(Config):
 
     def admin_conf(self) -> dict[str, Any]:
         """Return the settings of an admin client."""
-        return dict(translate(Kind.ADMIN, self._kafka).conf)
+        return dict(translate(ClientKind.ADMIN, self._kafka).conf)
 
     def warnings(self) -> list[str]:
         """Return a text for each client setting that has no effect."""

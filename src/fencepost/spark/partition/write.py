@@ -59,7 +59,7 @@ class PartitionRun(Protocol):
 
 
 @dataclass(frozen=True)
-class Written:
+class PartitionResult:
     """`rows` of the partition, in all attempts together; `skipped`: an earlier attempt had written them all."""
 
     rows: int
@@ -68,7 +68,7 @@ class Written:
 
 def write_partition(
     run: PartitionRun, batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], ensure_complete: Callable[[], None]
-) -> Written:
+) -> PartitionResult:
     """Write the rows of Arrow `batches` and the position that covers them.
 
     Raises:
@@ -81,7 +81,7 @@ def write_partition(
         found = writing.start()
         position = found or {}
         if position.get("done"):
-            return Written(int(position.get("rows", 0)), skipped=True)
+            return PartitionResult(int(position.get("rows", 0)), skipped=True)
         writing.rows = int(position.get("rows", 0))
         for piece in _pieces(run.remaining(batches, found), run.rows_per_commit):
             if piece is None:
@@ -90,7 +90,7 @@ def write_partition(
                 writing.send(outgoing(piece))
         ensure_complete()  # 5
         writing.commit({"done": True, "rows": writing.rows})
-        return Written(writing.rows, skipped=False)
+        return PartitionResult(writing.rows, skipped=False)
     except BaseException:
         writing.abort()
         raise

@@ -12,7 +12,7 @@ _BYTES = ("string", "binary")
 _ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": ("int", "integer")}
 
 
-class RecordColumns:
+class RecordMaker:
     """Turns batches into records.
 
     If there is a column `value` (string or binary), the columns `key`, `topic`, `partition` and `headers` have their

@@ -12,7 +12,7 @@ SlotEntry = Callable[[str, int], None]
 OnSlotEnd = Callable[[str, Exception | None], None]
 
 
-class Runtime(Protocol):
+class ContextOwner(Protocol):
     """The part of `SparkRuntime` that is needed here."""
 
     @property
@@ -51,7 +51,7 @@ class SlotJobs:
     slot's driver thread: with None after `entry` returned or after `cancel`, else with the reason. Thread-safe.
     """
 
-    def __init__(self, runtime: Runtime, entry: SlotEntry, on_end: OnSlotEnd) -> None:
+    def __init__(self, runtime: ContextOwner, entry: SlotEntry, on_end: OnSlotEnd) -> None:
         self._runtime = runtime
         self._entry = entry
         self._on_end = on_end

@@ -9,7 +9,7 @@ import orjson
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.spark.partition.reading import READING, ensure_same_reading
-from fencepost.spark.partition.write import OffsetRecords, Position, Written, behind
+from fencepost.spark.partition.write import OffsetRecords, PartitionResult, Position, behind
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.split_client import SplitClient, split_client
 from fencepost.task.delivery.copies import OffsetCopier
@@ -117,7 +117,7 @@ class ChannelRun:
         forgotten = [(key, None) for key in self._spec.forget] if is_done else []
         return [*own, *forgotten]
 
-    def report(self, written: Written) -> None:
+    def report(self, written: PartitionResult) -> None:
         self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
 
     @contextlib.contextmanager

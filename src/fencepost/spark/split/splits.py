@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
 
 
-class Runtime(Protocol):
+class SessionOwner(Protocol):
     """The part of `SparkRuntime` that is needed here."""
 
     @property
@@ -134,7 +134,9 @@ class SplitReader:
         return rows if self._query is None else with_sql(session, rows, self._query)
 
 
-def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], channel_url: str, run_id: str) -> None:
+def run_splits(
+    runtime: SessionOwner, reader: SplitReader, splits: Sequence[Split], channel_url: str, run_id: str
+) -> None:
     """Write splits, as one Spark job, and return when they are committed or were found done.
 
     If lines that are cut in executors turn out not to be plain, a second job, in which Spark reads them, writes them.
@@ -156,7 +158,7 @@ def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], c
         _run(runtime, reader.frame_by_spark(runtime.session, splits), channel_url, run_id)
 
 
-def _run(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
+def _run(runtime: SessionOwner, frame: SplitFrame, channel_url: str, run_id: str) -> None:
     """Run one job. Raises LeftToSparkError, too; then nothing of the open transaction is committed."""
     try:
         with job_group(runtime.session.sparkContext, run_group(run_id), "split"):

@@ -63,7 +63,7 @@ class Signer:
         return True
 
 
-class Verifier:
+class SignatureVerifier:
     """Checks signatures, and remembers nonces as long as their time is accepted. Safe for many threads."""
 
     def __init__(self, secret: bytes) -> None:

@@ -94,7 +94,7 @@ class QueueLimits:
         )
 
 
-class Held:
+class HeldRecords:
     """Records that wait in a producer's queue for the transaction before theirs to be flushed."""
 
     def __init__(self, time_s: float) -> None:
@@ -114,7 +114,7 @@ class Turn:
         self,
         writer: TransactionalWriter,
         before: "Turn | None",
-        held: "Held | None" = None,
+        held: "HeldRecords | None" = None,
         finish: Finish | None = None,
         *,
         size_bytes: int = 0,

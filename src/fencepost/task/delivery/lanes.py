@@ -12,7 +12,7 @@ from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, OffsetRecords
-from fencepost.task.delivery.lane import HELD_BYTES, Held, Lane, QueueLimits, Turn
+from fencepost.task.delivery.lane import HELD_BYTES, HeldRecords, Lane, QueueLimits, Turn
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
@@ -67,7 +67,7 @@ class LanedDelivery(Delivery):
         self._turns: deque[Turn] = deque()  # handed over, and not yet returned by `finished`
         self._last: Turn | None = None
         self._bytes_left = self._records_left = 0
-        self._held: Held | None = None
+        self._held: HeldRecords | None = None
         self._has_strike = self._was_late = False
         self._begun_s = 0.0
         self._sent_bytes = 0  # approximate, of the newest transaction
@@ -127,7 +127,7 @@ class LanedDelivery(Delivery):
     def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
         start = 0 if self._may_send() else self._fitting(outgoing)
         if start:
-            self._held = self._held or Held(self._limits.time_s)
+            self._held = self._held or HeldRecords(self._limits.time_s)
             send_outgoing(writer, outgoing.slice(0, start), on_delivered)
         if start < len(outgoing):
             self._await_earlier()

@@ -25,7 +25,7 @@ _ROOM_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Note:
+class EpochMetadata:
     """The text committed with an offset: the newest epoch's number and, until it is committed, its details.
 
     `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. A note
@@ -45,7 +45,7 @@ class Note:
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
-    def of_text(cls, text: str) -> "Note":
+    def of_text(cls, text: str) -> "EpochMetadata":
         """Read a committed note. Text that others have committed counts as an empty note."""
         try:
             found = json.loads(text)
@@ -58,11 +58,11 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Standing:
+class EpochOffset:
     """The group's committed offset in a partition, with its note."""
 
     offset: int
-    note: Note = Note()
+    note: EpochMetadata = EpochMetadata()
 
     @property
     def is_open(self) -> bool:
@@ -70,54 +70,56 @@ class Standing:
         return self.note.end is not None and self.note.start == self.offset < self.note.end
 
 
-Standings = Mapping[TopicPartition, Standing]
+Standings = Mapping[TopicPartition, EpochOffset]
 
 
 @dataclass(frozen=True)
-class Begun:
+class OpenEpoch:
     """An epoch whose plan is durable; with its token once what was written for it is to be published."""
 
     epoch: Epoch
     token: str | None = None
 
-    def with_number(self, number: int) -> "Begun":
+    def with_number(self, number: int) -> "OpenEpoch":
         return replace(self, epoch=replace(self.epoch, number=number))
 
-    def with_token(self, token: str) -> "Begun":
+    def with_token(self, token: str) -> "OpenEpoch":
         return replace(self, token=token)
 
-    def standings(self) -> dict[TopicPartition, Standing]:
+    def standings(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed for the epoch while it is in progress."""
         epoch = self.epoch
-        notes = {each.place: Note(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges}
-        return {each.place: Standing(each.start, notes[each.place]) for each in epoch.ranges}
+        notes = {
+            each.place: EpochMetadata(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges
+        }
+        return {each.place: EpochOffset(each.start, notes[each.place]) for each in epoch.ranges}
 
-    def ended(self) -> dict[TopicPartition, Standing]:
+    def ended(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed when it ends."""
-        return {each.place: Standing(each.end, Note(self.epoch.number)) for each in self.epoch.ranges}
+        return {each.place: EpochOffset(each.end, EpochMetadata(self.epoch.number)) for each in self.epoch.ranges}
 
 
-def begun(standings: Standings) -> Begun | None:
+def begun(standings: Standings) -> OpenEpoch | None:
     """Return the oldest epoch that has begun and not ended; None if there is no such epoch."""
     return next(iter(all_begun(standings)), None)
 
 
-def all_begun(standings: Standings) -> list[Begun]:
+def all_begun(standings: Standings) -> list[OpenEpoch]:
     """Return the epochs that have begun and not ended, the oldest first.
 
     An epoch from which partitions were removed has only the remaining ones. They share its token, so that what is
     already published is not written again.
     """
-    open_: dict[tuple[int, str], dict[TopicPartition, Standing]] = {}
+    open_: dict[tuple[int, str], dict[TopicPartition, EpochOffset]] = {}
     for place, standing in standings.items():
         if standing.is_open:
             open_.setdefault((standing.note.number, standing.note.epoch or ""), {})[place] = standing
     return [_begun(*key, own) for key, own in sorted(open_.items())]
 
 
-def _begun(number: int, id_: str, own: Standings) -> Begun:
+def _begun(number: int, id_: str, own: Standings) -> OpenEpoch:
     ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
-    return Begun(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
+    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
 
 
 def has_room(token: str) -> bool:
@@ -125,7 +127,7 @@ def has_room(token: str) -> bool:
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
-def decided(standings: Standings) -> dict[TopicPartition, Standing]:
+def decided(standings: Standings) -> dict[TopicPartition, EpochOffset]:
     """Return the entries of open epochs that only remain to be published."""
     return {place: s for place, s in standings.items() if s.is_open and s.note.token is not None}
 
@@ -146,7 +148,7 @@ def planned(
     rows_max: int,
     known: int = 0,
     notes_max_bytes: int | None = None,
-) -> Begun | None:
+) -> OpenEpoch | None:
     """Return the next epoch, from the group's offsets up to at most these ends; None if there is nothing new.
 
     If there are more than `rows_max` records, by their offsets, each partition contributes the same share of its own.
@@ -162,13 +164,13 @@ def planned(
     ranges = sorted(
         OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in taken.items()
     )
-    return Begun(Epoch(1 + max(known, newest(standings)), tuple(ranges), uuid.uuid4().hex[:8]))
+    return OpenEpoch(Epoch(1 + max(known, newest(standings)), tuple(ranges), uuid.uuid4().hex[:8]))
 
 
-def halved(epoch: Begun) -> dict[TopicPartition, Standing]:
+def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
     """Return what to commit in order to remove half of the ranges from an epoch that is not decided."""
     left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
-    return {each.place: Standing(each.start, Note(epoch.epoch.number)) for each in left_out}
+    return {each.place: EpochOffset(each.start, EpochMetadata(epoch.epoch.number)) for each in left_out}
 
 
 def _fitting(new: Mapping[TopicPartition, int], standings: Standings, max_bytes: int) -> dict[TopicPartition, int]:

@@ -32,7 +32,7 @@ _NOTHING = SinkBatch.of_records([])
 Offsets = Mapping[TopicPartition, int]
 
 
-class Input(Reading, Protocol):
+class SinkInput(Reading, Protocol):
     """Where records come from and positions are kept, such as `GroupInput`."""
 
     def poll(self, timeout_s: float, most: int) -> Fetched: ...
@@ -92,7 +92,7 @@ class SinkLoop:
         self._measure_due_s = 0.0
         self._idle_due_s = 0.0  # when put is called even without records
 
-    def run(self, input_: Input) -> None:
+    def run(self, input_: SinkInput) -> None:
         """Move data until asked to stop. Errors of task, conversion and Kafka propagate after a last commit."""
         self._input = self._context.reading = input_
         try:

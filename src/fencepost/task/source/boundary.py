@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 10_000
 
 
-class Verdict(Enum):
+class BoundaryDecision(Enum):
     """What to do at a point of the record stream."""
 
     GO_ON = "go on"
@@ -23,7 +23,7 @@ class Verdict(Enum):
     ABORT = "abort"
 
 
-Segment = tuple[int, int, Verdict]
+Segment = tuple[int, int, BoundaryDecision]
 """Records `start` to `stop` of a batch, and what follows them."""
 
 
@@ -52,7 +52,7 @@ class PollBoundary(Boundary):
     """Each batch that `poll` returns is a transaction, even an empty one."""
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
-        yield 0, count, Verdict.COMMIT
+        yield 0, count, BoundaryDecision.COMMIT
 
     def should_commit_at_end(self) -> bool:
         return True
@@ -70,7 +70,7 @@ class IntervalBoundary(Boundary):
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
         is_due = self._clock() - self._last >= self._interval_s
-        yield 0, count, Verdict.COMMIT if is_due else Verdict.GO_ON
+        yield 0, count, BoundaryDecision.COMMIT if is_due else BoundaryDecision.GO_ON
 
     def should_commit_at_end(self) -> bool:
         return True
@@ -86,17 +86,19 @@ class ConnectorBoundary(Boundary):
     """
 
     def __init__(self) -> None:
-        self._at_end: set[Verdict] = set()
-        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}  # holds the record, so that its id stays unique
+        self._at_end: set[BoundaryDecision] = set()
+        self._after: dict[
+            int, tuple[SourceRecord, set[BoundaryDecision]]
+        ] = {}  # holds the record, so that its id stays unique
         self._has_warned = False
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
-        self._request(record, Verdict.COMMIT)
+        self._request(record, BoundaryDecision.COMMIT)
 
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        self._request(record, Verdict.ABORT)
+        self._request(record, BoundaryDecision.ABORT)
 
-    def _request(self, record: SourceRecord | None, verdict: Verdict) -> None:
+    def _request(self, record: SourceRecord | None, verdict: BoundaryDecision) -> None:
         if record is None:
             self._at_end.add(verdict)
         else:
@@ -119,7 +121,7 @@ class ConnectorBoundary(Boundary):
                 start = index + 1
         self._see_to_what_waits(has_columns=records is None and count > 0, count=count)
         asked, self._at_end = self._at_end, set()
-        yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
+        yield start, count, _only(asked, "the end of a batch") if asked else BoundaryDecision.GO_ON
 
     def _see_to_what_waits(self, *, has_columns: bool, count: int) -> None:
         """Warn once that requests wait. Raises FatalError for a batch of columns, whose rows are not record objects."""
@@ -142,7 +144,7 @@ class ConnectorBoundary(Boundary):
         return False
 
 
-def _only(asked: set[Verdict], where: str) -> Verdict:
+def _only(asked: set[BoundaryDecision], where: str) -> BoundaryDecision:
     if len(asked) > 1:
         raise FatalError(f"the task asked for both a commit and an abort of the transaction at {where}")
     return next(iter(asked))

@@ -27,7 +27,7 @@ from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.life.counters import Counters
 from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets
-from fencepost.task.source.boundary import Boundary, ConnectorBoundary, Verdict
+from fencepost.task.source.boundary import Boundary, BoundaryDecision, ConnectorBoundary
 from fencepost.task.source.offset_book import OffsetBook, checked_update
 from fencepost.task.source.processing import Processor
 from fencepost.transaction import ProduceError
@@ -39,7 +39,7 @@ _IDLE_WAIT_S = 0.01
 _RETRY_POLL_S = 0.1
 
 
-class Ending(Enum):
+class LoopEnd(Enum):
     """Why a loop returned without an error."""
 
     STOPPED = auto()
@@ -80,7 +80,7 @@ class SourceLoop:
         if self._updates_offsets and not self.spec.is_exactly_once:
             self._acknowledged = AcknowledgedOffsets(self.spec, self.task, self.book, self._offsets)
 
-    def run(self, delivery: Delivery) -> Ending:
+    def run(self, delivery: Delivery) -> LoopEnd:
         """Move data until asked to stop. Errors of the task, of conversion and of Kafka propagate."""
         self._delivery = delivery
         try:
@@ -91,20 +91,20 @@ class SourceLoop:
         finally:
             self.counters.dropped()
 
-    def _run(self) -> Ending:
+    def _run(self) -> LoopEnd:
         try:
             ending = self._take_turns()
         except StoppedInRetryError as error:
             log.info("task %s stops before the batch that it was processing is sent: %s", self.spec.id, error)
             self._is_cut_short = True
-            ending = Ending.STOPPED
-        if ending is Ending.STOPPED:
+            ending = LoopEnd.STOPPED
+        if ending is LoopEnd.STOPPED:
             if not self._delivery.must_be_replaced:  # else nothing is open, and a needless start would fence others
                 self._ends_cleanly()
             self._learn(wait=True)
         return ending
 
-    def _take_turns(self) -> Ending:
+    def _take_turns(self) -> LoopEnd:
         while not self.control.is_stopping:
             if self._delivery.must_be_replaced:
                 self._replace()
@@ -114,8 +114,8 @@ class SourceLoop:
             elif self._ends_cleanly():
                 self._stay_paused()
             else:
-                return Ending.DISCARDED
-        return Ending.STOPPED
+                return LoopEnd.DISCARDED
+        return LoopEnd.STOPPED
 
     def _maybe_replace(self) -> None:
         if not self._delivery.is_ready():
@@ -179,12 +179,12 @@ class SourceLoop:
         for start, stop, verdict in self.boundary.segments(records, count):
             is_covered = self._send(
                 batches if (start, stop) == (0, count) else _cut(batches, start, stop),
-                is_last=verdict is Verdict.COMMIT,
+                is_last=verdict is BoundaryDecision.COMMIT,
             )
-            is_full = verdict is Verdict.GO_ON and self.boundary.may_end_early and self._delivery.is_full
-            if verdict is Verdict.COMMIT or is_full:
+            is_full = verdict is BoundaryDecision.GO_ON and self.boundary.may_end_early and self._delivery.is_full
+            if verdict is BoundaryDecision.COMMIT or is_full:
                 self._commit(is_covered=is_covered)
-            elif verdict is Verdict.ABORT:
+            elif verdict is BoundaryDecision.ABORT:
                 self._abort()
 
     def _send(self, batches: list[Batch], *, is_last: bool = False) -> bool:

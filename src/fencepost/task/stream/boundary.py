@@ -10,7 +10,7 @@ _CATCHES_UP_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class OpenTransactionState:
     """The state of a transaction that began at `begun_s` (`time.monotonic`).
 
     `is_committing`: the transaction before it is not committed yet. `has_more`: the last batch was as large as
@@ -33,7 +33,7 @@ class StreamBoundary(ABC):
         self._clock = clock
 
     @abstractmethod
-    def is_due(self, written: Written) -> bool:
+    def is_due(self, written: OpenTransactionState) -> bool:
         """Say whether the transaction is to be handed over now."""
 
     @abstractmethod
@@ -41,12 +41,12 @@ class StreamBoundary(ABC):
         """Return for how long no check is needed."""
 
 
-class PollBoundary(StreamBoundary):
+class StreamPollBoundary(StreamBoundary):
     """Each batch is a transaction; batches that come during a commit, or already wait, are combined."""
 
     commits_when_idle = True
 
-    def is_due(self, written: Written) -> bool:
+    def is_due(self, written: OpenTransactionState) -> bool:
         if written.records >= _MOST_RECORDS:
             return True
         catches_up = written.has_more and self._clock() - written.begun_s < _CATCHES_UP_S
@@ -56,14 +56,14 @@ class PollBoundary(StreamBoundary):
         return 0.0
 
 
-class IntervalBoundary(StreamBoundary):
+class StreamIntervalBoundary(StreamBoundary):
     """A transaction ends `interval_s` after its first record was sent."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._interval_s = interval_s
 
-    def is_due(self, written: Written) -> bool:
+    def is_due(self, written: OpenTransactionState) -> bool:
         return self.waits_s(written.begun_s) <= 0
 
     def waits_s(self, begun_s: float) -> float:
@@ -72,4 +72,4 @@ class IntervalBoundary(StreamBoundary):
 
 def stream_boundary_of(name: str, interval_ms: int) -> StreamBoundary:
     """Return the boundary of that name: poll or interval."""
-    return IntervalBoundary(interval_ms / 1000) if name == "interval" else PollBoundary()
+    return StreamIntervalBoundary(interval_ms / 1000) if name == "interval" else StreamPollBoundary()

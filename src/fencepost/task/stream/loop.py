@@ -28,7 +28,7 @@ from fencepost.task.failure.back_off import pause_after
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.subscription import LoopGuard, ReadTopics
-from fencepost.task.stream.boundary import StreamBoundary, Written
+from fencepost.task.stream.boundary import OpenTransactionState, StreamBoundary
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.processing import StreamProcessor
 from fencepost.transaction import ProduceError, StaleMemberError
@@ -42,7 +42,7 @@ _PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 Offsets = Mapping[TopicPartition, int]
 
 
-class Input(Protocol):
+class StreamInput(Protocol):
     """Where records come from, such as `GroupInput`."""
 
     @property
@@ -95,7 +95,7 @@ class StreamLoop:
         self._replace_delivery = replace
         self._report_state = report_state
         self._guard = LoopGuard(ReadTopics.of(spec))
-        self._positions = Positions()
+        self._positions = StreamPositions()
         self._begun_s: float | None = None  # when the current transaction began
         self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
@@ -106,7 +106,7 @@ class StreamLoop:
         self._has_failed = False
         self._refusals = 0
 
-    def run(self, input_: Input, delivery: LanedDelivery) -> None:
+    def run(self, input_: StreamInput, delivery: LanedDelivery) -> None:
         """Move data until asked to stop. Errors of task, conversion and Kafka propagate, and nothing is committed."""
         self._input, self._delivery = input_, delivery
         try:
@@ -222,9 +222,9 @@ class StreamLoop:
             self._learn(wait=True)
             self._commit()
 
-    def _written(self, begun_s: float, taken: int) -> Written:
+    def _written(self, begun_s: float, taken: int) -> OpenTransactionState:
         has_more = taken >= self._spec.most_records
-        return Written(begun_s, self._counters.in_transaction, self._positions.is_committing, has_more)
+        return OpenTransactionState(begun_s, self._counters.in_transaction, self._positions.is_committing, has_more)
 
     def _commit(self) -> None:
         """Hand the transaction over, with the offsets that the group does not have yet."""
@@ -315,7 +315,7 @@ class StreamLoop:
             raise StaleMemberError(f"task {self._spec.id} has lost its partitions to other members")
 
 
-class Positions:
+class StreamPositions:
     """The positions of a stream's task in its partitions: sent, handed over, and committed."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from fencepost.task.channel.split_message import (
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime
+from fencepost.worker.host.frame_life import PASSING, FrameLife, FrameRuntime
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
@@ -61,13 +61,13 @@ class DataFrameHost:
         self.admissions = admissions
         self.connector_of = connector_of
         self.channel_url = channel_url
-        self._runtime: Runtime | None = None
+        self._runtime: FrameRuntime | None = None
         self._lock = threading.Lock()
         self._tasks: dict[str, FrameLife] = {}
         self._runs: dict[str, Run] = {}
         self._readings: dict[str, EpochReading] = {}
 
-    def attach(self, runtime: Runtime | None) -> None:
+    def attach(self, runtime: FrameRuntime | None) -> None:
         """Use a Spark that is ready; None if Spark is gone with everything that runs on it: the tasks start again."""
         lost: list[FrameLife] = []
         with self._lock:
@@ -120,7 +120,7 @@ class DataFrameHost:
         if task is not None:
             act(task.control)
 
-    def _task(self, spec: TaskSpec, runtime: Runtime) -> FrameLife:
+    def _task(self, spec: TaskSpec, runtime: FrameRuntime) -> FrameLife:
         """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
         from fencepost.worker.host.epoch_stream_task import EpochStreamTask
         from fencepost.worker.host.epoch_task import EpochTask

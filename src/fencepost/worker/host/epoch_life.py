@@ -1,4 +1,4 @@
-"""What tasks that work in epochs have in common: a driver thread that is the only member of its group.
+"""The base of tasks that work in epochs: a driver thread that is the only member of its group.
 
 It plans new records as ranges of offsets, and takes part in rebalances while Spark works.
 """
@@ -16,7 +16,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group.contribution import beside
 from fencepost.kafka.read.doubt import SURE_S, Doubts
-from fencepost.kafka.read.group_input import GroupInput, Positions
+from fencepost.kafka.read.group_input import GroupInput, PositionReader
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
@@ -27,9 +27,9 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import (
-    Begun,
-    Note,
-    Standing,
+    EpochMetadata,
+    EpochOffset,
+    OpenEpoch,
     Standings,
     all_begun,
     begun,
@@ -38,7 +38,7 @@ from fencepost.task.sink.epoch_plan import (
 )
 from fencepost.task.sink.ripeness import Ripeness
 from fencepost.task.sink.subscription import subscription
-from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
+from fencepost.worker.host.frame_life import FrameHost, FrameLife, FrameRuntime
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ class _Holding:
 
     def __init__(self, notes: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
         """`let_go` is called before partitions are granted to others."""
-        self.standings: dict[TopicPartition, Standing] = {}
-        self.decided: dict[TopicPartition, Standing] = {}
+        self.standings: dict[TopicPartition, EpochOffset] = {}
+        self.decided: dict[TopicPartition, EpochOffset] = {}
         """The group's offsets in partitions of other topics whose epochs only remain to be published."""
         self.fresh: set[TopicPartition] = set()
         """Partitions whose starting offset the group has not committed: only this member knows it."""
@@ -80,7 +80,9 @@ class _Holding:
     ) -> Mapping[TopicPartition, int]:
         """Add partitions, with the epochs that were begun in them."""
         notes = self._notes()
-        self.standings.update({p: Standing(at, Note.of_text(beside(notes.get(p, "")))) for p, at in positions.items()})
+        self.standings.update(
+            {p: EpochOffset(at, EpochMetadata.of_text(beside(notes.get(p, "")))) for p, at in positions.items()}
+        )
         self.fresh |= set(fresh)
         self.changes += 1
         return {}
@@ -112,7 +114,7 @@ class _Holding:
         self.changes += 1
 
     @property
-    def all(self) -> dict[TopicPartition, Standing]:
+    def all(self) -> dict[TopicPartition, EpochOffset]:
         """Return the offsets that this member may commit: those of its partitions, and of decided epochs."""
         return {**self.decided, **self.standings}
 
@@ -122,7 +124,7 @@ class EpochLife(FrameLife):
 
     _connector: EpochConnector
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
         self._reader = EpochReader(self._connector, self._properties)
         self.counters: SinkCounters = SinkCounters()
@@ -214,7 +216,7 @@ class EpochLife(FrameLife):
         )
         return self._input
 
-    def _positions(self) -> Positions | None:
+    def _positions(self) -> PositionReader | None:
         """Return the reader of the group's offsets; None for the member's own client."""
         return None
 
@@ -248,16 +250,16 @@ class EpochLife(FrameLife):
     def _started(self, number: int, standings: Standings) -> None:
         """Prepare for the first epoch of an assignment; `number` is that of the newest epoch."""
 
-    def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
+    def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return the group's offsets in partitions that are no longer read but have output to be published."""
         return {}
 
     @abstractmethod
-    def _make_durable(self, plan: Begun) -> None:
+    def _make_durable(self, plan: OpenEpoch) -> None:
         """Ensure, if that matters, that a successor finishes the plan with the same ranges."""
 
     @abstractmethod
-    def _finish(self, epoch: Begun) -> None:
+    def _finish(self, epoch: OpenEpoch) -> None:
         """Write and commit what was planned."""
 
     def _begin(self) -> None:
@@ -279,7 +281,7 @@ class EpochLife(FrameLife):
                 self._commit(each.with_number(newer).standings())
         self._begun_with = changes
 
-    def _next(self) -> Begun | None:
+    def _next(self) -> OpenEpoch | None:
         """Plan the next epoch, if it is due."""
         now = time.monotonic()
         if now < min(self._look_s, self._next_epoch_s):
@@ -300,14 +302,12 @@ class EpochLife(FrameLife):
             self._make_durable(plan)
         return plan
 
-    def _looked(self) -> tuple[dict[TopicPartition, Standing], dict[TopicPartition, int]]:
+    def _looked(self) -> tuple[dict[TopicPartition, EpochOffset], dict[TopicPartition, int]]:
         """Return the group's offsets and the ends of the logs, for the partitions that exist.
 
-        If only committed records are read, a log ends before its first open transaction. Records that are gone below
-        the
-        group's offset are skipped with a warning, as they cannot be read any more. A group at the end of a log is
-        within
-        it, so the beginnings, and the ends including open transactions, are only requested for the other logs.
+        If only committed records are read, a log ends before its first open transaction. Lost records below the group's
+        offset are skipped with a warning. A group at the end of a log is within it, so the beginnings, and the ends
+        including open transactions, are only asked for the other partitions.
         """
         assert self._admin is not None
         assert self._input is not None
@@ -323,7 +323,7 @@ class EpochLife(FrameLife):
             standing = standings[place]
             if standing.offset < begins[place] or place in lost:
                 at = self._reset(place, standing.offset, begins[place], highs[place])
-                standings[place] = self._holding.standings[place] = Standing(at, standing.note)
+                standings[place] = self._holding.standings[place] = EpochOffset(at, standing.note)
                 self._holding.fresh.add(place)
         return standings, {TopicPartition(*place): end for place, end in ends.items()}
 
@@ -414,8 +414,7 @@ class EpochLife(FrameLife):
         """Make standings durable, all or none. Raises CutShortError if the membership is over.
 
         After any failure the member leaves the group: the broker may have accepted the commit all the same, or may
-        still
-        accept it, but only from this member. What is durable is then read again.
+        still accept it, but only from this member. What is durable is then read again.
         """
         assert self._input is not None
         try:

@@ -8,19 +8,19 @@ import time
 from collections.abc import Sequence
 
 from fencepost.api import DataFrameStream
-from fencepost.kafka.read.group_input import Positions
+from fencepost.kafka.read.group_input import PositionReader
 from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
-from fencepost.task.sink.epoch_plan import Begun, Note, Standings
+from fencepost.task.sink.epoch_plan import EpochMetadata, OpenEpoch, Standings
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
-from fencepost.worker.host.frame_life import FrameHost, Runtime
+from fencepost.worker.host.frame_life import FrameHost, FrameRuntime
 
 
 class EpochStreamTask(EpochLife):
@@ -28,14 +28,14 @@ class EpochStreamTask(EpochLife):
 
     _connector: DataFrameStream
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
         self._records = EpochRecords(self._connector, self._properties)
         self._topics = topics_of(spec)
         self.counters: StreamCounters = StreamCounters()
         self._may_be_open = False  # a Spark task that was cut short may have left a transaction open
 
-    def _positions(self) -> Positions:
+    def _positions(self) -> PositionReader:
         """Fence producers with an open transaction over the input, such as a Spark task of an earlier attempt (E20)."""
         return StablePositions(
             self.spec.consumer_conf,
@@ -57,14 +57,14 @@ class EpochStreamTask(EpochLife):
     def _started(self, number: int, standings: Standings) -> None:
         """Do nothing: earlier starts leave nothing that an administrator could see."""
 
-    def _make_durable(self, plan: Begun) -> None:
+    def _make_durable(self, plan: OpenEpoch) -> None:
         """Commit the plan's start after gaps: ranges are written from exactly the group's offsets.
 
         The plan itself need not be durable: see the module.
         """
         self._commit_fresh()
 
-    def _finish(self, epoch: Begun) -> None:
+    def _finish(self, epoch: OpenEpoch) -> None:
         began_s = time.monotonic()
         self._topics.ensure([self._connector.topic])
         if not self._take_core():
@@ -95,7 +95,7 @@ class EpochStreamTask(EpochLife):
             self._host.events.lost([self.spec.incarnation], "it stopped while ranges of an epoch were written")
         super()._report_end(state, trace)
 
-    def _output(self, epoch: Begun) -> EpochOutput:
+    def _output(self, epoch: OpenEpoch) -> EpochOutput:
         assert self._input is not None
         assert self.spec.transactional_id is not None
         return EpochOutput(
@@ -104,6 +104,6 @@ class EpochStreamTask(EpochLife):
             str(self.spec.consumer_conf["group.id"]),
             self._input.metadata.hex(),
             self._connector.topic,
-            Note(epoch.epoch.number).to_text(),
+            EpochMetadata(epoch.epoch.number).to_text(),
             ReadTopics.of(self.spec).to_json(),
         )

@@ -24,9 +24,9 @@ from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
-    Begun,
-    Note,
-    Standing,
+    EpochMetadata,
+    EpochOffset,
+    OpenEpoch,
     Standings,
     decided,
     halved,
@@ -35,7 +35,7 @@ from fencepost.task.sink.epoch_plan import (
     tokens,
 )
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
-from fencepost.worker.host.frame_life import FrameHost, Runtime
+from fencepost.worker.host.frame_life import FrameHost, FrameRuntime
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class EpochTask(EpochLife):
 
     _connector: DataFrameSink
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
         self._notes_max = NOTES_MAX_BYTES
         self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
@@ -64,18 +64,18 @@ class EpochTask(EpochLife):
             self._release_core()
         self._known = max(self._known, *(each or 0 for each in known))
 
-    def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
+    def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.reader_admin_conf, str(self.spec.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_notes()}
-        others = {p: Standing(o.offset, Note.of_text(beside(o.note))) for p, o in found.items()}
+        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(beside(o.note))) for p, o in found.items()}
         self._known = max(self._known, newest(others))
         return {p: s for p, s in decided(others).items() if p not in self._holding.standings}
 
-    def _make_durable(self, plan: Begun) -> None:
+    def _make_durable(self, plan: OpenEpoch) -> None:
         self._commit_notes(plan)
 
-    def _commit_notes(self, epoch: Begun) -> None:
+    def _commit_notes(self, epoch: OpenEpoch) -> None:
         """Commit the notes of an epoch. If they are too large for the broker, the next plans have fewer.
 
         If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
@@ -101,7 +101,7 @@ class EpochTask(EpochLife):
                 self._too_large = epoch.epoch.id
             raise CutShortError(f"the notes of {count} partitions are too large for one commit: {error}") from error
 
-    def _finish(self, epoch: Begun) -> None:
+    def _finish(self, epoch: OpenEpoch) -> None:
         """Write, publish and commit what was begun."""
         if epoch.token is None and epoch.epoch.id == self._too_large:
             self._too_large = ""
@@ -117,7 +117,7 @@ class EpochTask(EpochLife):
         with contextlib.suppress(CutShortError):
             self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))
 
-    def _written(self, epoch: Begun) -> Begun:
+    def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
         if not self._take_core():
             raise CutShortError("the task is stopping or pausing")

@@ -35,7 +35,7 @@ PASSING = (RetriableError, OSError)
 """Errors of Kafka, a network or a file system that is unavailable for a while."""
 
 
-class Runtime(Protocol):
+class FrameRuntime(Protocol):
     """The part of `SparkRuntime` that is needed here."""
 
     @property
@@ -75,7 +75,7 @@ class FrameLife(ABC):
 
     counters: Counters
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._properties = {k: v for k, v in spec.connector_config.items() if v is not None}

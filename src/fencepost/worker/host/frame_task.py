@@ -21,7 +21,7 @@ from fencepost.task.life.counters import Counters
 from fencepost.transaction import fence, lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting
-from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife, Runtime
+from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife, FrameRuntime
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class FrameTask(FrameLife):
 
     _connector: DataFrameConnector
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
         self._tolerates_errors = SourceConnectorConfig(self._properties).errors_tolerance.lower() == "all"
         self._reader = SplitReader(self._connector, self._properties, is_exactly_once=spec.is_exactly_once)

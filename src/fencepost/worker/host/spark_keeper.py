@@ -22,7 +22,7 @@ _TICK_S = 1.0
 OnSlotEnd = Callable[[str, Exception | None], None]
 
 
-class Runtime(Protocol):
+class KeptRuntime(Protocol):
     """The part of `SparkRuntime` that is needed here."""
 
     @property
@@ -50,7 +50,7 @@ class Runtime(Protocol):
 class Sparks(Protocol):
     """Creates one Spark after the other, and the jobs of its slots."""
 
-    def runtime(self) -> Runtime: ...
+    def runtime(self) -> KeptRuntime: ...
 
     def slot_jobs(self, runtime: Any, on_end: OnSlotEnd) -> Jobs: ...
 
@@ -67,7 +67,7 @@ class Slots(Protocol):
     def job_ended(self, slot_id: str, error: Exception | None) -> None: ...
 
 
-class Frames(Protocol):
+class SessionUser(Protocol):
     """The part of `DataFrameHost` that is needed here."""
 
     def attach(self, runtime: Any) -> None: ...
@@ -103,7 +103,7 @@ class SparkKeeper:
         sparks: Sparks,
         ledger: CoreLedger,
         slots: Slots,
-        frames: Frames,
+        frames: SessionUser,
         forecast: Forecast,
         stopping: threading.Event,
         restart_s: float = _RESTART_S,
@@ -115,7 +115,7 @@ class SparkKeeper:
         self._forecast = forecast
         self._stopping = stopping
         self._restart_s = restart_s
-        self._runtime: Runtime | None = None
+        self._runtime: KeptRuntime | None = None
 
     def start(self) -> None:
         """Start the thread that starts Spark."""
@@ -155,7 +155,7 @@ class SparkKeeper:
                 runtime.stop()
                 self._stopping.wait(self._restart_s)
 
-    def _use(self, runtime: Runtime) -> None:
+    def _use(self, runtime: KeptRuntime) -> None:
         """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
         self._runtime = runtime
         self._ledger.set_total(runtime.cores)
@@ -163,7 +163,7 @@ class SparkKeeper:
         self._slots.prepare(is_full=self._forecast.takes_over)
         self._frames.attach(runtime)
 
-    def _stay(self, runtime: Runtime, gone: threading.Event) -> None:
+    def _stay(self, runtime: KeptRuntime, gone: threading.Event) -> None:
         """Return when Spark dies, or the worker stops. In between, announce readiness, and create a session.
 
         Tasks that move here wait only for their own start: slots are ready before they are needed. The session takes
@@ -197,7 +197,7 @@ class SparkKeeper:
             log.debug("cannot determine whether there are DataFrame connectors: %s", error)
             return False
 
-    def _make_session(self, runtime: Runtime) -> None:
+    def _make_session(self, runtime: KeptRuntime) -> None:
         """Create the session for the first DataFrame, unless a running one has created it already."""
         try:
             _ = runtime.session

@@ -13,7 +13,7 @@ from fencepost.worker.settings import WorkerSettings
 
 
 class HeldIds:
-    """The `Surroundings` of `LeftOpen` on a worker."""
+    """The `FencingContext` of `LeftOpen` on a worker."""
 
     def __init__(self, settings: WorkerSettings, newest: Callable[[], ClusterSnapshot]) -> None:
         self._settings = settings

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fencepost.cluster.info import LEADER, Place
+from fencepost.cluster.leadership import Leadership
 from fencepost.kafka.group.group_admin import Group
 from fencepost.storage.change import SessionKey, WorkerAssignment
 from fencepost.storage.ids import TaskId
@@ -13,18 +14,11 @@ from fencepost.storage.snapshot import ClusterSnapshot
 log = logging.getLogger(__name__)
 
 
-class Topic(Protocol):
+class SnapshotSource(Protocol):
     """The part of `ConfigTopic` that is needed here."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
-
-
-class Leading(Protocol):
-    """The part of the `Leader` in this process that is needed here."""
-
-    @property
-    def is_leading(self) -> bool: ...
 
 
 class Peers:
@@ -34,8 +28,8 @@ class Peers:
         self,
         url: str,
         group: Callable[[], Group],
-        topic: Topic,
-        leader: Leading,
+        topic: SnapshotSource,
+        leader: Leadership,
     ) -> None:
         """`group` asks Kafka for the group, and raises any error that prevents an answer."""
         self.url = url

@@ -32,7 +32,7 @@ _RESET = struct.pack("ii", 1, 0)
 _PORTS = {"http": 80, "https": 443}
 
 
-class Look(Enum):
+class ConnectOutcome(Enum):
     """The outcome of a connection to a worker's address."""
 
     ANSWERED = "answered"
@@ -53,7 +53,7 @@ class Refusals:
 
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
-    def judge(self, incarnation: str, look: Look) -> bool:
+    def judge(self, incarnation: str, look: ConnectOutcome) -> bool:
         """Record the outcome for a worker that the group still has; return whether its process is gone.
 
         It is gone if its address has answered before and has now refused three times in a row. An address that has
@@ -61,8 +61,8 @@ class Refusals:
         worked from here proves nothing.
         """
         seen = self._seen.setdefault(incarnation, _Seen())
-        seen.has_answered |= look is Look.ANSWERED
-        seen.refusals = seen.refusals + 1 if look is Look.REFUSED else 0
+        seen.has_answered |= look is ConnectOutcome.ANSWERED
+        seen.refusals = seen.refusals + 1 if look is ConnectOutcome.REFUSED else 0
         return seen.has_answered and not seen.was_evicted and seen.refusals >= _IN_A_ROW
 
     def evicted(self, incarnation: str) -> None:
@@ -75,7 +75,7 @@ class Refusals:
         self._seen = {name: seen for name, seen in self._seen.items() if name in kept or seen.was_evicted}
 
 
-def look_at(url: str, timeout_s: float = _CONNECT_S) -> Look:
+def look_at(url: str, timeout_s: float = _CONNECT_S) -> ConnectOutcome:
     """Connect to an address, and close the connection again."""
     address = urlsplit(url)
     try:
@@ -84,10 +84,10 @@ def look_at(url: str, timeout_s: float = _CONNECT_S) -> Look:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # leaves no TIME_WAIT on either side
     except ExceptionGroup as errors:  # one for each address that the name has
         is_refused = all(isinstance(error, ConnectionRefusedError) for error in errors.exceptions)
-        return Look.REFUSED if is_refused else Look.UNKNOWN
+        return ConnectOutcome.REFUSED if is_refused else ConnectOutcome.UNKNOWN
     except (OSError, ValueError, KeyError):
-        return Look.UNKNOWN
-    return Look.ANSWERED
+        return ConnectOutcome.UNKNOWN
+    return ConnectOutcome.ANSWERED
 
 
 class Watched(Protocol):
@@ -112,7 +112,7 @@ class PeerWatch:
         is_leading: Callable[[], bool],
         evict: Callable[[GroupMember], None],
         stopping: threading.Event,
-        look: Callable[[str], Look] = look_at,
+        look: Callable[[str], ConnectOutcome] = look_at,
     ) -> None:
         """`evict(member)` removes a member whose process is gone from the group; after an error it is called again.
 
@@ -156,7 +156,7 @@ class PeerWatch:
                     failed.append(error)
         if failed:
             raise failed[0]
-        return Look.REFUSED in looks
+        return ConnectOutcome.REFUSED in looks
 
     def _to_look_at(self) -> list[GroupMember]:
         now_s = time.monotonic()

@@ -54,7 +54,7 @@ from fencepost.cluster.info import (
     ValidationReport,
 )
 from fencepost.cluster.operations import REQUEST_S
-from fencepost.cluster.session_key import Verifier
+from fencepost.cluster.session_key import RequestVerifier
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
@@ -122,7 +122,7 @@ class WorkerOperations:
         self._topic, self._statuses, self._writer = topics.config, topics.status, topics.writer
         self._leader, self._peers = membership.leader, membership.peers
         config = settings.config
-        self._verifier = Verifier(
+        self._verifier = RequestVerifier(
             settings.incarnation,
             tuple(config.verification_algorithms),
             now_ms,

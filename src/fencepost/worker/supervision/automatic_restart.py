@@ -50,7 +50,7 @@ class RestartPolicy:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestartSchedule:
     """How many restarts were made in a row, and in how many seconds the next is due; None if there is no next one."""
 
     made: int
@@ -64,7 +64,7 @@ class AutomaticRestarts(Generic[S]):
         self._chance = chance
         self._made: dict[S, int] = {}
 
-    def failed(self, subject: S, policy: RestartPolicy, lived_s: float) -> Plan | None:
+    def failed(self, subject: S, policy: RestartPolicy, lived_s: float) -> RestartSchedule | None:
         """Return what follows a failure after `lived_s`; None if the config does not ask for restarts."""
         if not policy.is_enabled or lived_s >= policy.window_s:
             self.forget(subject)
@@ -72,8 +72,8 @@ class AutomaticRestarts(Generic[S]):
             return None
         made = self._made.get(subject, 0)
         if 0 <= policy.most <= made:
-            return Plan(made, None)
-        return Plan(made, policy.pause_s(made, self._chance()))
+            return RestartSchedule(made, None)
+        return RestartSchedule(made, policy.pause_s(made, self._chance()))
 
     def made(self, subject: S) -> None:
         """Count a restart that is being made."""

@@ -28,7 +28,7 @@ _RETRY_S = 1.0
 PutTaskConfigs = Callable[[str, Sequence[RawConfig]], "Future[Any]"]
 
 
-class Surroundings(Protocol):
+class ConnectorServices(Protocol):
     """What a connector's life needs of the worker."""
 
     settings: WorkerSettings
@@ -49,7 +49,7 @@ class Surroundings(Protocol):
 class _Context:
     """The `ConnectorContext` of a running connector."""
 
-    def __init__(self, life: "ConnectorLife", around: Surroundings) -> None:
+    def __init__(self, life: "ConnectorLife", around: ConnectorServices) -> None:
         self._life = life
         self._around = around
 
@@ -74,7 +74,7 @@ class ConnectorLife:
     the connector was unassigned and assigned again in the meantime.
     """
 
-    def __init__(self, name: str, around: Surroundings) -> None:
+    def __init__(self, name: str, around: ConnectorServices) -> None:
         self.name = name
         self._around = around
         self._config: RawConfig | None = None  # None: the connector is not assigned here

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from fencepost.config.cluster import GroupConfig
-from fencepost.storage.change import Waiting
+from fencepost.storage.change import HeldBackWork
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import Restart, State, Status, StatusTopic, Subject
-from fencepost.worker.supervision.automatic_restart import Plan
+from fencepost.worker.supervision.automatic_restart import RestartSchedule
 
 
 class StatusBoard:
@@ -53,7 +53,7 @@ class StatusBoard:
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self._put(name, state, trace)
 
-    def failed(self, subject: Subject, trace: str, plan: Plan | None) -> None:
+    def failed(self, subject: Subject, trace: str, plan: RestartSchedule | None) -> None:
         """Write that a connector or task has failed, and when it is restarted automatically, if so."""
         self._put(subject, State.FAILED, trace, restart=None if plan is None else _restart(plan))
 
@@ -62,7 +62,7 @@ class StatusBoard:
         if self._tracks_topics and topic not in self._topic.table.topics(connector):
             self._topic.put_topic(connector, topic, task, int(time.time() * 1000))
 
-    def waiting(self, absent: Iterable[Waiting]) -> None:
+    def waiting(self, absent: Iterable[HeldBackWork]) -> None:
         """Write that a lost worker's connectors and tasks are not running, and for how long."""
         key = GroupConfig.key_of("scheduled_rebalance_max_delay_ms")
         for each in absent:
@@ -130,5 +130,5 @@ class StatusBoard:
         self._unanswered.discard(subject)
 
 
-def _restart(plan: Plan) -> Restart:
+def _restart(plan: RestartSchedule) -> Restart:
     return Restart(plan.made, None if plan.in_s is None else int((time.time() + plan.in_s) * 1000))

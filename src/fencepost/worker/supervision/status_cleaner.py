@@ -2,17 +2,11 @@
 
 from typing import Protocol
 
+from fencepost.cluster.leadership import Leadership
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
-
-
-class Leading(Protocol):
-    """The part of `Leader` that is needed here."""
-
-    @property
-    def is_leading(self) -> bool: ...
 
 
 class Seen(Protocol):
@@ -25,7 +19,7 @@ class Seen(Protocol):
 class StatusCleaner:
     """Removes the statuses, topics and metrics of deleted connectors and tasks. Any thread; never waits."""
 
-    def __init__(self, topics: WorkerTopics, totals: TaskTotals, leader: Leading, lifeline: Seen) -> None:
+    def __init__(self, topics: WorkerTopics, totals: TaskTotals, leader: Leadership, lifeline: Seen) -> None:
         self._topics = topics
         self._statuses = topics.status
         self._totals = totals

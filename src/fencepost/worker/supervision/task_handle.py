@@ -6,7 +6,7 @@ from enum import Enum
 from fencepost.storage.ids import TaskId
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.worker.supervision.automatic_restart import Plan
+from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.port import TaskHost
 
 
@@ -53,7 +53,7 @@ class TaskHandle:
     reason: str | None = None
     starts_again_at: float = 0.0
     failure: str = field(default="", repr=False)
-    plan: Plan | None = None
+    plan: RestartSchedule | None = None
     """The plan of its automatic restart, once it has failed."""
     prepared_at: float = 0.0  # monotonic time, like the next one
     hosted_at: float = 0.0

@@ -8,7 +8,7 @@ from fencepost.config.connector import RuntimeChoice
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import (
-    Kind,
+    ClientKind,
     SettingsError,
     check_sink_settings,
     client_faults,
@@ -22,7 +22,7 @@ _OVERRIDE = "override."
 
 
 def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
-    return [report for kind in Kind for report in _overrides_of(kind, given, worker)]
+    return [report for kind in ClientKind for report in _overrides_of(kind, given, worker)]
 
 
 def own_client_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
@@ -52,13 +52,15 @@ def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int 
     """Return how long a transaction of the connector's producers may take; None if their settings are wrong."""
     shared = {**worker.internal_client_properties, **worker.client_properties("producer.")}
     try:
-        conf = translate(Kind.PRODUCER, {**shared, **below(f"{Kind.PRODUCER.value}.{_OVERRIDE}", given)}).conf
+        conf = translate(
+            ClientKind.PRODUCER, {**shared, **below(f"{ClientKind.PRODUCER.value}.{_OVERRIDE}", given)}
+        ).conf
     except SettingsError:
         return None
     return transaction_timeout_ms(conf)
 
 
-def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
+def _overrides_of(kind: ClientKind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
     """Return reports of overrides without values, as any of them may be a secret (E11)."""
     prefix = f"{kind.value}.{_OVERRIDE}"
     overrides = below(prefix, given)
@@ -75,12 +77,12 @@ def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) ->
     ]
 
 
-def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+def _untranslatable(kind: ClientKind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     """Check overrides together with the worker's settings, as the client uses them; only faults of overrides count."""
     try:
         shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
         translate(kind, {**shared, **overrides})
-        if kind is Kind.CONSUMER:
+        if kind is ClientKind.CONSUMER:
             check_sink_settings({**shared, **overrides})
     except SettingsError as error:
         prefix = f"{kind.value}.{_OVERRIDE}"

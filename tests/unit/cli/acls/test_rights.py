@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from fencepost.cli.acls.rights import Access, Acl, ConnectorAccess, Need, WorkerAccess, required_acls
+from fencepost.cli.acls.rights import Acl, ClientIdentity, ConnectorAccess, Need, WorkerAccess, required_acls
 
-WORKER = Access("k:9093", "User:worker")
-PRODUCER = Access("k:9093", "User:producer")
-ADMIN = Access("k:9093", "User:admin")
-CONSUMER = Access("k:9093", "User:consumer")
+WORKER = ClientIdentity("k:9093", "User:worker")
+PRODUCER = ClientIdentity("k:9093", "User:producer")
+ADMIN = ClientIdentity("k:9093", "User:admin")
+CONSUMER = ClientIdentity("k:9093", "User:consumer")
 WORKERS = WorkerAccess(WORKER, "g", "configs", "offsets", "status")
 CONNECTOR = ConnectorAccess("c", PRODUCER, ADMIN, CONSUMER, offsets_topic="offsets", topics=("data",))
 
@@ -105,7 +105,7 @@ def test_one_principal_for_everything_gets_each_right_once() -> None:
 
 
 def test_another_cluster_has_a_list_of_its_own() -> None:
-    elsewhere = Access("other:9093", "User:worker")
+    elsewhere = ClientIdentity("other:9093", "User:worker")
     own = ConnectorAccess("c", elsewhere, elsewhere, elsewhere, "offsets", ("data",), has_own_offsets=True)
     found = required_acls(WORKERS, [own])
     clusters = [a.access.cluster for a in found]

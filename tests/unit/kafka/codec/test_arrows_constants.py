@@ -12,7 +12,7 @@ from fencepost.connector.file_stream.line_columns import joined_lines, split_int
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_header import BatchProducer
 from fencepost.spark.row.json_columns import JsonColumns
 from support.batch_records import rows_of
 from support.slow_batch import PlainRecord
@@ -45,7 +45,7 @@ def lines() -> None:
 
 def batches() -> None:
     records = [PlainRecord(key, b"x" * size, 1_000 + size) for size in (1, 70, 200) for key in (None, b"k", b"k" * 70)]
-    encoded = [b"".join(encode_batch(rows_of(records), Codec("none")).stamped(Producer(), 0)) for _ in range(4)]
+    encoded = [b"".join(encode_batch(rows_of(records), Codec("none")).stamped(BatchProducer(), 0)) for _ in range(4)]
     decoded_columns([memoryview(batch) for batch in encoded])
 
 

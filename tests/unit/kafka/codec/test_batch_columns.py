@@ -6,16 +6,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.kafka.codec.columns import Columns, Pending, binary
+from fencepost.kafka.codec.columns import PartitionColumns, Pending, binary
 from fencepost.kafka.codec.encode_columns import encode_columns
 
 VALUES = st.none() | st.binary(max_size=12)
 RECORDS = st.lists(st.tuples(VALUES, VALUES, st.integers(0, 3), st.lists(st.tuples(st.just("h"), VALUES), max_size=2)))
 
 
-def columns(records: list[tuple[Any, ...]]) -> Columns:
+def columns(records: list[tuple[Any, ...]]) -> PartitionColumns:
     values, keys, times, headers = ([record[column] for record in records] for column in range(4))
-    return Columns(
+    return PartitionColumns(
         binary(values),
         binary(keys) if any(key is not None for key in keys) else None,
         times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
@@ -23,14 +23,14 @@ def columns(records: list[tuple[Any, ...]]) -> Columns:
     )
 
 
-def records_of(found: Columns) -> list[tuple[Any, ...]]:
+def records_of(found: PartitionColumns) -> list[tuple[Any, ...]]:
     values = found.values.to_pylist()
     keys = [None] * len(values) if found.keys is None else found.keys.to_pylist()
     headers = [[]] * len(values) if found.headers is None else [list(each) for each in found.headers]
     return [(v, k, found.timestamp(n), h) for n, (v, k, h) in enumerate(zip(values, keys, headers, strict=True))]
 
 
-def encoded_bytes(found: Columns) -> int:
+def encoded_bytes(found: PartitionColumns) -> int:
     who = {"producer_id": 1, "producer_epoch": 1, "base_sequence": 0}
     return len(encode_columns(found, **who, transactional=True, compression="none")[0])
 
@@ -63,6 +63,6 @@ def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up()
 
     pending = Pending(10_000, 100)
     for n in range(3):
-        piece = Columns(binary([b"a", b"b", b"c"]), callbacks={n: call(f"{n}")})
+        piece = PartitionColumns(binary([b"a", b"b", b"c"]), callbacks={n: call(f"{n}")})
         pending.add(piece)
     assert sorted(pending.take().part(3, 9).callbacks) == [1, 5]

@@ -12,7 +12,7 @@ from fencepost.kafka.codec.committed import Answered, Position, committed_batche
 from fencepost.kafka.codec.compress import NAMES, Codec
 from fencepost.kafka.codec.decode import decoded
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import CorruptBatchError, Producer
+from fencepost.kafka.codec.encode_header import BatchProducer, CorruptBatchError
 from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord
 
@@ -24,7 +24,7 @@ _NOW = 77
 
 def stored(base: int, records: list[PlainRecord] = RECORDS, producer: int = -1, codec: str = "none") -> bytes:
     """Return a batch as a broker has it; one with a producer is of a transaction."""
-    made = Producer(producer, 0, is_transactional=producer >= 0)
+    made = BatchProducer(producer, 0, is_transactional=producer >= 0)
     batch = bytearray(b"".join(encode_batch(rows_of(records), Codec(codec)).stamped(made, 0)))
     struct.pack_into(">q", batch, 0, base)
     return bytes(batch)
@@ -54,7 +54,7 @@ def records(data: bytes, wanted: int = 0) -> list[PlainRecord]:
     found = []
     for copy in copied(batches, wanted, _NOW):
         assert len(copy.offsets) == copy.count
-        written = b"".join(copy.batch.stamped(Producer(9, 9, is_transactional=True), 0))
+        written = b"".join(copy.batch.stamped(BatchProducer(9, 9, is_transactional=True), 0))
         found += [PlainRecord(each.key, each.value, each.timestamp or 0, each.headers) for each in decoded(written)]
     return found
 

@@ -13,7 +13,7 @@ from fencepost.kafka.codec.compress import NAMES, Codec
 from fencepost.kafka.codec.decode import decoded
 from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import HEADER, CorruptBatchError, Producer
+from fencepost.kafka.codec.encode_header import HEADER, BatchProducer, CorruptBatchError
 from support.batch_records import DrawnBatch, drawn_batch, drawn_records, rows_of
 from support.slow_batch import PlainRecord, kept_batch
 
@@ -22,7 +22,7 @@ _LOG_APPEND_TIME = 0x08
 
 def stored(base: int, records: Sequence[PlainRecord], codec: str = "none", *, is_append_time: bool = False) -> bytes:
     """Return a batch as a broker has it."""
-    batch = bytearray(b"".join(encode_batch(rows_of(records), Codec(codec)).stamped(Producer(), 0)))
+    batch = bytearray(b"".join(encode_batch(rows_of(records), Codec(codec)).stamped(BatchProducer(), 0)))
     struct.pack_into(">q", batch, 0, base)
     if is_append_time:
         struct.pack_into(">h", batch, 21, struct.unpack_from(">h", batch, 21)[0] | _LOG_APPEND_TIME)

@@ -11,15 +11,15 @@ from fencepost.kafka.codec import encode
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_field import varint, varints
-from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_header import BatchProducer
 from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord, slow_batch, slow_body, slow_varint
 
-PRODUCER = Producer(4711, 3, is_transactional=True)
+PRODUCER = BatchProducer(4711, 3, is_transactional=True)
 PLAIN = Codec(NONE)
 
 
-def whole(rows: Rows, producer: Producer = PRODUCER, sequence: int = 9) -> bytes:
+def whole(rows: Rows, producer: BatchProducer = PRODUCER, sequence: int = 9) -> bytes:
     return b"".join(encode_batch(rows, PLAIN).stamped(producer, sequence))
 
 
@@ -58,12 +58,12 @@ def test_offsets_of_many_records_go_up_by_one() -> None:
 def test_a_producer_without_id_stands_in_no_transaction() -> None:
     records = [PlainRecord(b"k", b"v", 5)]
     expected = slow_batch(records, producer_id=-1, epoch=-1, sequence=-1, is_transactional=False)
-    assert whole(rows_of(records), Producer(), -1) == expected
+    assert whole(rows_of(records), BatchProducer(), -1) == expected
 
 
 def test_a_batch_may_be_stamped_again() -> None:
     batch = encode_batch(rows_of([PlainRecord(b"k", b"v", 5)]), PLAIN)
-    batch.stamped(Producer(1, 1, is_transactional=True), 8)
+    batch.stamped(BatchProducer(1, 1, is_transactional=True), 8)
     again = b"".join(batch.stamped(PRODUCER, 9))
     assert again == b"".join(encode_batch(rows_of([PlainRecord(b"k", b"v", 5)]), PLAIN).stamped(PRODUCER, 9))
     assert len(again) == len(batch)

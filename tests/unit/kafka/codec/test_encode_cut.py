@@ -13,7 +13,7 @@ from kafka.record.memory_records import MemoryRecords
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows
 from fencepost.kafka.codec.encode_cut import Limits, RecordTooLargeError, encoded_batches, grouped, spare_partitions
-from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_header import BatchProducer
 from support.batch_records import drawn_records, rows_of
 from support.partitioner import partition_for
 from support.slow_batch import PlainRecord
@@ -35,7 +35,7 @@ def written(
     placed = None if given is None else pa.array(given, pa.int32())
     turns = spare_partitions(partitions, 0) if spare is None else spare
     for partition, batch in encoded_batches("t", rows, PLAIN, limits, partitions, turns, placed):
-        [read] = MemoryRecords(b"".join(batch.stamped(Producer(), -1)))
+        [read] = MemoryRecords(b"".join(batch.stamped(BatchProducer(), -1)))
         found[partition].append(
             [PlainRecord(record.key, record.value, record.timestamp, tuple(record.headers)) for record in read]
         )

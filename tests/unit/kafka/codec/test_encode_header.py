@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from fencepost.kafka.codec.compress import NAMES, Codec
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import CorruptBatchError, LooseBatchError, Producer, restamp, taken_batch
+from fencepost.kafka.codec.encode_header import BatchProducer, CorruptBatchError, LooseBatchError, restamp, taken_batch
 from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord, slow_batch
 
-SOURCE, TARGET = Producer(1, 2), Producer(77, 5, is_transactional=True)
+SOURCE, TARGET = BatchProducer(1, 2), BatchProducer(77, 5, is_transactional=True)
 RECORDS = [PlainRecord(b"k%d" % index, b"v" * 50, 1_000 + index) for index in range(50)]
 
 

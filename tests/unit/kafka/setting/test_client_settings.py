@@ -9,8 +9,8 @@ from fencepost.config import ConfigError, Secret
 from fencepost.kafka.codec import compress
 from fencepost.kafka.setting.batch_settings import COMPRESSIONS, lacking
 from fencepost.kafka.setting.client_settings import (
+    ClientKind,
     Conf,
-    Kind,
     SettingsError,
     admin_conf,
     begins_at,
@@ -59,18 +59,18 @@ TEXTS = {
 UNTRIED = ("ssl.", "sasl.oauthbearer", "sasl.kerberos", "group.remote.assignor")
 
 
-def open_client(kind: Kind, conf: Conf) -> None:
+def open_client(kind: ClientKind, conf: Conf) -> None:
     """Construct a client of the real library: it refuses settings that it does not know."""
     quiet = {"log_level": "0"}
-    if kind is Kind.PRODUCER:
+    if kind is ClientKind.PRODUCER:
         Producer(BROKER | conf | quiet)
-    elif kind is Kind.CONSUMER:
+    elif kind is ClientKind.CONSUMER:
         Consumer(BROKER | {"group.id": "g", "session.timeout.ms": "10000"} | conf | quiet).close()
     else:
         AdminClient(BROKER | conf | quiet)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(ClientKind))
 def test_every_target_of_the_table_is_known_to_the_library(kind):
     tried = {
         name: TEXTS.get(name, "12000")
@@ -92,7 +92,7 @@ def test_passed_through_tls_names_are_known_to_the_library(name):
 
 def test_renames_and_converts():
     translated = translate(
-        Kind.PRODUCER,
+        ClientKind.PRODUCER,
         {"buffer.memory": "33554432", "max.request.size": "2000000", "retry.backoff.ms": "0", "send.buffer.bytes": -1},
     )
     assert translated.conf == {
@@ -101,31 +101,31 @@ def test_renames_and_converts():
         "retry.backoff.ms": "1",
         "socket.send.buffer.bytes": "0",
     }
-    consumer = translate(Kind.CONSUMER, {"fetch.max.wait.ms": "100", "auto.offset.reset": "none"})
+    consumer = translate(ClientKind.CONSUMER, {"fetch.max.wait.ms": "100", "auto.offset.reset": "none"})
     assert consumer.conf == {"fetch.wait.max.ms": "100", "auto.offset.reset": "error"}
 
 
 def test_request_timeout_goes_where_the_kind_of_client_has_it():
     timeout = {"request.timeout.ms": "40000"}
-    assert translate(Kind.PRODUCER, timeout).conf == timeout
-    assert translate(Kind.ADMIN, timeout).conf == {"socket.timeout.ms": "40000"}
+    assert translate(ClientKind.PRODUCER, timeout).conf == timeout
+    assert translate(ClientKind.ADMIN, timeout).conf == {"socket.timeout.ms": "40000"}
 
 
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [
-        (Kind.PRODUCER, "transactional.id", "mine"),
-        (Kind.PRODUCER, "enable.idempotence", "false"),
-        (Kind.PRODUCER, "acks", "1"),
-        (Kind.PRODUCER, "retries", "0"),
-        (Kind.PRODUCER, "message.timeout.ms", "1"),
-        (Kind.PRODUCER, "socket.timeout.ms", "1"),
-        (Kind.PRODUCER, "log_level", "0"),
-        (Kind.PRODUCER, "log.connection.close", "false"),
-        (Kind.PRODUCER, "max.in.flight.requests.per.connection", "10"),
-        (Kind.CONSUMER, "isolation.level", "read_uncommitted"),
-        (Kind.CONSUMER, "group.id", "mine"),
-        (Kind.CONSUMER, "enable.auto.commit", "true"),
+        (ClientKind.PRODUCER, "transactional.id", "mine"),
+        (ClientKind.PRODUCER, "enable.idempotence", "false"),
+        (ClientKind.PRODUCER, "acks", "1"),
+        (ClientKind.PRODUCER, "retries", "0"),
+        (ClientKind.PRODUCER, "message.timeout.ms", "1"),
+        (ClientKind.PRODUCER, "socket.timeout.ms", "1"),
+        (ClientKind.PRODUCER, "log_level", "0"),
+        (ClientKind.PRODUCER, "log.connection.close", "false"),
+        (ClientKind.PRODUCER, "max.in.flight.requests.per.connection", "10"),
+        (ClientKind.CONSUMER, "isolation.level", "read_uncommitted"),
+        (ClientKind.CONSUMER, "group.id", "mine"),
+        (ClientKind.CONSUMER, "enable.auto.commit", "true"),
     ],
 )
 def test_what_would_break_a_guarantee_is_ignored_with_a_warning(kind, key, value):
@@ -136,12 +136,16 @@ def test_what_would_break_a_guarantee_is_ignored_with_a_warning(kind, key, value
 
 
 def test_what_agrees_with_the_guarantees_is_taken_in_silence():
-    assert translate(Kind.PRODUCER, {"acks": "all", "enable.idempotence": "TRUE"}).warnings == []
-    assert translate(Kind.CONSUMER, {"isolation.level": "read_committed"}).conf == {"isolation.level": "read_committed"}
+    assert translate(ClientKind.PRODUCER, {"acks": "all", "enable.idempotence": "TRUE"}).warnings == []
+    assert translate(ClientKind.CONSUMER, {"isolation.level": "read_committed"}).conf == {
+        "isolation.level": "read_committed"
+    }
 
 
 def test_names_what_has_no_counterpart_and_what_does_not_exist():
-    translated = translate(Kind.PRODUCER, {"max.block.ms": "1", "linger.mss": "1", "fetch.min.bytes": "1", "x.y": "1"})
+    translated = translate(
+        ClientKind.PRODUCER, {"max.block.ms": "1", "linger.mss": "1", "fetch.min.bytes": "1", "x.y": "1"}
+    )
     assert translated.conf == {}
     assert translated.warnings == [
         "Ignoring the producer setting 'max.block.ms': it has no counterpart in our client library",
@@ -153,25 +157,25 @@ def test_names_what_has_no_counterpart_and_what_does_not_exist():
 
 def test_reports_all_bad_values_by_key():
     with pytest.raises(SettingsError) as caught:
-        translate(Kind.PRODUCER, {"linger.ms": "soon", "batch.size": "big", "acks": "all"})
+        translate(ClientKind.PRODUCER, {"linger.ms": "soon", "batch.size": "big", "acks": "all"})
     assert set(caught.value.by_key) == {"linger.ms", "batch.size"}
 
 
 def test_jaas_of_plain_and_scram_becomes_user_name_and_password():
-    plain = translate(Kind.ADMIN, {"sasl.jaas.config": Secret(PLAIN), "security.protocol": "SASL_PLAINTEXT"}).conf
+    plain = translate(ClientKind.ADMIN, {"sasl.jaas.config": Secret(PLAIN), "security.protocol": "SASL_PLAINTEXT"}).conf
     assert plain == {
         "sasl.mechanism": "PLAIN",
         "sasl.username": "alice",
         "sasl.password": "s3cret",
         "security.protocol": "sasl_plaintext",
     }
-    scram = translate(Kind.PRODUCER, {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}).conf
+    scram = translate(ClientKind.PRODUCER, {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}).conf
     assert scram["sasl.mechanism"] == "SCRAM-SHA-512"
-    open_client(Kind.ADMIN, plain)
+    open_client(ClientKind.ADMIN, plain)
 
 
 def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
-    conf = translate(Kind.PRODUCER, {"sasl.jaas.config": Secret(OAUTH), **TOKENS}).conf
+    conf = translate(ClientKind.PRODUCER, {"sasl.jaas.config": Secret(OAUTH), **TOKENS}).conf
     assert conf == {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -181,7 +185,7 @@ def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
         "sasl.oauthbearer.scope": "kafka",
     }
     by_itself = {"sasl.oauthbearer.scope": "other", "sasl.oauthbearer.client.credentials.client.id": "bob"}
-    other = translate(Kind.ADMIN, {"sasl.jaas.config": OAUTH, **TOKENS, **by_itself}).conf
+    other = translate(ClientKind.ADMIN, {"sasl.jaas.config": OAUTH, **TOKENS, **by_itself}).conf
     assert (other["sasl.oauthbearer.client.id"], other["sasl.oauthbearer.scope"]) == ("bob", "other")
     assert not lacking({**conf, "transactional.id": "t"})
 
@@ -195,13 +199,13 @@ def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
 )
 def test_oauthbearer_without_what_it_needs_is_refused_by_name(given, keys):
     with pytest.raises(SettingsError, match=r"clientId and clientSecret in sasl\.jaas\.config") as caught:
-        translate(Kind.CONSUMER, {"sasl.mechanism": "OAUTHBEARER", **given})
+        translate(ClientKind.CONSUMER, {"sasl.mechanism": "OAUTHBEARER", **given})
     assert set(caught.value.by_key) == {f"sasl.oauthbearer.{key}" for key in keys}
     assert "s3cret" not in str(caught.value)
 
 
 def test_what_is_translated_is_not_printed():
-    assert "s3cret" not in repr(translate(Kind.ADMIN, {"sasl.jaas.config": PLAIN}))
+    assert "s3cret" not in repr(translate(ClientKind.ADMIN, {"sasl.jaas.config": PLAIN}))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_what_is_translated_is_not_printed():
 )
 def test_other_jaas_is_refused_without_showing_it(jaas, mechanism, key):
     with pytest.raises(SettingsError) as caught:
-        translate(Kind.PRODUCER, {"sasl.jaas.config": jaas, "sasl.mechanism": mechanism})
+        translate(ClientKind.PRODUCER, {"sasl.jaas.config": jaas, "sasl.mechanism": mechanism})
     assert set(caught.value.by_key) == {key}
     assert "s3cret" not in str(caught.value)
 
@@ -234,7 +238,7 @@ def test_pem_and_pkcs12_stores_are_translated():
         "ssl.keystore.location": "/me.pem",
         "ssl.key.password": "p",
     }
-    assert translate(Kind.CONSUMER, pem).conf == {
+    assert translate(ClientKind.CONSUMER, pem).conf == {
         "ssl.ca.location": "/ca.pem",
         "ssl.certificate.location": "/me.pem",
         "ssl.key.location": "/me.pem",
@@ -246,13 +250,13 @@ def test_pem_and_pkcs12_stores_are_translated():
         "ssl.keystore.key": "KEY",
         "ssl.keystore.type": "PEM",
     }
-    assert translate(Kind.CONSUMER, inline).conf == {
+    assert translate(ClientKind.CONSUMER, inline).conf == {
         "ssl.ca.pem": "CA",
         "ssl.certificate.pem": "CHAIN",
         "ssl.key.pem": "KEY",
     }
     pkcs12 = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me.p12", "ssl.keystore.password": "p"}
-    assert translate(Kind.CONSUMER, pkcs12).conf == {
+    assert translate(ClientKind.CONSUMER, pkcs12).conf == {
         "ssl.keystore.location": "/me.p12",
         "ssl.keystore.password": "p",
     }
@@ -260,34 +264,37 @@ def test_pem_and_pkcs12_stores_are_translated():
 
 def test_jks_stores_are_refused_with_the_command_that_converts_them():
     with pytest.raises(SettingsError) as caught:
-        translate(Kind.CONSUMER, {"ssl.truststore.location": "/ca.jks", "ssl.keystore.location": "/me.jks"})
+        translate(ClientKind.CONSUMER, {"ssl.truststore.location": "/ca.jks", "ssl.keystore.location": "/me.jks"})
     assert set(caught.value.by_key) == {"ssl.truststore.location", "ssl.keystore.location"}
     assert all("keytool" in reason for reason in caught.value.by_key.values())
 
 
 def test_a_host_name_check_that_is_off_is_warned_of():
-    translated = translate(Kind.PRODUCER, {"ssl.endpoint.identification.algorithm": ""})
+    translated = translate(ClientKind.PRODUCER, {"ssl.endpoint.identification.algorithm": ""})
     assert translated.conf == {"ssl.endpoint.identification.algorithm": "none"}
     assert len(translated.warnings) == 1
 
 
 def test_settings_are_made_to_fit_together():
-    open_client(Kind.PRODUCER, producer_conf({"reconnect.backoff.ms": "2000", "retry.backoff.ms": "3000"}).conf)
-    open_client(Kind.CONSUMER, translate(Kind.CONSUMER, {"max.poll.interval.ms": "1", "session.timeout.ms": "9"}).conf)
+    open_client(ClientKind.PRODUCER, producer_conf({"reconnect.backoff.ms": "2000", "retry.backoff.ms": "3000"}).conf)
+    open_client(
+        ClientKind.CONSUMER,
+        translate(ClientKind.CONSUMER, {"max.poll.interval.ms": "1", "session.timeout.ms": "9"}).conf,
+    )
 
 
 def test_a_small_fetch_is_taken():
-    open_client(Kind.CONSUMER, translate(Kind.CONSUMER, {"fetch.max.bytes": "50000"}).conf)
+    open_client(ClientKind.CONSUMER, translate(ClientKind.CONSUMER, {"fetch.max.bytes": "50000"}).conf)
 
 
 def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
     own = sink_conf({}, "g", "c").conf
     assert int(own["fetch.max.bytes"]) <= 8 << 20
-    open_client(Kind.CONSUMER, own)
+    open_client(ClientKind.CONSUMER, own)
     for bytes_, message in (("50000", "50000"), ("52428800", None)):
         conf = sink_conf({"fetch.max.bytes": bytes_}, "g", "c").conf
         assert (conf["fetch.max.bytes"], conf.get("message.max.bytes")) == (bytes_, message)
-        open_client(Kind.CONSUMER, conf)
+        open_client(ClientKind.CONSUMER, conf)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +317,7 @@ def test_a_sink_is_a_member_of_a_classic_group_whatever_the_worker_says(given: s
     found = sink_conf({"group.protocol": given, "session.timeout.ms": "6000"}, "g", "c")
     assert found.conf["group.protocol"] == "classic"
     assert len(found.warnings) == warnings
-    open_client(Kind.CONSUMER, found.conf)
+    open_client(ClientKind.CONSUMER, found.conf)
 
 
 def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
@@ -322,13 +329,13 @@ def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_t
     assert producer_conf(user).conf["linger.ms"] == "50.0"
     assert "delivery.timeout.ms" not in transactional.conf
     assert len(transactional.warnings) == 3
-    open_client(Kind.PRODUCER, transactional.conf)
-    open_client(Kind.PRODUCER, producer_conf({"delivery.timeout.ms": "120000"}).conf)
+    open_client(ClientKind.PRODUCER, transactional.conf)
+    open_client(ClientKind.PRODUCER, producer_conf({"delivery.timeout.ms": "120000"}).conf)
     reader = reader_conf(user).conf
     assert reader["isolation.level"] == "read_committed"
-    open_client(Kind.CONSUMER, reader)
-    open_client(Kind.CONSUMER, member_conf({"group.id": "mine"}, "connect").conf)
-    open_client(Kind.ADMIN, admin_conf({}).conf)
+    open_client(ClientKind.CONSUMER, reader)
+    open_client(ClientKind.CONSUMER, member_conf({"group.id": "mine"}, "connect").conf)
+    open_client(ClientKind.ADMIN, admin_conf({}).conf)
 
 
 def test_no_key_of_the_table_is_guarded_or_without_counterpart():

@@ -10,7 +10,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import leave
-from fencepost.kafka.setting.client_settings import Kind, translate
+from fencepost.kafka.setting.client_settings import ClientKind, translate
 from fencepost.kafka.wire import oauth_tokens
 from fencepost.kafka.wire.kafka_python import kafka_python_conf
 from fencepost.kafka.wire.oauth_tokens import TokenProvider, TokenRefusedError
@@ -37,7 +37,7 @@ def test_a_token_is_asked_for_once_by_all_clients_with_the_same_settings(server:
     given = {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL", **server.login("alice")}
     providers = [
         kafka_python_conf(translate(kind, given).conf)["sasl_oauth_token_provider"]
-        for kind in (Kind.PRODUCER, Kind.ADMIN)
+        for kind in (ClientKind.PRODUCER, ClientKind.ADMIN)
     ]
     with ThreadPoolExecutor(8) as threads:
         tokens = set(threads.map(lambda n: providers[n % 2].token(), range(16)))
@@ -153,7 +153,7 @@ def test_extensions_are_told_to_the_broker() -> None:
     extensions = 'extension_logicalCluster="lkc-1" extension_pool="p=2"'
     jaas = f'{LOGIN_MODULE} required clientId="a" clientSecret="{SECRET}" {extensions};'
     given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
-    conf = translate(Kind.CONSUMER, given).conf
+    conf = translate(ClientKind.CONSUMER, given).conf
     assert conf["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1,pool=p=2"
     provider = kafka_python_conf({"bootstrap.servers": "a:1", **conf})["sasl_oauth_token_provider"]
     assert provider.extensions() == {"logicalCluster": "lkc-1", "pool": "p=2"}
@@ -164,7 +164,7 @@ def test_an_extension_with_a_comma_is_refused_by_name() -> None:
     jaas = f'{LOGIN_MODULE} required clientId="a" clientSecret="{SECRET}" extension_pool="a,b";'
     given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
     with pytest.raises(ConfigError, match="extension_pool has a comma") as refused:
-        translate(Kind.CONSUMER, given)
+        translate(ClientKind.CONSUMER, given)
     assert SECRET not in str(refused.value)
 
 

@@ -7,10 +7,10 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.dedicated.flow import Flow
-from fencepost.mirror.setting.clients import Cluster, client_properties
+from fencepost.mirror.setting.clients import FlowEnd, client_properties
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -80,7 +80,7 @@ def test_clients_are_told_what_stands_at_their_cluster_and_at_the_flow() -> None
         "A.consumer.fetch.min.bytes = 1\nA->B.consumer.fetch.max.bytes = 7\nB.producer.linger.ms = 3\n"
         "A->B.source.consumer.fetch.min.bytes = 2\n"
     )
-    told = client_properties(found, Cluster.SOURCE, Kind.CONSUMER)
+    told = client_properties(found, FlowEnd.SOURCE, ClientKind.CONSUMER)
     assert told == {
         "bootstrap.servers": "a:1",
         "security.protocol": "SASL_SSL",
@@ -88,7 +88,7 @@ def test_clients_are_told_what_stands_at_their_cluster_and_at_the_flow() -> None
         "fetch.min.bytes": "2",
         "fetch.max.bytes": "7",
     }
-    told = client_properties(found, Cluster.TARGET, Kind.PRODUCER)
+    told = client_properties(found, FlowEnd.TARGET, ClientKind.PRODUCER)
     assert told == {"bootstrap.servers": "b:2", "security.protocol": "SSL", "linger.ms": "3"}
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.setting.client_settings import Kind
-from fencepost.mirror.setting.clients import Cluster, client_faults, client_properties
+from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.mirror.setting.clients import FlowEnd, client_faults, client_properties
 
 GIVEN: dict[str, object] = {
     "name": "m",
@@ -29,28 +29,28 @@ GIVEN: dict[str, object] = {
     ("cluster", "kind", "expected"),
     [
         (
-            Cluster.SOURCE,
-            Kind.CONSUMER,
+            FlowEnd.SOURCE,
+            ClientKind.CONSUMER,
             {"bootstrap.servers": "a:1", "security.protocol": "SSL", "fetch.min.bytes": "2"},
         ),
-        (Cluster.TARGET, Kind.CONSUMER, {"bootstrap.servers": "b:1", "fetch.min.bytes": "3"}),
-        (Cluster.SOURCE, Kind.ADMIN, {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL"}),
+        (FlowEnd.TARGET, ClientKind.CONSUMER, {"bootstrap.servers": "b:1", "fetch.min.bytes": "3"}),
+        (FlowEnd.SOURCE, ClientKind.ADMIN, {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL"}),
         (
-            Cluster.TARGET,
-            Kind.ADMIN,
+            FlowEnd.TARGET,
+            ClientKind.ADMIN,
             {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "client.id": "me"},
         ),
-        (Cluster.TARGET, Kind.PRODUCER, {"bootstrap.servers": "b:1"}),
+        (FlowEnd.TARGET, ClientKind.PRODUCER, {"bootstrap.servers": "b:1"}),
     ],
 )
-def test_the_narrower_prefix_wins(cluster: Cluster, kind: Kind, expected: dict[str, Any]) -> None:
+def test_the_narrower_prefix_wins(cluster: FlowEnd, kind: ClientKind, expected: dict[str, Any]) -> None:
     assert client_properties(GIVEN, cluster, kind) == expected
 
 
 def test_a_client_is_called_by_what_it_does_behind_the_users_name() -> None:
-    own = client_properties(GIVEN, Cluster.TARGET, Kind.ADMIN, client_id="A->B|m|admin")
+    own = client_properties(GIVEN, FlowEnd.TARGET, ClientKind.ADMIN, client_id="A->B|m|admin")
     assert own["client.id"] == "me|A->B|m|admin"
-    assert client_properties(GIVEN, Cluster.SOURCE, Kind.ADMIN, client_id="x")["client.id"] == "x"
+    assert client_properties(GIVEN, FlowEnd.SOURCE, ClientKind.ADMIN, client_id="x")["client.id"] == "x"
 
 
 def test_faults_name_the_whole_key_and_no_value() -> None:
@@ -59,7 +59,7 @@ def test_faults_name_the_whole_key_and_no_value() -> None:
         "source.consumer.fetch.min.bytes": "many",
         "target.producer.linger.ms": "long",
     }
-    faults = client_faults(given, Cluster.SOURCE)
+    faults = client_faults(given, FlowEnd.SOURCE)
     assert sorted(faults) == ["source.cluster.sasl.jaas.config", "source.consumer.fetch.min.bytes"]
     assert "secret" not in str(faults)
-    assert sorted(client_faults(given, Cluster.TARGET)) == ["target.producer.linger.ms"]
+    assert sorted(client_faults(given, FlowEnd.TARGET)) == ["target.producer.linger.ms"]

@@ -3,8 +3,8 @@
 import pytest
 
 from fencepost.api import ConfigError
-from fencepost.kafka.setting.client_settings import Kind
-from fencepost.mirror.setting.clients import Cluster
+from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import (
     MirrorSettings,
     OffsetSyncSettings,
@@ -50,18 +50,18 @@ def test_a_cluster_without_addresses_is_refused() -> None:
 @pytest.mark.parametrize(
     ("location", "cluster", "topic"),
     [
-        ("source", Cluster.SOURCE, "mm2-offset-syncs.B.internal"),
-        ("target", Cluster.TARGET, "mm2-offset-syncs.A.internal"),
+        ("source", FlowEnd.SOURCE, "mm2-offset-syncs.B.internal"),
+        ("target", FlowEnd.TARGET, "mm2-offset-syncs.A.internal"),
     ],
 )
-def test_offset_syncs_bear_the_alias_of_the_other_cluster(location: str, cluster: Cluster, topic: str) -> None:
+def test_offset_syncs_bear_the_alias_of_the_other_cluster(location: str, cluster: FlowEnd, topic: str) -> None:
     found = OffsetSyncSettings({**GIVEN, "offset-syncs.topic.location": location})
     assert (found.offset_syncs_cluster(), found.offset_syncs_topic()) == (cluster, topic)
 
 
 def test_clients_are_named_after_flow_connector_and_role() -> None:
     found = MirrorSettings({**GIVEN, "source.cluster.bootstrap.servers": "a:1"})
-    assert found.client(Cluster.SOURCE, Kind.CONSUMER, "reader") == {
+    assert found.client(FlowEnd.SOURCE, ClientKind.CONSUMER, "reader") == {
         "bootstrap.servers": "a:1",
         "client.id": "A->B|m|reader",
     }

@@ -5,15 +5,15 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.kafka.produce.clients import sends_batches
-from fencepost.kafka.setting.client_settings import Kind
+from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.spark.direct_write.digest import digest_rows
 from fencepost.spark.direct_write.marker import WriteDiffersError
 from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.spark.direct_write.plan import Expected, WritePlan
 from fencepost.spark.direct_write.run import DirectWriteRun
-from fencepost.spark.row.columns import RecordColumns
+from fencepost.spark.row.columns import RecordMaker
 
-COLUMNS = RecordColumns(["value"], "t")
+COLUMNS = RecordMaker(["value"], "t")
 OPTIONS = {"topic": "t", "write.id": "w", "write.partitions": "1", "kafka.bootstrap.servers": "localhost:1"}
 
 
@@ -62,4 +62,4 @@ def test_rows_are_written_by_the_client_that_is_asked_for_and_all_else_by_librdk
     options = DirectWriteOptions.parse(OPTIONS | ({"producer.client": client} if client else {}))
     run = DirectWriteRun(options, WritePlan("run", "struct<value:string>", {}, None, {}), 0, COLUMNS)
     assert sends_batches(run.producer_conf) is is_batch
-    assert not sends_batches(options.conf(Kind.PRODUCER))
+    assert not sends_batches(options.conf(ClientKind.PRODUCER))

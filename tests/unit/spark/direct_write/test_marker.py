@@ -7,7 +7,7 @@ import pytest
 from fencepost.kafka.read.log import LogRecord
 from fencepost.spark.direct_write.digest import Digested
 from fencepost.spark.direct_write.marker import (
-    Begun,
+    AnnouncedRun,
     Journal,
     Marker,
     cut_differences,
@@ -30,7 +30,7 @@ def journal(*records: tuple[bytes, bytes | None]) -> Journal:
 
 
 def run(name: str, *, is_over: bool = False) -> tuple[bytes, bytes | None]:
-    return run_record("w", Begun(name, 2, is_over, 0))
+    return run_record("w", AnnouncedRun(name, 2, is_over, 0))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_newest_run_is_the_one_that_began_last() -> None:
 
 def test_the_run_before_is_known_also_when_it_is_over() -> None:
     found = journal(run("one"), run("one", is_over=True), run("two"))
-    assert found.before["w"] == Begun("one", 2, is_over=True, timestamp_ms=0)
+    assert found.before["w"] == AnnouncedRun("one", 2, is_over=True, timestamp_ms=0)
 
 
 def test_heartbeats_name_the_transaction_and_what_others_wrote_is_left_alone() -> None:

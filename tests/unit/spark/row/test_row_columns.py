@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.spark.row.columns import RecordColumns, check_types
+from fencepost.spark.row.columns import RecordMaker, check_types
 
 
 def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
@@ -20,7 +20,7 @@ def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
             "headers": pa.array([[{"key": "h", "value": b"x"}], None]),
         }
     )
-    out = RecordColumns(batch.schema.names, None).outgoing(batch)
+    out = RecordMaker(batch.schema.names, None).outgoing(batch)
     assert (list(out.topics), list(out.values)) == (["t", "u"], [b"a", None])
     assert list(out.keys or ()) == [b"k", None]
     assert (out.partitions, out.headers) == ([1, None], [[("h", b"x")], []])
@@ -28,13 +28,13 @@ def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
 
 def test_the_topic_of_the_options_wins_and_slices_are_respected() -> None:
     batch = pa.record_batch({"value": pa.array(["a", "b", "c"])}).slice(1, 2)
-    out = RecordColumns(["value"], "t").outgoing(batch)
+    out = RecordMaker(["value"], "t").outgoing(batch)
     assert (list(out.topics), list(out.values), out.keys) == (["t", "t"], [b"b", b"c"], None)
 
 
 def test_rows_without_a_value_column_are_json_objects() -> None:
     batch = pa.record_batch({"a": pa.array([1, None]), "b": pa.array([Decimal("1.50"), None]), "c": [b"x", None]})
-    out = RecordColumns(batch.schema.names, "t").outgoing(batch)
+    out = RecordMaker(batch.schema.names, "t").outgoing(batch)
     assert out.values[0] == b'{"a":1,"b":1.50,"c":"eA=="}'
     assert orjson.loads(out.values[1] or b"") == {"a": None, "b": None, "c": None}
 
@@ -49,7 +49,7 @@ def test_rows_without_a_value_column_are_json_objects() -> None:
 )
 def test_columns_that_say_too_little_or_too_much_are_refused(names: list[str], topic: str | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        RecordColumns(names, topic)
+        RecordMaker(names, topic)
 
 
 def test_types_are_checked_before_any_row_is_read() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.task.channel import signature
-from fencepost.task.channel.signature import SignatureError, Signer, StaleError, Verifier
+from fencepost.task.channel.signature import SignatureError, SignatureVerifier, Signer, StaleError
 
 SECRET = b"secret"
 BODY = b'{"slot":"a"}'
@@ -17,11 +17,11 @@ def sign(secret: bytes, method: str, path: str, body: bytes) -> dict[str, str]:
 
 
 @pytest.fixture
-def verifier() -> Verifier:
-    return Verifier(SECRET)
+def verifier() -> SignatureVerifier:
+    return SignatureVerifier(SECRET)
 
 
-def test_a_signed_request_is_accepted_and_each_has_a_nonce_of_its_own(verifier: Verifier) -> None:
+def test_a_signed_request_is_accepted_and_each_has_a_nonce_of_its_own(verifier: SignatureVerifier) -> None:
     for _ in range(3):
         verifier.verify("POST", "/task/admit", BODY, sign(SECRET, "POST", "/task/admit", BODY))
 
@@ -36,7 +36,7 @@ def test_a_signed_request_is_accepted_and_each_has_a_nonce_of_its_own(verifier: 
     ],
 )
 def test_a_signature_covers_method_path_and_body(
-    verifier: Verifier, method: str, path: str, body: bytes, secret: bytes
+    verifier: SignatureVerifier, method: str, path: str, body: bytes, secret: bytes
 ) -> None:
     with pytest.raises(SignatureError, match="wrong or missing"):
         verifier.verify("POST", "/p", BODY, sign(secret, method, path, body))
@@ -44,7 +44,7 @@ def test_a_signature_covers_method_path_and_body(
 
 @pytest.mark.parametrize("name", ["X-Fencepost-Time", "X-Fencepost-Nonce", "X-Fencepost-Signature"])
 @pytest.mark.parametrize("value", [None, "", "1", "\u00e4"])
-def test_a_missing_or_changed_header_is_refused(verifier: Verifier, name: str, value: str | None) -> None:
+def test_a_missing_or_changed_header_is_refused(verifier: SignatureVerifier, name: str, value: str | None) -> None:
     headers = sign(SECRET, "POST", "/p", BODY)
     if value is None:
         del headers[name]
@@ -54,7 +54,7 @@ def test_a_missing_or_changed_header_is_refused(verifier: Verifier, name: str, v
         verifier.verify("POST", "/p", BODY, headers)
 
 
-def test_a_replayed_request_is_refused(verifier: Verifier) -> None:
+def test_a_replayed_request_is_refused(verifier: SignatureVerifier) -> None:
     headers = sign(SECRET, "POST", "/p", BODY)
     verifier.verify("POST", "/p", BODY, headers)
     with pytest.raises(SignatureError, match="replayed"):
@@ -74,7 +74,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 @pytest.mark.parametrize("drift_s", [-signature.WINDOW_S - 1, signature.WINDOW_S + 1])
 def test_a_stale_request_is_refused_and_its_signer_learns_the_verifier_s_time(
-    verifier: Verifier, elsewhere: Callable[[float], None], drift_s: float
+    verifier: SignatureVerifier, elsewhere: Callable[[float], None], drift_s: float
 ) -> None:
     signer = Signer(SECRET)
     elsewhere(drift_s)
@@ -89,7 +89,9 @@ def test_a_stale_request_is_refused_and_its_signer_learns_the_verifier_s_time(
     verifier.verify("POST", "/p", BODY, again)
 
 
-def test_a_request_that_was_kept_back_is_refused(verifier: Verifier, elsewhere: Callable[[float], None]) -> None:
+def test_a_request_that_was_kept_back_is_refused(
+    verifier: SignatureVerifier, elsewhere: Callable[[float], None]
+) -> None:
     headers = sign(SECRET, "POST", "/p", BODY)
     elsewhere(signature.WINDOW_S + 1)
     with pytest.raises(StaleError):
@@ -97,7 +99,7 @@ def test_a_request_that_was_kept_back_is_refused(verifier: Verifier, elsewhere: 
 
 
 def test_nobody_but_the_verifier_tells_a_signer_the_time(elsewhere: Callable[[float], None]) -> None:
-    signer, verifier = Signer(SECRET), Verifier(SECRET)
+    signer, verifier = Signer(SECRET), SignatureVerifier(SECRET)
     headers, others = signer.sign("POST", "/p", BODY), signer.sign("POST", "/p", BODY)
     elsewhere(100)
     with pytest.raises(StaleError) as refused:

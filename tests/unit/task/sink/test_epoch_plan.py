@@ -9,9 +9,9 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import (
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
-    Begun,
-    Note,
-    Standing,
+    EpochMetadata,
+    EpochOffset,
+    OpenEpoch,
     all_begun,
     begun,
     halved,
@@ -23,22 +23,22 @@ from fencepost.task.sink.epoch_plan import (
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def standings(**offsets: int) -> dict[TopicPartition, Standing]:
+def standings(**offsets: int) -> dict[TopicPartition, EpochOffset]:
     places = {"a0": A0, "a1": A1, "b0": B0}
-    return {places[name]: Standing(offset) for name, offset in offsets.items()}
+    return {places[name]: EpochOffset(offset) for name, offset in offsets.items()}
 
 
 def test_an_epoch_goes_from_where_the_group_stands_to_the_ends() -> None:
     plan = planned(standings(a0=5, a1=7, b0=0), {A0: 9, A1: 7, B0: 2}, 100)
     assert plan is not None
-    assert plan == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
+    assert plan == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
 
 
 def test_numbers_go_on_behind_those_that_the_store_knows() -> None:
     plan = planned(standings(a0=5), {A0: 9}, 100, 57)
     assert plan is not None
     assert plan.epoch.number == 58
-    assert plan.with_number(60) == Begun(Epoch(60, plan.epoch.ranges, plan.epoch.id))
+    assert plan.with_number(60) == OpenEpoch(Epoch(60, plan.epoch.ranges, plan.epoch.id))
 
 
 def test_there_is_no_epoch_without_new_records() -> None:
@@ -55,7 +55,7 @@ def test_of_too_many_records_each_partition_gives_its_share() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
     drawn = random.Random(seed)
-    held = {TopicPartition(t, n): Standing(drawn.randrange(50), Note(3)) for t in "ab" for n in range(3)}
+    held = {TopicPartition(t, n): EpochOffset(drawn.randrange(50), EpochMetadata(3)) for t in "ab" for n in range(3)}
     plan = planned(
         held, {place: s.offset + drawn.randrange(1, 90) for place, s in held.items()}, drawn.choice([5, 999])
     )
@@ -64,8 +64,11 @@ def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
     for stage in (plan, plan.with_token("x" * 1_000)):
         durable = {p: (s.offset, s.note.to_text()) for p, s in {**held, **stage.standings()}.items()}
         assert max(len(text.encode()) for _, text in durable.values()) < NOTE_MAX_BYTES
-        assert begun({p: Standing(offset, Note.of_text(text)) for p, (offset, text) in durable.items()}) == stage
-    ended = {p: Standing(s.offset, Note.of_text(s.note.to_text())) for p, s in plan.ended().items()}
+        assert (
+            begun({p: EpochOffset(offset, EpochMetadata.of_text(text)) for p, (offset, text) in durable.items()})
+            == stage
+        )
+    ended = {p: EpochOffset(s.offset, EpochMetadata.of_text(s.note.to_text())) for p, s in plan.ended().items()}
     assert begun(ended) is None
     assert {p: s.offset for p, s in ended.items()} == {each.place: each.end for each in plan.epoch.ranges}
     after = planned({**held, **ended}, dict.fromkeys(held, 1000), 10**6)
@@ -75,7 +78,7 @@ def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{}", '{"number":"a"}', "somebody's own", '{"end":4}'])
 def test_what_others_keep_with_an_offset_says_nothing(text: str) -> None:
-    assert Note.of_text(text) == Note()
+    assert EpochMetadata.of_text(text) == EpochMetadata()
 
 
 @pytest.mark.parametrize("token", [None, "x"])
@@ -83,10 +86,10 @@ def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_
     plan = planned(standings(a0=5, a1=7), {A0: 9, A1: 8}, 100)
     assert plan is not None
     durable = (plan if token is None else plan.with_token(token)).standings()
-    durable[A1] = Standing(3)  # PATCH /connectors/NAME/offsets
-    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
+    durable[A1] = EpochOffset(3)  # PATCH /connectors/NAME/offsets
+    assert begun(durable) == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
     del durable[A1]  # its topic was deleted
-    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
+    assert begun(durable) == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
 
 
 def test_epochs_of_one_number_are_told_apart() -> None:
@@ -105,12 +108,12 @@ def test_epochs_of_one_number_are_told_apart() -> None:
 def test_a_note_whose_offset_was_moved_says_nothing(offset: int) -> None:
     plan = planned(standings(a0=5), {A0: 9}, 100)
     assert plan is not None
-    assert begun({A0: Standing(offset, plan.standings()[A0].note)}) is None
+    assert begun({A0: EpochOffset(offset, plan.standings()[A0].note)}) is None
 
 
 def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
     """A broker refuses a commit whose notes are more than a batch of its log: 5,000 partitions are."""
-    held = {TopicPartition("t" * 50, n): Standing(0) for n in range(5_000)}
+    held = {TopicPartition("t" * 50, n): EpochOffset(0) for n in range(5_000)}
     seen, rounds = set(), 0
     while len(seen) < len(held):
         plan = planned(held, dict.fromkeys(held, 10 + rounds), 10**9, 0, NOTES_MAX_BYTES)
@@ -130,21 +133,21 @@ def test_a_note_has_room_for_the_tokens_with_which_it_is_no_longer_than_that_of_
     before, after = plan.standings(), plan.with_token(token).standings()
     fits = all(len(after[place].note.to_text()) <= len(before[place].note.to_text()) for place in before)
     assert fits == has_room(token)
-    assert all(Note.of_text(s.note.to_text()) == s.note for s in before.values())
+    assert all(EpochMetadata.of_text(s.note.to_text()) == s.note for s in before.values())
 
 
 def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
     plan = planned(standings(a0=5, a1=7, b0=1), {A0: 9, A1: 8, B0: 2}, 100)
     assert plan is not None
     durable = {**plan.standings(), **halved(plan)}
-    assert begun(durable) == Begun(Epoch(1, plan.epoch.ranges[:1], plan.epoch.id))
+    assert begun(durable) == OpenEpoch(Epoch(1, plan.epoch.ranges[:1], plan.epoch.id))
 
 
 def test_all_open_epochs_are_found_the_oldest_first() -> None:
     held = {
-        A0: Standing(5, Note(3, "new", 5, 9)),
-        A1: Standing(1, Note(2, "old", 1, 4, "token")),
-        B0: Standing(7, Note(3, "new", 7, 8)),
+        A0: EpochOffset(5, EpochMetadata(3, "new", 5, 9)),
+        A1: EpochOffset(1, EpochMetadata(2, "old", 1, 4, "token")),
+        B0: EpochOffset(7, EpochMetadata(3, "new", 7, 8)),
     }
     assert [(each.epoch.id, each.token) for each in all_begun(held)] == [("old", "token"), ("new", None)]
     assert begun(held) == all_begun(held)[0]

@@ -3,7 +3,13 @@
 import pytest
 
 from fencepost.api import FatalError, SourceRecord
-from fencepost.task.source.boundary import ConnectorBoundary, IntervalBoundary, PollBoundary, Verdict, boundary_of
+from fencepost.task.source.boundary import (
+    BoundaryDecision,
+    ConnectorBoundary,
+    IntervalBoundary,
+    PollBoundary,
+    boundary_of,
+)
 
 
 def records(count: int) -> list[SourceRecord]:
@@ -12,19 +18,19 @@ def records(count: int) -> list[SourceRecord]:
 
 def test_each_poll_is_a_transaction_an_empty_one_too() -> None:
     boundary = PollBoundary()
-    assert list(boundary.segments(None, 3)) == [(0, 3, Verdict.COMMIT)]
-    assert list(boundary.segments([], 0)) == [(0, 0, Verdict.COMMIT)]
+    assert list(boundary.segments(None, 3)) == [(0, 3, BoundaryDecision.COMMIT)]
+    assert list(boundary.segments([], 0)) == [(0, 0, BoundaryDecision.COMMIT)]
     assert boundary.should_commit_at_end()
 
 
 def test_an_interval_ends_with_the_first_batch_after_it() -> None:
     now = 100.0
     boundary = IntervalBoundary(10.0, lambda: now)
-    assert list(boundary.segments(None, 3)) == [(0, 3, Verdict.GO_ON)]
+    assert list(boundary.segments(None, 3)) == [(0, 3, BoundaryDecision.GO_ON)]
     now = 110.0
-    assert list(boundary.segments(None, 2)) == [(0, 2, Verdict.COMMIT)]
+    assert list(boundary.segments(None, 2)) == [(0, 2, BoundaryDecision.COMMIT)]
     boundary.committed()
-    assert list(boundary.segments(None, 2)) == [(0, 2, Verdict.GO_ON)]
+    assert list(boundary.segments(None, 2)) == [(0, 2, BoundaryDecision.GO_ON)]
     assert boundary.should_commit_at_end()
 
 
@@ -34,23 +40,23 @@ def test_an_interval_is_counted_from_the_commit_not_from_when_it_was_due() -> No
     now = 19.0
     boundary.committed()
     now = 28.0
-    assert list(boundary.segments(None, 1)) == [(0, 1, Verdict.GO_ON)]
+    assert list(boundary.segments(None, 1)) == [(0, 1, BoundaryDecision.GO_ON)]
     now = 29.0
-    assert list(boundary.segments(None, 0)) == [(0, 0, Verdict.COMMIT)]
+    assert list(boundary.segments(None, 0)) == [(0, 0, BoundaryDecision.COMMIT)]
 
 
 def test_a_connector_that_asks_for_nothing_goes_on_and_is_not_committed_at_the_end() -> None:
     boundary = ConnectorBoundary()
     batch = records(2)
-    assert list(boundary.segments(batch, 2)) == [(0, 2, Verdict.GO_ON)]
+    assert list(boundary.segments(batch, 2)) == [(0, 2, BoundaryDecision.GO_ON)]
     assert not boundary.should_commit_at_end()
 
 
 def test_a_connector_commits_at_the_end_of_a_batch_once() -> None:
     boundary = ConnectorBoundary()
     boundary.commit_transaction()
-    assert list(boundary.segments(records(2), 2)) == [(0, 2, Verdict.COMMIT)]
-    assert list(boundary.segments(records(2), 2)) == [(0, 2, Verdict.GO_ON)]
+    assert list(boundary.segments(records(2), 2)) == [(0, 2, BoundaryDecision.COMMIT)]
+    assert list(boundary.segments(records(2), 2)) == [(0, 2, BoundaryDecision.GO_ON)]
 
 
 def test_requests_after_records_cut_the_batch() -> None:
@@ -60,9 +66,9 @@ def test_requests_after_records_cut_the_batch() -> None:
     boundary.abort_transaction(batch[2])
     boundary.commit_transaction()
     assert list(boundary.segments(batch, 5)) == [
-        (0, 2, Verdict.COMMIT),
-        (2, 3, Verdict.ABORT),
-        (3, 5, Verdict.COMMIT),
+        (0, 2, BoundaryDecision.COMMIT),
+        (2, 3, BoundaryDecision.ABORT),
+        (3, 5, BoundaryDecision.COMMIT),
     ]
 
 
@@ -70,7 +76,7 @@ def test_records_that_are_equal_are_told_apart() -> None:
     boundary = ConnectorBoundary()
     batch = [SourceRecord({}, None, "t", 1), SourceRecord({}, None, "t", 1)]
     boundary.abort_transaction(batch[1])
-    assert list(boundary.segments(batch, 2)) == [(0, 2, Verdict.ABORT), (2, 2, Verdict.GO_ON)]
+    assert list(boundary.segments(batch, 2)) == [(0, 2, BoundaryDecision.ABORT), (2, 2, BoundaryDecision.GO_ON)]
 
 
 @pytest.mark.parametrize("at_record", [True, False])
@@ -88,9 +94,9 @@ def test_a_request_after_a_record_of_a_later_poll_is_kept_until_that_comes() -> 
     boundary = ConnectorBoundary()
     first, later = records(2), records(3)
     boundary.commit_transaction(later[1])
-    assert list(boundary.segments(first, 2)) == [(0, 2, Verdict.GO_ON)]
-    assert list(boundary.segments(None, 0)) == [(0, 0, Verdict.GO_ON)]
-    assert list(boundary.segments(later, 3)) == [(0, 2, Verdict.COMMIT), (2, 3, Verdict.GO_ON)]
+    assert list(boundary.segments(first, 2)) == [(0, 2, BoundaryDecision.GO_ON)]
+    assert list(boundary.segments(None, 0)) == [(0, 0, BoundaryDecision.GO_ON)]
+    assert list(boundary.segments(later, 3)) == [(0, 2, BoundaryDecision.COMMIT), (2, 3, BoundaryDecision.GO_ON)]
 
 
 def test_a_request_that_has_to_wait_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +117,7 @@ def test_a_request_after_a_record_beside_a_batch_of_columns_fails_the_task() -> 
 def test_a_request_at_the_end_of_a_batch_of_columns_is_carried_out() -> None:
     boundary = ConnectorBoundary()
     boundary.commit_transaction()
-    assert list(boundary.segments(None, 5)) == [(0, 5, Verdict.COMMIT)]
+    assert list(boundary.segments(None, 5)) == [(0, 5, BoundaryDecision.COMMIT)]
 
 
 def test_requests_after_records_that_never_come_fail_the_task_when_they_are_very_many() -> None:

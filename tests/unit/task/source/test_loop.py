@@ -21,7 +21,7 @@ from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import Counters
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
-from fencepost.task.source.loop import Ending, SourceLoop
+from fencepost.task.source.loop import LoopEnd, SourceLoop
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor
 from fencepost.transaction import ProduceError
@@ -128,7 +128,7 @@ class Stage:
         self.states: list[RunState] = []
         self.counters = Counters()
 
-    def run(self) -> Ending:
+    def run(self) -> LoopEnd:
         usual: dict[str, Any] = {"tolerates_all": False, "retry_timeout_ms": 0, "retry_delay_max_ms": 1}
         tolerance = Tolerance(
             **{**usual, **self.tolerance}, logs=False, logs_messages=False, control=self.control, task_id="c-0"
@@ -173,7 +173,7 @@ def records(*values: str, topic: str = "t") -> list[SourceRecord]:
 
 def test_each_batch_and_the_offset_that_covers_it_are_committed_together() -> None:
     stage = Stage(script=[records("a", "b"), None, records("c")])
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert stage.log == ["send a", "send b", 'commit {"at":"b"}', "send c", 'commit {"at":"c"}']
     assert (stage.counters.commits, stage.counters.records_written) == (2, 3)
 
@@ -220,7 +220,7 @@ def test_a_stop_ends_without_the_batch_whose_converter_is_tried_again(is_exactly
         update={(("f", 1),): {"at": "late"}},
     )
     StoppedInRetry.control = stage.control
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert "late" not in " ".join(stage.log)
     assert "send b" not in stage.log
     assert "committed" not in stage.log, "an author who acknowledges what was polled loses it"
@@ -235,7 +235,7 @@ def test_a_stop_commits_the_batches_before_that_whose_converter_is_tried_again()
         tolerance={"tolerates_all": True, "retry_timeout_ms": -1},
     )
     StoppedInRetry.control = stage.control
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert stage.log == ["send a", 'commit {"at":"a"}']
 
 
@@ -291,7 +291,7 @@ def test_a_pause_commits_and_nothing_is_sent_before_the_resume() -> None:
 
 def test_what_a_connector_did_not_commit_is_taken_back_at_the_end() -> None:
     stage = Stage(ConnectorBoundary(), script=[records("a")])
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert stage.log == ["send a", "abort"]
     assert stage.book.to_write() == []
 
@@ -299,7 +299,7 @@ def test_what_a_connector_did_not_commit_is_taken_back_at_the_end() -> None:
 def test_what_a_connector_did_not_commit_is_taken_back_at_a_pause_and_the_instance_is_discarded() -> None:
     stage = Stage(ConnectorBoundary())
     stage.script = [lambda: stage.control.pause() or records("a")]
-    assert stage.run() is Ending.DISCARDED
+    assert stage.run() is LoopEnd.DISCARDED
     assert stage.log == ["send a", "abort"]
 
 
@@ -324,7 +324,7 @@ def test_a_delivery_that_could_not_abort_is_replaced_before_the_offsets_are_comm
     stage = Stage(boundary)
     stage.delivery.is_struck_by_an_abort = True
     stage.script = [lambda: boundary.abort_transaction() or records("a")]
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert stage.log == ["send a", "abort", "replaced", 'commit {"at":"a"}']
 
 
@@ -376,7 +376,7 @@ def test_a_struck_delivery_is_not_used_for_a_last_commit() -> None:
 
     stage.delivery.commit = commit  # type: ignore[method-assign]
     stage.script = [records("a")]
-    assert stage.run() is Ending.STOPPED
+    assert stage.run() is LoopEnd.STOPPED
     assert "replaced" not in stage.log
 
 

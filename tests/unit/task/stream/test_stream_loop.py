@@ -20,7 +20,7 @@ from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
-from fencepost.task.stream.boundary import IntervalBoundary, PollBoundary, StreamBoundary
+from fencepost.task.stream.boundary import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor
@@ -146,7 +146,7 @@ class Stage:
             self.task,
             context,
             processor,
-            boundary or PollBoundary(),
+            boundary or StreamPollBoundary(),
             self.control,
             self.counters,
             TopicCreation((), {}),
@@ -245,20 +245,20 @@ def test_a_large_transaction_does_not_wait_for_the_one_before() -> None:
 
 @pytest.mark.parametrize(("most", "transactions"), [(2, 1), (3, 3)])
 def test_batches_that_wait_already_are_one_transaction(most: int, transactions: int) -> None:
-    stage = Stage(PollBoundary(lambda: 0.0), most_records=most)
+    stage = Stage(StreamPollBoundary(lambda: 0.0), most_records=most)
     stage.run(stage.assigned(a=0), *(stage.records(A, start, 2) for start in (0, 2, 4)), NOTHING)
     assert sum(entry[0] == "commit" for entry in stage.log) == transactions
 
 
 def test_who_does_not_catch_up_commits_all_the_same() -> None:
-    stage = Stage(PollBoundary(lambda: time.monotonic() + 1), most_records=2)
+    stage = Stage(StreamPollBoundary(lambda: time.monotonic() + 1), most_records=2)
     stage.run(stage.assigned(a=0), stage.records(A, 0, 2), stage.records(A, 2, 2), NOTHING)
     assert sum(entry[0] == "commit" for entry in stage.log) == 2
 
 
 def test_with_an_interval_a_transaction_ends_when_that_is_over() -> None:
     passed_s = [0.0]
-    stage = Stage(IntervalBoundary(5_000, lambda: time.monotonic() + passed_s[0]))
+    stage = Stage(StreamIntervalBoundary(5_000, lambda: time.monotonic() + passed_s[0]))
     seen: list[Any] = []
 
     def later() -> Fetched:
@@ -276,7 +276,7 @@ def test_with_an_interval_a_transaction_ends_when_that_is_over() -> None:
 
 
 def test_e19_a_revocation_is_granted_when_all_that_was_sent_is_committed() -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
     log = stage.run(
         stage.assigned(a=0, b=0), stage.records(A, 0), stage.told(stage.loop.revoked, A, B), stage.records(A, 1)
     )
@@ -288,7 +288,7 @@ def test_e19_a_revocation_is_granted_when_all_that_was_sent_is_committed() -> No
 def test_e19_a_commit_that_fails_at_a_revocation_ends_the_instance_and_nothing_is_committed_any_more(
     error: Exception,
 ) -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
     stage.delivery.fails = error
     with pytest.raises(type(error)):
         stage.run(stage.assigned(a=0, b=0), stage.records(A, 0), stage.told(stage.loop.revoked, A))
@@ -298,7 +298,7 @@ def test_e19_a_commit_that_fails_at_a_revocation_ends_the_instance_and_nothing_i
 
 
 def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes() -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
     with pytest.raises(StaleMemberError):
         stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
     stage.loop.revoked([])
@@ -324,7 +324,7 @@ def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:
 
 
 def test_what_fails_is_not_committed_nor_what_was_sent_before_it_in_the_transaction() -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
 
     def failing() -> Fetched:
         stage.task.fails.append(ValueError("poison"))
@@ -337,7 +337,7 @@ def test_what_fails_is_not_committed_nor_what_was_sent_before_it_in_the_transact
 
 
 def test_a_stop_while_something_is_tried_again_leaves_out_the_batch_at_hand() -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
 
     def stopped() -> Fetched:
         stage.task.fails.append(StoppedInRetryError("later"))
@@ -419,7 +419,7 @@ def test_a_struck_producer_whose_commit_the_group_does_not_have_ends_the_instanc
 
 
 def test_a_paused_task_commits_reads_nothing_and_has_what_came_all_the_same_read_again() -> None:
-    stage = Stage(IntervalBoundary(60))
+    stage = Stage(StreamIntervalBoundary(60))
 
     def pausing() -> Fetched:
         stage.control.pause()

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from fencepost.kafka.group.group_admin import Group, GroupMember
-from fencepost.worker.membership.watch import Look, PeerWatch, Refusals, look_at
+from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, look_at
 
-A, R, U = Look.ANSWERED, Look.REFUSED, Look.UNKNOWN
+A, R, U = ConnectOutcome.ANSWERED, ConnectOutcome.REFUSED, ConnectOutcome.UNKNOWN
 ME, LEADER, OTHER = "http://me:1/", "http://leader:1/", "http://other:1/"
 
 
@@ -25,7 +25,7 @@ ME, LEADER, OTHER = "http://me:1/", "http://leader:1/", "http://other:1/"
     ],
 )
 def test_a_worker_is_gone_whose_address_answered_and_then_refused_three_times_in_a_row(
-    looks: list[Look], is_gone: bool
+    looks: list[ConnectOutcome], is_gone: bool
 ) -> None:
     refusals = Refusals()
     assert [refusals.judge("i", look) for look in looks][-1] is is_gone
@@ -64,7 +64,7 @@ class Cluster:
     def incarnation(self, url: str) -> str | None:
         return f"i-{url}"
 
-    def _look(self, url: str) -> Look:
+    def _look(self, url: str) -> ConnectOutcome:
         self.looked_at.append(url)
         return self.looks[url]
 

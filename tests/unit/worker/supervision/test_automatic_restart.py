@@ -1,6 +1,6 @@
 """When what has failed is restarted by itself: the pauses, the count, and when it begins anew."""
 
-from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, Plan, RestartPolicy
+from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy, RestartSchedule
 
 POLICY = RestartPolicy(True, first_s=1, longest_s=10, most=-1, window_s=60)
 
@@ -28,22 +28,22 @@ def test_what_fails_together_does_not_come_back_together() -> None:
 def test_a_failure_stays_when_there_were_as_many_as_may_be() -> None:
     counts, twice = restarts(), RestartPolicy(True, most=2)
     for made in range(2):
-        assert counts.failed("c", twice, 0) == Plan(made, 2.0**made)
+        assert counts.failed("c", twice, 0) == RestartSchedule(made, 2.0**made)
         counts.made("c")
-    assert counts.failed("c", twice, 0) == Plan(2, None)
-    assert counts.failed("other", twice, 0) == Plan(0, 1.0)
+    assert counts.failed("c", twice, 0) == RestartSchedule(2, None)
+    assert counts.failed("other", twice, 0) == RestartSchedule(0, 1.0)
 
 
 def test_none_is_made_where_none_may_be_or_nobody_asks() -> None:
-    assert restarts().failed("c", RestartPolicy(True, most=0), 0) == Plan(0, None)
+    assert restarts().failed("c", RestartPolicy(True, most=0), 0) == RestartSchedule(0, None)
     assert restarts().failed("c", RestartPolicy(), 0) is None
 
 
 def test_what_lived_for_the_window_counts_anew() -> None:
     counts = restarts()
     counts.made("c")
-    assert counts.failed("c", POLICY, 59.9) == Plan(1, 2.0)
-    assert counts.failed("c", POLICY, 60) == Plan(0, 1.0)
+    assert counts.failed("c", POLICY, 59.9) == RestartSchedule(1, 2.0)
+    assert counts.failed("c", POLICY, 60) == RestartSchedule(0, 1.0)
 
 
 def test_a_config_says_what_is_wanted() -> None:

@@ -21,7 +21,7 @@ from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import connector_life
-from fencepost.worker.supervision.automatic_restart import Plan
+from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector_host import ConnectorHost
 from support.no_exception import no_exceptions
 from support.settings import SETTINGS
@@ -32,7 +32,7 @@ CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id
 class Board:
     def __init__(self) -> None:
         self.said: list[State] = []
-        self.plans: list[Plan | None] = []
+        self.plans: list[RestartSchedule | None] = []
         self.traces: list[str | None] = []
         self.failures: list[str] = []
 
@@ -40,7 +40,7 @@ class Board:
         self.said.append(state)
         self.traces.append(trace)
 
-    def failed(self, name: str, trace: str, plan: Plan | None) -> None:
+    def failed(self, name: str, trace: str, plan: RestartSchedule | None) -> None:
         self.said.append(State.FAILED)
         self.plans.append(plan)
         self.failures.append(trace)

@@ -21,7 +21,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
-from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, Plan
+from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError
 from fencepost.worker.supervision.supervisor import TaskSupervisor
@@ -76,14 +76,14 @@ class Board:
     def __init__(self) -> None:
         self.said: list[tuple[TaskId, State, str | None]] = []
         self.said_in: list[int | None] = []
-        self.plans: list[Plan | None] = []
+        self.plans: list[RestartSchedule | None] = []
         self.topics: list[str] = []
 
     def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
         self.said.append((task, state, trace))
         self.said_in.append(generation)
 
-    def failed(self, task: TaskId, trace: str, plan: Plan | None) -> None:
+    def failed(self, task: TaskId, trace: str, plan: RestartSchedule | None) -> None:
         self.task(task, State.FAILED, trace)
         self.plans.append(plan)
 
@@ -664,14 +664,14 @@ def fail(stage: Stage, after_s: float = 0.0) -> None:
 def test_what_has_failed_is_restarted_by_itself_later_each_time_until_it_has_been_often_enough(reviving: Stage) -> None:
     for made, in_s in ((0, 1.0), (1, 2.0)):
         fail(reviving)
-        assert reviving.board.plans[-1] == Plan(made, in_s)
+        assert reviving.board.plans[-1] == RestartSchedule(made, in_s)
         reviving.tick(after_s=in_s - 0.01)
         assert reviving.handle().state is HandleState.FAILED
         reviving.tick(after_s=0.01)
         assert reviving.handle().state is HandleState.HOSTED
         assert reviving.board.states()[-1] is State.RESTARTING
     fail(reviving)
-    assert reviving.board.plans[-1] == Plan(2, None)
+    assert reviving.board.plans[-1] == RestartSchedule(2, None)
     reviving.tick(after_s=100_000)
     assert reviving.handle().state is HandleState.FAILED
     assert reviving.supervisor._totals.restarts == 2
@@ -681,10 +681,10 @@ def test_what_has_run_for_the_window_counts_its_restarts_anew(reviving: Stage) -
     fail(reviving)
     reviving.tick(after_s=1)
     fail(reviving, after_s=59.9)
-    assert reviving.board.plans[-1] == Plan(1, 2.0)
+    assert reviving.board.plans[-1] == RestartSchedule(1, 2.0)
     reviving.tick(after_s=2)
     fail(reviving, after_s=60)
-    assert reviving.board.plans[-1] == Plan(0, 1.0)
+    assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
 def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
@@ -694,7 +694,7 @@ def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
     reviving.tick()
     reviving.report(reviving.supervisor._stopping[0], "STOPPED")
     fail(reviving)
-    assert reviving.board.plans[-1] == Plan(0, 1.0)
+    assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
 def test_a_pause_calls_a_restart_off_and_what_is_resumed_counts_anew(reviving: Stage) -> None:
@@ -708,7 +708,7 @@ def test_a_pause_calls_a_restart_off_and_what_is_resumed_counts_anew(reviving: S
     assert reviving.handle().state is HandleState.FAILED
     reviving.target(TargetState.STARTED)
     reviving.tick()
-    assert reviving.board.plans[-1] == Plan(0, 1.0)
+    assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
     reviving.tick(after_s=1)
     assert reviving.handle().state is HandleState.HOSTED
 
@@ -730,7 +730,7 @@ def test_new_task_configs_begin_with_a_count_of_their_own(reviving: Stage) -> No
     reviving.tick()
     reviving.report(reviving.supervisor._stopping[0], "STOPPED")
     fail(reviving)
-    assert reviving.board.plans[-1] == Plan(0, 1.0)
+    assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
 def test_nothing_is_restarted_by_itself_unless_it_is_asked_for(running: Stage) -> None:

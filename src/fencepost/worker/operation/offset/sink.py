@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from fencepost.api import ConfigError, SinkConnector, TopicPartition
-from fencepost.cluster.command import EnsureAbsent, EnsureStopped, PutConnector, Standing
+from fencepost.cluster.command import ConnectorVersion, EnsureAbsent, EnsureStopped, PutConnector
 from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.raw import RawConfig
@@ -28,7 +28,7 @@ from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.source import DONE, FRAMEWORK_ONLY, Lead, ask_connector
-from fencepost.worker.operation.offset.written import Wanted, Written, left, refused, write
+from fencepost.worker.operation.offset.written import Wanted, WrittenOffsets, left, refused, write
 from fencepost.worker.settings import WorkerSettings, own_group, sink_client_id
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class SinkOffsets:
         """
         connector, config, wanted = command.connector, command.config, parsed(offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
-        ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
+        ensure = EnsureAbsent(connector, since=ConnectorVersion.of(snapshot, connector))
         self._wait_for_stops(connector, None)  # 2
         with _failing_creation(connector):
             self._ensure_there(config, wanted, snapshot)
@@ -117,7 +117,7 @@ class SinkOffsets:
                 wanted = dict.fromkeys(before) | wanted
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
             self._take_out_dead_members(connector, config)  # 4
-            written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
+            written = WrittenOffsets(group, config, wanted, {place: before.get(place) for place in wanted})
         with self._lock:
             with _failing_creation(connector):
                 snapshot = lead(ensure)  # 5
@@ -138,7 +138,7 @@ class SinkOffsets:
                 raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
-    def _put_back(self, ensure: EnsureAbsent | EnsureStopped, written: Written, lead: Lead) -> Exception | None:
+    def _put_back(self, ensure: EnsureAbsent | EnsureStopped, written: WrittenOffsets, lead: Lead) -> Exception | None:
         """Undo what was written. If others may already rely on it, leave it and return the reason."""
         try:
             snapshot = lead(ensure)
@@ -158,7 +158,7 @@ class SinkOffsets:
         lead: Lead,
     ) -> str:
         snapshot = lead(EnsureStopped(connector))  # 1
-        ensure = EnsureStopped(connector, since=Standing.of(snapshot, connector))
+        ensure = EnsureStopped(connector, since=ConnectorVersion.of(snapshot, connector))
         self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
         config = snapshot.connectors[connector]
         try:
@@ -172,7 +172,7 @@ class SinkOffsets:
                 before = group.read() if is_checked else {}
                 change(group, config, wanted, snapshot)  # 6
                 if is_checked:
-                    written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
+                    written = WrittenOffsets(group, config, wanted, {place: before.get(place) for place in wanted})
                     snapshot = self._may_stand(ensure, written, lead)
         except GroupInUseError as error:
             raise OperationError(_ZOMBIES.format(verb, connector)) from error
@@ -182,7 +182,7 @@ class SinkOffsets:
             ) from error
         return (DONE if is_external else FRAMEWORK_ONLY).format(done) + self._gone(verb, connector, config, snapshot)
 
-    def _may_stand(self, ensure: EnsureStopped, written: Written, lead: Lead) -> ClusterSnapshot:
+    def _may_stand(self, ensure: EnsureStopped, written: WrittenOffsets, lead: Lead) -> ClusterSnapshot:
         """Return a newest snapshot that confirms what was written. If none does, undo it, and raise the reason.
 
         A leader that was deposed in the meantime may have written too late, so it must not answer "done". The same

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
-from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
+from fencepost.cluster.command import ConnectorCommand, ConnectorVersion, EnsureAbsent, EnsureStopped, PutConnector
 from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.cluster.targets import configs_to_fence
@@ -97,7 +97,7 @@ class OffsetChanges:
         ensure_storable(connector, offsets)
         offsets = _last_of_each(offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
-        ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
+        ensure = EnsureAbsent(connector, since=ConnectorVersion.of(snapshot, connector))
         command = replace(command, since=ensure.since)
         self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:
@@ -146,7 +146,7 @@ class OffsetChanges:
         self, connector: str, wanted: Callable[[OffsetView], Sequence[ConnectorOffset]], done: str, lead: Lead
     ) -> str:
         snapshot = lead(EnsureStopped(connector))  # 1
-        ensure = EnsureStopped(connector, since=Standing.of(snapshot, connector))
+        ensure = EnsureStopped(connector, since=ConnectorVersion.of(snapshot, connector))
         self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
         if self._settings.is_exactly_once:
             self._run_round(connector)

@@ -22,7 +22,7 @@ Wanted = Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenOffsets:
     """What was written to the group of a sink with this config, and the former offsets of those partitions."""
 
     group: GroupOffsets
@@ -67,7 +67,7 @@ def _said(error: Exception) -> str:
     return "Another worker leads by now" if is_elsewhere else str(error).removesuffix(".")
 
 
-def left(connector: str, written: Written, fault: Exception | None) -> str:
+def left(connector: str, written: WrittenOffsets, fault: Exception | None) -> str:
     """Return what to say about the group's offsets, after restoring them failed with `fault`, or succeeded (None)."""
     if fault is None:
         return "The former offsets were put back"
