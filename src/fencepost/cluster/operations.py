@@ -1,10 +1,17 @@
-"""The port between the REST layer and the worker: what a user may ask.
+"""The port between the REST layer and the worker: what a user may ask, by resource.
 
-The REST layer calls a `ConnectOperations` and turns values (`info.py`) and errors (`errors.py`) into HTTP; it never
-looks at a topic, a lock or Spark.
+The REST layer calls `ConnectOperations` and turns values (`info.py`) and errors (`errors.py`) into HTTP; it never looks
+at a topic, a lock or Spark.
+
+Except for those of `LocalOperations`, operations are called on threads of the REST server, several at once, and may
+wait: `health` 10 s, the others 90 s, then RequestTimeoutError with the stage. A request during a rebalance waits for
+its end, and raises ConflictError only when that time is up. An error means that nothing was changed, except for
+RequestTimeoutError and ConflictError, after which the change may still happen. Whatever another worker has to do raises
+ElsewhereError.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.cluster.info import (
@@ -26,13 +33,13 @@ from fencepost.cluster.info import (
 from fencepost.config.raw import RawConfig
 
 REQUEST_S = 90.0
-"""How long a request may take, on however many workers: as in Kafka Connect."""
+"""The longest time that a request may take, on however many workers: as in Kafka Connect."""
 
 
 class LocalOperations(Protocol):
     """Questions answered from this worker's memory.
 
-    Called on the event loop of the REST server: they must neither wait for anybody nor do I/O.
+    Called on the event loop of the REST server: they must neither wait nor do I/O.
     """
 
     def server_info(self) -> ServerInfo: ...
@@ -50,38 +57,29 @@ class LocalOperations(Protocol):
         """NotFoundError "No status found for task C-T"."""
 
     def active_topics(self, name: str) -> Sequence[str]:
-        """Return the topics of a connector, none for an unknown one. ForbiddenError when topic tracking is off."""
+        """Return the topics of a connector, none for an unknown one. ForbiddenError if topic tracking is off."""
 
 
-class ConnectOperations(LocalOperations, Protocol):
-    """Everything that the REST API asks of a worker.
-
-    Except for `LocalOperations`, called on threads of the REST server, several at once, and allowed to wait:
-    `health` 10 s, the others 90 s, then RequestTimeoutError with the stage. A request that meets a rebalance
-    waits for it and raises ConflictError only when that time is up. An error means that nothing was changed,
-    except for RequestTimeoutError and ConflictError, after which the change may still come about.
-    A config that is passed to create or put holds `name`. What another worker has to do raises ElsewhereError.
-    """
-
-    def locate(self, place: Place) -> str | None:
-        """Return the URL of the worker that is responsible for `place` now; None while nobody is. Never raises."""
-
-    def catch_up(self) -> None:
-        """Wait until this worker has read what others have written before the call. Never raises."""
+class ProbeOperations(Protocol):
+    """Questions of load balancers and dashboards; answered on threads of their own, even if all others are stuck."""
 
     def health(self) -> Health:
         """Never raises: a worker that does not answer in 10 s is UNHEALTHY."""
 
-    def connector_info(self, name: str) -> ConnectorInfo:
+    def metrics(self) -> bytes:
+        """Metrics in Prometheus' text format 0.0.4."""
+
+
+class ConnectorOperations(Protocol):
+    """Connectors. A config that is passed to `create` or `put_config` contains `name`."""
+
+    def info(self, name: str) -> ConnectorInfo:
         """NotFoundError "Connector C not found"."""
 
-    def connector_config(self, name: str) -> RawConfig:
+    def config(self, name: str) -> RawConfig:
         """NotFoundError "Connector C not found"."""
 
-    def task_configs(self, name: str) -> Sequence[TaskInfo]:
-        """NotFoundError "Connector C not found"."""
-
-    def create_connector(
+    def create(
         self,
         name: str,
         config: RawConfig,
@@ -90,89 +88,128 @@ class ConnectOperations(LocalOperations, Protocol):
     ) -> ConnectorInfo:
         """BadRequestError if invalid; AlreadyExistsError "Connector C already exists".
 
-        With `initial_offsets` (KIP-995) those replace whatever offsets the name still has; the connector is there
-        only once they are.
+        `initial_offsets` (KIP-995) replace all offsets that the name still has; the connector exists only once they
+        are stored.
         """
 
-    def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
+    def put_config(self, name: str, config: RawConfig) -> StoredConnector:
         """BadRequestError if invalid."""
 
-    def patch_connector_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+    def patch_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
         """Set the keys of `patch`; a None removes one. NotFoundError; BadRequestError if the result is invalid."""
 
-    def delete_connector(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """NotFoundError "Connector C not found"."""
 
-    def pause_connector(self, name: str) -> None:
+    def pause(self, name: str) -> None:
         """Idempotent. NotFoundError "Unknown connector C"."""
 
-    def resume_connector(self, name: str) -> None:
+    def resume(self, name: str) -> None:
         """Idempotent. NotFoundError "Unknown connector C"."""
 
-    def stop_connector(self, name: str) -> None:
+    def stop(self, name: str) -> None:
         """Idempotent. NotFoundError "Unknown connector C"."""
 
-    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
-        """Restarts what KIP-745 says.
+    def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
+        """Restart what KIP-745 says.
 
-        With both flags off the connector alone is restarted, synchronously: None, or NotFoundError "Unknown
-        connector: C". Otherwise the request is written down and the status is returned in which the instances
-        to be restarted read RESTARTING already; NotFoundError "Status for connector C not found".
+        With both flags off, only the connector is restarted, before this returns None; NotFoundError "Unknown
+        connector: C". Otherwise the request is stored, and the returned status has RESTARTING for the instances to be
+        restarted; NotFoundError "Status for connector C not found".
         """
 
-    def restart_task(self, name: str, task: int) -> None:
+
+class TaskOperations(Protocol):
+    """Tasks of a connector, and the topics that they have used."""
+
+    def configs(self, name: str) -> Sequence[TaskInfo]:
+        """NotFoundError "Connector C not found"."""
+
+    def restart(self, name: str, task: int) -> None:
         """NotFoundError "Unknown connector: C" or "Unknown task: C-T"; ConflictError if stopped."""
 
     def reset_active_topics(self, name: str) -> None:
         """ForbiddenError "Topic tracking is disabled." or "Topic tracking reset is disabled."."""
 
-    def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
-        """Return where a connector stands, in any state. NotFoundError "Connector C not found"."""
 
-    def connector_gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """Return what a mirror has left out of its source since it was gone, and has written down. NotFoundError."""
+class OffsetOperations(Protocol):
+    """Offsets of a connector. All raise NotFoundError for an unknown connector."""
 
-    def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
-        """Move the given partitions of a stopped connector; returns what to tell the user.
+    def read(self, name: str) -> Sequence[ConnectorOffset]:
+        """Return the committed offsets of a connector in any state. NotFoundError "Connector C not found"."""
 
-        NotFoundError; BadRequestError if it is not stopped, or an offset cannot be stored; OperationError if the
-        connector refuses.
+    def gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return the recorded gaps of a mirror: records that its source had deleted before they were mirrored."""
+
+    def alter(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
+        """Move the given partitions of a stopped connector; returns a message for the user.
+
+        BadRequestError if it is not stopped, or an offset cannot be stored; OperationError if the connector refuses.
         """
 
-    def reset_connector_offsets(self, name: str) -> str:
-        """Forget all offsets of a stopped connector. Idempotent. Errors as of `alter_connector_offsets`."""
+    def reset(self, name: str) -> str:
+        """Forget all offsets of a stopped connector. Idempotent. Errors as in `alter`."""
 
-    def retention(self, *, is_preview: bool) -> RetentionInfo:
-        """Return what the leader decided last about topics that sinks' commits empty, or would decide now."""
 
-    def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
+class PluginOperations(Protocol):
+    """Installed plugins."""
+
+    def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""
 
-    def plugin_config(self, plugin: str) -> Sequence[KeyDefinition]:
+    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
         """`plugin`: class or alias. NotFoundError "Unknown plugin P."; BadRequestError for other kinds."""
 
     def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
         """Errors of values are in the report. `config` names a connector class that fits `plugin`."""
 
-    def metrics(self) -> bytes:
-        """Metrics in Prometheus' text format 0.0.4."""
 
-    def set_cluster_log_level(self, namespace: str, level: str) -> None:
-        """Tell all workers that run now (KIP-976)."""
+class ClusterOperations(Protocol):
+    """The workers of the group together."""
 
-    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def locate(self, place: Place) -> str | None:
+        """Return the URL of the worker that is responsible for `place` now; None if there is none. Never raises."""
+
+    def catch_up(self) -> None:
+        """Wait until this worker has read what others have written before the call. Never raises."""
+
+    def retention(self, *, is_preview: bool) -> RetentionInfo:
+        """Return the leader's last decision on what to delete after sinks' commits, or what it would decide now."""
+
+    def set_log_level(self, namespace: str, level: str) -> None:
+        """Set it on all workers that run now (KIP-976)."""
+
+
+class InternalOperations(Protocol):
+    """Requests of other workers. On a worker that does not lead they raise NotLeadingError."""
+
+    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Check the signature of a request from another worker (KIP-507), before anything else is looked at.
 
-        `path` is the raw, percent-encoded path; header names are lower case. BadRequestError without a
-        signature, ForbiddenError with a wrong one, NotReadyError before the session key is known.
+        `path` is the raw, percent-encoded path; header names are lower case. BadRequestError without a signature,
+        ForbiddenError with a wrong one, NotReadyError before the session key is known. On any worker.
         """
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        """Leader only, else NotLeadingError; stores the task configs that a connector asked for. NotFoundError."""
+        """Store the task configs that a connector asked for. NotFoundError."""
 
     def fence(self, name: str) -> None:
-        """Leader only, else NotLeadingError: a round of zombie fencing.
+        """Run a round of zombie fencing.
 
         NotFoundError; BadRequestError "is not a source connector"; ConflictError if new task configs came meanwhile;
         NotReadyError for a cause that passes, FencingRefusedError for any other.
         """
+
+
+@dataclass(frozen=True)
+class ConnectOperations:
+    """Everything that the REST API asks of a worker."""
+
+    local: LocalOperations
+    probes: ProbeOperations
+    connectors: ConnectorOperations
+    tasks: TaskOperations
+    offsets: OffsetOperations
+    plugins: PluginOperations
+    cluster: ClusterOperations
+    internal: InternalOperations

@@ -41,7 +41,7 @@ def create_app(
     """Return an application that answers for `operations`; `now_s` is the clock of date headers."""
     app = FastAPI(
         title="Fencepost",
-        version=version or operations.server_info().version,
+        version=version or operations.local.server_info().version,
         description=_ABOUT,
         openapi_url=None,
         redirect_slashes=False,

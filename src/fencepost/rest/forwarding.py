@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -69,7 +68,7 @@ class Forwarding:
             return await self._second_hop(request, error)
         answer = await self._first_hop(request, error)
         if request.method != "GET" and answer.status_code < 300:
-            await self._gateway.run(self._gateway.operations.catch_up)  # whoever looks here next sees it
+            await self._gateway.run(self._gateway.operations.cluster.catch_up)  # whoever looks here next sees it
         return answer
 
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
@@ -134,7 +133,7 @@ class Forwarding:
             sending.cancel()
 
     async def _locate(self, error: ElsewhereError) -> str | None:
-        return await self._gateway.run(partial(self._gateway.operations.locate, error.place))
+        return await self._gateway.run(self._gateway.operations.cluster.locate, error.place)
 
     async def _send(self, request: Request, url: str, forward: str) -> Response:
         headers = {name: value for name, value in request.headers.items() if name in _PASSED_ON}

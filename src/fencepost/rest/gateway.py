@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from functools import partial
+from typing import Annotated, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import Depends, Request
 
-from fencepost.cluster.operations import ConnectOperations, LocalOperations
+from fencepost.cluster.operations import ConnectOperations
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # A request may wait 90 s for a rebalance; there must be room for others meanwhile.
@@ -25,17 +27,17 @@ class Gateway:
     """Runs operations for handlers: `local` ones on the spot, the others on threads."""
 
     def __init__(self, operations: ConnectOperations) -> None:
-        self.local: LocalOperations = operations
+        self.local = operations.local
         self.operations = operations
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
         self._rounds: anyio.CapacityLimiter | None = None
 
-    async def run(self, operation: Callable[[], T]) -> T:
+    async def run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that may wait for the cluster."""
         if self._waiting is None:
             self._waiting = anyio.CapacityLimiter(WAITING_THREADS)
-        return await _in_thread(operation, self._waiting)
+        return await _in_thread(partial(operation, *args, **kwargs), self._waiting)
 
     async def probe(self, operation: Callable[[], T]) -> T:
         """Run an operation that must answer even if every other request is stuck."""
@@ -43,14 +45,14 @@ class Gateway:
             self._probes = anyio.CapacityLimiter(PROBE_THREADS)
         return await _in_thread(operation, self._probes)
 
-    async def run_round(self, operation: Callable[[], T]) -> T:
+    async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a round of fencing, which may wait for a cluster that is away, and that alone.
 
         There is no limit: each worker, whose signature was found right, asks once for a connector at a time.
         """
         if self._rounds is None:
             self._rounds = anyio.CapacityLimiter(math.inf)
-        return await _in_thread(operation, self._rounds)
+        return await _in_thread(partial(operation, *args, **kwargs), self._rounds)
 
 
 async def _in_thread(operation: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:

@@ -6,5 +6,5 @@ follows a change of the config topic. Each subpackage has an object of the same 
 - `membership`: this worker's place in the group (`Membership`);
 - `supervision`: what should run against what runs, fencing and admission (`Supervision`);
 - `host`: the two hosts that run tasks, and the keeper of Spark (`Hosts`);
-- `validation`, `operation`: the work of REST requests (`WorkerOperations`).
+- `validation`, `operation`: the work of REST requests (`worker_operations`).
 """

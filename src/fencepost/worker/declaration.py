@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.config import ConfigError
@@ -25,12 +24,6 @@ class Declared:
     rivals: Mapping[str, str] = field(default_factory=dict)
 
 
-class Storing(Protocol):
-    """The part of the worker's operations that is needed here."""
-
-    def put_connector_config(self, name: str, config: RawConfig) -> object: ...
-
-
 class Declaration:
     """Stores configs that are missing or differ, whenever this worker starts to lead, in a thread of its own.
 
@@ -40,7 +33,7 @@ class Declaration:
     def __init__(
         self,
         declared: Declared,
-        operations: Storing,
+        put_config: Callable[[str, RawConfig], object],
         snapshot: Callable[[], ClusterSnapshot],
         is_leading: Callable[[], bool],
         fail: Callable[[Exception], None],
@@ -48,7 +41,7 @@ class Declaration:
     ) -> None:
         """`snapshot` returns the cluster's state; `fail` ends the worker after a permanent error."""
         self._declared = declared
-        self._operations = operations
+        self._put_config = put_config
         self._snapshot = snapshot
         self._is_leading = is_leading
         self._fail = fail
@@ -71,7 +64,7 @@ class Declaration:
             self._refuse_rivals()
             for name, config in self._declared.connectors.items():
                 if self._snapshot().connectors.get(name) != config:
-                    self._operations.put_connector_config(name, config)
+                    self._put_config(name, config)
                     log.info("stored the file's config of connector %s", name)
         except (ConfigError, BadRequestError) as error:
             self._fail(error if isinstance(error, ConfigError) else ConfigError(str(error)))

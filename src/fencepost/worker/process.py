@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Sequence
 
-from fencepost.cluster.command import now_ms
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
@@ -21,10 +20,7 @@ from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
-from fencepost.worker.operation.offset.sink import SinkOffsets
-from fencepost.worker.operation.offset.source import OffsetChanges
-from fencepost.worker.operation.offset.write import OffsetWriting
-from fencepost.worker.operation.operations import WorkerOperations
+from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.start_up import StartUp
 from fencepost.worker.supervision.fence import TaskFence
@@ -88,12 +84,13 @@ class WorkerProcess:
             self._housekeeping,
         )
         self._retention = _retention(settings, topics, membership, classes)
-        self.operations = _operations(
-            settings, topics, life, membership, supervision, departures, classes, hosts, self._retention
+        metrics = _metrics(topics, membership, supervision, hosts, self._retention)
+        self.operations = worker_operations(
+            settings, topics, life.progress, membership, supervision, departures, self._retention, metrics.text
         )
         self._declaration = Declaration(
             declared or Declared({}),
-            self.operations,
+            self.operations.connectors.put_config,
             lambda: topics.snapshot,
             lambda: life.progress.is_started and membership.leader.is_leading,
             life.fail,
@@ -137,17 +134,9 @@ class WorkerProcess:
         self._changes.changed(old, new, changes)
 
 
-def _operations(
-    settings: WorkerSettings,
-    topics: WorkerTopics,
-    life: WorkerLife,
-    membership: Membership,
-    supervision: Supervision,
-    departures: Departures,
-    classes: ConnectorClasses,
-    hosts: Hosts,
-    retention: Retention,
-) -> WorkerOperations:
+def _metrics(
+    topics: WorkerTopics, membership: Membership, supervision: Supervision, hosts: Hosts, retention: Retention
+) -> WorkerMetrics:
     figures = WorkerFigures(
         is_leader=lambda: membership.leader.is_leading,
         connectors=supervision.connectors.count,
@@ -157,19 +146,7 @@ def _operations(
         ended_by_signal=hosts.ends.counts,
         retention=retention.info,
     )
-    metrics = WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
-    offsets = OffsetChanges(
-        settings,
-        supervision.admissions.topics,
-        OffsetWriting(settings, topics.copies, now_ms),
-        classes.find,
-        membership.rounds.fence,
-        departures.wait_for,
-    )
-    sink_offsets = SinkOffsets(settings, classes.find, departures.wait_for, retention.offsets_lock)
-    return WorkerOperations(
-        settings, topics, membership, supervision, life.progress, metrics, offsets, sink_offsets, retention
-    )
+    return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
 
 
 def _retention(

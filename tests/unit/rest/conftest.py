@@ -1,5 +1,4 @@
 import warnings
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,9 +9,6 @@ from .fake import FakeConnector, FakeWorker
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette would like a renamed httpx
     from starlette.testclient import TestClient
-
-if TYPE_CHECKING:
-    from fencepost.cluster.operations import ConnectOperations
 
 
 @pytest.fixture
@@ -31,5 +27,4 @@ def worker() -> FakeWorker:
 
 @pytest.fixture
 def client(worker: FakeWorker) -> TestClient:
-    operations: ConnectOperations = worker
-    return TestClient(create_app(operations), base_url="http://localhost:8083")
+    return TestClient(create_app(worker.operations), base_url="http://localhost:8083")

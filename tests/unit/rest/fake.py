@@ -28,6 +28,7 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
+from fencepost.cluster.operations import ConnectOperations
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 
@@ -54,8 +55,144 @@ class FakeConnector:
         return 0 if self.state == "STOPPED" else int(self.config.get("tasks.max") or 1)
 
 
+class FakeConnectors:
+    """The `ConnectorOperations` of a fake worker."""
+
+    def __init__(self, worker: "FakeWorker") -> None:
+        self._worker = worker
+
+    def info(self, name: str) -> ConnectorInfo:
+        self._worker.existing(name)
+        return self._worker.info_of(name)
+
+    def config(self, name: str) -> RawConfig:
+        return self._worker.existing(name).config
+
+    def create(
+        self,
+        name: str,
+        config: RawConfig,
+        initial_state: InitialState | None,
+        initial_offsets: Sequence[ConnectorOffset] | None = None,
+    ) -> ConnectorInfo:
+        self._worker.wait()
+        self._worker.calls.append(("create", name, dict(config), initial_state))
+        if initial_offsets is not None:
+            self._worker.offsets[name] = list(initial_offsets)
+        if name in self._worker.connectors:
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        self._worker.check(config)
+        self._worker.connectors[name] = FakeConnector(dict(config), (initial_state or InitialState.RUNNING).value)
+        return replace(
+            self._worker.info_of(name), tasks=(), offsets_status=None if initial_offsets is None else "altered"
+        )
+
+    def put_config(self, name: str, config: RawConfig) -> StoredConnector:
+        self._worker.wait()
+        self._worker.calls.append(("put", name, dict(config)))
+        self._worker.check(config)
+        if name not in self._worker.connectors:
+            return StoredConnector(True, self.create(name, config, None))
+        before = self._worker.info_of(name).tasks
+        self._worker.connectors[name].config = dict(config)
+        return StoredConnector(False, replace(self._worker.info_of(name), tasks=before))
+
+    def patch_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+        patched = {**self._worker.existing(name).config, **patch}
+        config = {key: value for key, value in patched.items() if value is not None}
+        return self.put_config(name, config).info
+
+    def delete(self, name: str) -> None:
+        self._worker.existing(name)
+        del self._worker.connectors[name]
+
+    def pause(self, name: str) -> None:
+        self._worker.existing(name, "Unknown connector {}").state = "PAUSED"
+
+    def resume(self, name: str) -> None:
+        self._worker.existing(name, "Unknown connector {}").state = "RUNNING"
+
+    def stop(self, name: str) -> None:
+        self._worker.existing(name, "Unknown connector {}").state = "STOPPED"
+
+    def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
+        if not include_tasks and not only_failed:
+            self._worker.existing(name, "Unknown connector: {}")
+            return None
+        self._worker.existing(name, "Status for connector {} not found")
+        status = self._worker.connector_status(name)
+        if only_failed:
+            return status
+        tasks = [replace(task, state="RESTARTING") for task in status.tasks]
+        return replace(status, connector=replace(status.connector, state="RESTARTING"), tasks=tasks)
+
+
+class FakeTasks:
+    """The `TaskOperations` of a fake worker."""
+
+    def __init__(self, worker: "FakeWorker") -> None:
+        self._worker = worker
+
+    def configs(self, name: str) -> Sequence[TaskInfo]:
+        count = self._worker.existing(name).task_count
+        return [TaskInfo(TaskId(name, n), {"task.class": "FileStreamSourceTask"}) for n in range(count)]
+
+    def restart(self, name: str, task: int) -> None:
+        if task >= self._worker.existing(name, "Unknown connector: {}").task_count:
+            raise NotFoundError(f"Unknown task: {name}-{task}")
+
+    def reset_active_topics(self, name: str) -> None:
+        self._worker.check_tracking()
+        self._worker.existing(name).topics = []
+
+
+class FakeOffsets:
+    """The `OffsetOperations` of a fake worker."""
+
+    def __init__(self, worker: "FakeWorker") -> None:
+        self._worker = worker
+
+    def read(self, name: str) -> Sequence[ConnectorOffset]:
+        self._worker.existing(name)
+        return self._worker.offsets.get(name, [])
+
+    def gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
+        self._worker.existing(name)
+        return self._worker.gaps
+
+    def alter(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
+        self._worker.existing(name)
+        self._worker.offsets[name] = list(offsets)
+        return "altered"
+
+    def reset(self, name: str) -> str:
+        self._worker.existing(name)
+        self._worker.offsets.pop(name, None)
+        return "reset"
+
+
+class FakePlugins:
+    """The `PluginOperations` of a fake worker."""
+
+    def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
+        connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]
+        return connectors if connectors_only else [*connectors, PluginInfo("RegexRouter", "transformation")]
+
+    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
+        if plugin not in _TYPES:
+            raise NotFoundError(f"Unknown plugin {plugin}.")
+        return [_FILE]
+
+    def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
+        errors = [] if config.get("file") else ['Missing required configuration "file"']
+        file = KeyReport(_FILE, KeyValue("file", config.get("file"), errors=errors))
+        odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
+        reports = [file, odd] if odd else [file]
+        return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
+
+
 class FakeWorker:
-    """Implements `ConnectOperations`; `failure`, if set, is raised by whatever may wait for the cluster."""
+    """The state of a worker, and most operations; `failure`, if set, is raised by all that may wait for the cluster."""
 
     def __init__(self) -> None:
         self.connectors: dict[str, FakeConnector] = {}
@@ -68,6 +205,20 @@ class FakeWorker:
         self.calls: list[tuple[object, ...]] = []
         self.before_wait: Callable[[], None] = lambda: None
 
+    @property
+    def operations(self) -> ConnectOperations:
+        """Return what a REST application is created with."""
+        return ConnectOperations(
+            local=self,
+            probes=self,
+            connectors=FakeConnectors(self),
+            tasks=FakeTasks(self),
+            offsets=FakeOffsets(self),
+            plugins=FakePlugins(),
+            cluster=self,
+            internal=self,
+        )
+
     def server_info(self) -> ServerInfo:
         return ServerInfo("4.3.1", "abc123", "cluster-1")
 
@@ -75,7 +226,7 @@ class FakeWorker:
         return list(self.connectors)
 
     def connector_infos(self) -> Mapping[str, ConnectorInfo]:
-        return {name: self._info(name) for name in self.connectors}
+        return {name: self.info_of(name) for name in self.connectors}
 
     def connector_statuses(self) -> Mapping[str, ConnectorStatus]:
         return {name: self.connector_status(name) for name in self.connectors}
@@ -96,128 +247,19 @@ class FakeWorker:
         raise NotFoundError(f"No status found for task {name}-{task}")
 
     def active_topics(self, name: str) -> Sequence[str]:
-        self._check_tracking()
+        self.check_tracking()
         return self.connectors[name].topics if name in self.connectors else []
 
     def health(self) -> Health:
         return self.health_answer
-
-    def connector_info(self, name: str) -> ConnectorInfo:
-        self._existing(name)
-        return self._info(name)
-
-    def connector_config(self, name: str) -> RawConfig:
-        return self._existing(name).config
-
-    def task_configs(self, name: str) -> Sequence[TaskInfo]:
-        count = self._existing(name).task_count
-        return [TaskInfo(TaskId(name, n), {"task.class": "FileStreamSourceTask"}) for n in range(count)]
-
-    def create_connector(
-        self,
-        name: str,
-        config: RawConfig,
-        initial_state: InitialState | None,
-        initial_offsets: Sequence[ConnectorOffset] | None = None,
-    ) -> ConnectorInfo:
-        self._wait()
-        self.calls.append(("create", name, dict(config), initial_state))
-        if initial_offsets is not None:
-            self.offsets[name] = list(initial_offsets)
-        if name in self.connectors:
-            raise AlreadyExistsError(f"Connector {name} already exists")
-        self._check(config)
-        self.connectors[name] = FakeConnector(dict(config), (initial_state or InitialState.RUNNING).value)
-        return replace(self._info(name), tasks=(), offsets_status=None if initial_offsets is None else "altered")
-
-    def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
-        self._wait()
-        self.calls.append(("put", name, dict(config)))
-        self._check(config)
-        if name not in self.connectors:
-            return StoredConnector(True, self.create_connector(name, config, None))
-        before = self._info(name).tasks
-        self.connectors[name].config = dict(config)
-        return StoredConnector(False, replace(self._info(name), tasks=before))
-
-    def patch_connector_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
-        patched = {**self._existing(name).config, **patch}
-        config = {key: value for key, value in patched.items() if value is not None}
-        return self.put_connector_config(name, config).info
-
-    def delete_connector(self, name: str) -> None:
-        self._existing(name)
-        del self.connectors[name]
-
-    def pause_connector(self, name: str) -> None:
-        self._existing(name, "Unknown connector {}").state = "PAUSED"
-
-    def resume_connector(self, name: str) -> None:
-        self._existing(name, "Unknown connector {}").state = "RUNNING"
-
-    def stop_connector(self, name: str) -> None:
-        self._existing(name, "Unknown connector {}").state = "STOPPED"
-
-    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
-        if not include_tasks and not only_failed:
-            self._existing(name, "Unknown connector: {}")
-            return None
-        self._existing(name, "Status for connector {} not found")
-        status = self.connector_status(name)
-        if only_failed:
-            return status
-        tasks = [replace(task, state="RESTARTING") for task in status.tasks]
-        return replace(status, connector=replace(status.connector, state="RESTARTING"), tasks=tasks)
-
-    def restart_task(self, name: str, task: int) -> None:
-        if task >= self._existing(name, "Unknown connector: {}").task_count:
-            raise NotFoundError(f"Unknown task: {name}-{task}")
-
-    def reset_active_topics(self, name: str) -> None:
-        self._check_tracking()
-        self._existing(name).topics = []
-
-    def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
-        self._existing(name)
-        return self.offsets.get(name, [])
-
-    def connector_gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
-        self._existing(name)
-        return self.gaps
-
-    def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
-        self._existing(name)
-        self.offsets[name] = list(offsets)
-        return "altered"
-
-    def reset_connector_offsets(self, name: str) -> str:
-        self._existing(name)
-        self.offsets.pop(name, None)
-        return "reset"
 
     def retention(self, *, is_preview: bool) -> RetentionInfo:
         partitions = [PartitionRetention(0, 5, 9, 7, "sink connector c, which has committed 7")]
         topic = TopicRetentionInfo("t", None, None, partitions, 0 if is_preview else 5, None if is_preview else 1_000)
         return RetentionInfo(not is_preview, 2_000, None, [topic])
 
-    def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
-        connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]
-        return connectors if connectors_only else [*connectors, PluginInfo("RegexRouter", "transformation")]
-
-    def plugin_config(self, plugin: str) -> Sequence[KeyDefinition]:
-        if plugin not in _TYPES:
-            raise NotFoundError(f"Unknown plugin {plugin}.")
-        return [_FILE]
-
-    def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
-        errors = [] if config.get("file") else ['Missing required configuration "file"']
-        file = KeyReport(_FILE, KeyValue("file", config.get("file"), errors=errors))
-        odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
-        reports = [file, odd] if odd else [file]
-        return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
-
-    def set_cluster_log_level(self, namespace: str, level: str) -> None:
-        self._wait()
+    def set_log_level(self, namespace: str, level: str) -> None:
+        self.wait()
         self.calls.append(("log_level", namespace, level))
 
     def locate(self, place: Place) -> str | None:
@@ -229,38 +271,38 @@ class FakeWorker:
     def metrics(self) -> bytes:
         return b"# HELP x x\nx 1.0\n"
 
-    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self._wait()
+    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self.wait()
         if SIGNATURE not in headers:
             raise BadRequestError("Internal request missing required headers")
         if headers[SIGNATURE] != f"{method} {path} {len(body)}":
             raise ForbiddenError("Internal request contained invalid signature.")
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        self._existing(name)
+        self.existing(name)
         self.calls.append(("task_configs", name, configs))
 
     def fence(self, name: str) -> None:
-        if self._existing(name).type is not ConnectorType.SOURCE:
+        if self.existing(name).type is not ConnectorType.SOURCE:
             raise BadRequestError(f"Connector {name} is not a source connector")
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         self.before_wait()
         if self.failure is not None:
             raise self.failure
 
-    def _existing(self, name: str, text: str = "Connector {} not found") -> FakeConnector:
-        self._wait()
+    def existing(self, name: str, text: str = "Connector {} not found") -> FakeConnector:
+        self.wait()
         if name not in self.connectors:
             raise NotFoundError(text.format(name))
         return self.connectors[name]
 
-    def _info(self, name: str) -> ConnectorInfo:
+    def info_of(self, name: str) -> ConnectorInfo:
         connector = self.connectors[name]
         tasks = [TaskId(name, n) for n in range(connector.task_count)]
         return ConnectorInfo(name, connector.config, tasks, connector.type)
 
-    def _check(self, config: RawConfig) -> None:
+    def check(self, config: RawConfig) -> None:
         errors = ["Null value can not be supplied as the configuration value." for v in config.values() if v is None]
         if not config.get("connector.class"):
             errors.append('Missing required configuration "connector.class" which has no default value.')
@@ -268,6 +310,6 @@ class FakeWorker:
             count = f"the following {len(errors)} error(s):"
             raise BadRequestError("\n".join([f"Connector configuration is invalid and contains {count}", *errors]))
 
-    def _check_tracking(self) -> None:
+    def check_tracking(self) -> None:
         if not self.is_tracking_topics:
             raise ForbiddenError("Topic tracking is disabled.")

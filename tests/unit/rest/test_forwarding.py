@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fencepost.cluster.errors import ElsewhereError, NotLeadingError, RequestTimeoutError
-from fencepost.cluster.info import LEADER, ConnectorInfo, InitialState
+from fencepost.cluster.info import LEADER
 from fencepost.rest import create_app, forwarding
 from fencepost.rest.app import RestOptions
 from fencepost.rest.header import parse_header_rules
@@ -30,7 +30,7 @@ class Node(FakeWorker):
         self.wait_for = threading.Event()
         self.wait_for.set()
         self.seen: list[tuple[str, Mapping[str, str]]] = []
-        self.server = RestServer(self._watched(create_app(self)), "127.0.0.1", 0)
+        self.server = RestServer(self._watched(create_app(self.operations)), "127.0.0.1", 0)
         self.server.start()
         self.rest = httpx.Client(base_url=self.url, timeout=20)
 
@@ -50,17 +50,11 @@ class Node(FakeWorker):
     def locate(self, place: Any) -> str | None:
         return self.leader_url or self.url
 
-    def _wait(self) -> None:
-        super()._wait()
+    def wait(self) -> None:
+        super().wait()
         self.wait_for.wait(10)
         if self.leader_url is not None:
             raise ElsewhereError(LEADER, self.leader_url)
-
-    def create_connector(
-        self, name: str, config: Any, initial_state: InitialState | None, initial_offsets: Any = None
-    ) -> ConnectorInfo:
-        self._wait()
-        return super().create_connector(name, config, initial_state)
 
 
 @pytest.fixture
@@ -242,7 +236,7 @@ def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
     asked = FakeWorker()
     asked.failure = ElsewhereError(LEADER, leader.url)
     rules = parse_header_rules("set X-Frame-Options: DENY")
-    server = RestServer(create_app(asked, options=RestOptions(header_rules=rules)), "127.0.0.1", 0)
+    server = RestServer(create_app(asked.operations, options=RestOptions(header_rules=rules)), "127.0.0.1", 0)
     server.start()
     try:
         answer = httpx.post(f"http://127.0.0.1:{server.port}/connectors", json=creation("c"))

@@ -9,7 +9,7 @@ from .fake import FakeWorker
 
 
 def _client(options: RestOptions) -> TestClient:
-    return TestClient(create_app(FakeWorker(), options=options, now_s=lambda: 0.0))
+    return TestClient(create_app(FakeWorker().operations, options=options, now_s=lambda: 0.0))
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Leader(FakeWorker):
         )
         self.connectors["file"] = FakeConnector({"connector.class": "FileStreamSource"})
 
-    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self.verifier.verify(self.key, method, path, body, headers)
 
     def fence(self, name: str) -> None:
@@ -86,7 +86,7 @@ def leader() -> Leader:
 
 @pytest.fixture
 def client(leader: Leader) -> Iterator[TestClient]:
-    with TestClient(create_app(leader), base_url="http://localhost:8083") as client:
+    with TestClient(create_app(leader.operations), base_url="http://localhost:8083") as client:
         yield client
 
 
@@ -143,7 +143,7 @@ def test_a_signature_as_kafka_connect_makes_it_is_taken_only_where_it_is_asked_f
     call = PUT_TASKS._replace(headers=headers)
     assert call.sent(client) == 403
     other = Leader(accepts_body_only=True)
-    there = TestClient(create_app(other), base_url="http://localhost:8083")
+    there = TestClient(create_app(other.operations), base_url="http://localhost:8083")
     assert call.sent(there) == 204
     assert call._replace(body=b"[]").sent(there) == 403
     wide = PUT_TASKS.signed(other)

@@ -45,7 +45,7 @@ class Leader(FakeWorker):
         self.verifier = RequestVerifier("the-leader", ("HmacSHA256",), lambda: int(time.time() * 1000))
         self.connectors["a/b"] = FakeConnector({"connector.class": "FileStreamSource"})
 
-    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self.verifier.verify(self.key, method, path, body, headers)
 
     def fence(self, name: str) -> None:
@@ -112,7 +112,7 @@ def _done() -> "Future[Any]":
 @pytest.fixture
 def scene() -> Iterator[Scene]:
     leader = Leader()
-    server = RestServer(create_app(leader), "127.0.0.1", 0)
+    server = RestServer(create_app(leader.operations), "127.0.0.1", 0)
     server.start()
     made = Scene(f"http://127.0.0.1:{server.port}/", leader)
     yield made

@@ -75,5 +75,5 @@ def test_an_unknown_scope_means_this_worker(client: TestClient) -> None:
 
 
 def test_loggers_are_absent_when_admin_is_off() -> None:
-    client = TestClient(create_app(FakeWorker(), options=RestOptions(has_admin=False)))
+    client = TestClient(create_app(FakeWorker().operations, options=RestOptions(has_admin=False)))
     assert client.get("/admin/loggers").status_code == 404

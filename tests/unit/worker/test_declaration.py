@@ -28,10 +28,10 @@ class Scene:
         self.stopping = threading.Event()
         declared = Declared({"a": A, "b": B}, {"r": "set it back"} if rivals else {})
         self.declaration = Declaration(
-            declared, self, lambda: self.snapshot, lambda: self.leads, self.failures.append, self.stopping
+            declared, self.put_config, lambda: self.snapshot, lambda: self.leads, self.failures.append, self.stopping
         )
 
-    def put_connector_config(self, name: str, config: RawConfig) -> None:
+    def put_config(self, name: str, config: RawConfig) -> None:
         if self.answers:
             raise self.answers.pop(0)
         self.put.append(name)

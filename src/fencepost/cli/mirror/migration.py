@@ -40,7 +40,7 @@ from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.offset.write import OffsetWriting
+from fencepost.worker.operation.offset.write import OffsetWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.held_offsets import read_offsets
 
@@ -169,14 +169,14 @@ class Migration:
         tasks = self._task_count(old)
         self._stop_older()  # 2
         with closing(OffsetCopies(new.settings.producer_conf(), new.settings.config.offset_storage_topic)) as copies:
-            writing = OffsetWriting(new.settings, copies, now_ms)
-            writing.fence(old.name, old.config, tasks)  # 3
+            writer = OffsetWriter(new.settings, copies, now_ms)
+            writer.fence(old.name, old.config, tasks)  # 3
             plan = self.plan()  # 4
             self._copy_syncs(plan)  # 5
             view = self._read(new)
             taken = [*(move.stored for move in plan.moves), *plan.gaps]
             changes = [view.change(one.partition, one.offset) for one in taken]
-            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 6
+            writer.write(new.name, new.config, changes, self.ensure_at_rest)  # 6
         self._verify(plan)  # 7
         self._free_newer()  # 8
         return plan

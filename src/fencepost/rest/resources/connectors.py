@@ -1,7 +1,5 @@
 """`/connectors` and `/connectors/C`: create, look at, change and delete connectors."""
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -52,30 +50,29 @@ async def create_connector(request: Request, worker: Worker) -> Response:
     """Creates a connector; 409 if there is one of that name."""
     wanted = await read_create_request(request)
     config = _named(wanted.config, wanted.name)
-    operation = partial(
-        worker.operations.create_connector, wanted.name, config, wanted.initial_state, wanted.initial_offsets
+    info = await worker.run(
+        worker.operations.connectors.create, wanted.name, config, wanted.initial_state, wanted.initial_offsets
     )
-    info = await worker.run(operation)
     return json_response(info_body(info), 201, {"location": connector_location(wanted.name)})
 
 
 @router.get("/{name}", response_model=ConnectorInfoBody)
 async def get_connector(name: ConnectorName, worker: Worker) -> Response:
     """Config, tasks and type of a connector."""
-    return json_response(info_body(await worker.run(partial(worker.operations.connector_info, name))))
+    return json_response(info_body(await worker.run(worker.operations.connectors.info, name)))
 
 
 @router.delete("/{name}", status_code=204)
 async def delete_connector(name: ConnectorName, worker: Worker) -> Response:
     """Deletes a connector; its offsets stay."""
-    await worker.run(partial(worker.operations.delete_connector, name))
+    await worker.run(worker.operations.connectors.delete, name)
     return empty_response(204)
 
 
 @router.get("/{name}/config", response_model=ConfigMap)
 async def get_config(name: ConnectorName, worker: Worker) -> Response:
     """Returns the config as it was given; variables of config providers are not resolved."""
-    return json_response(dict(await worker.run(partial(worker.operations.connector_config, name))))
+    return json_response(dict(await worker.run(worker.operations.connectors.config, name)))
 
 
 @router.put(
@@ -87,7 +84,7 @@ async def get_config(name: ConnectorName, worker: Worker) -> Response:
 async def put_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Replaces the config of a connector, or creates it; the tasks answered are those before the change."""
     config = _named(await read_string_map(request, _CONFIG), name)
-    is_created, info = await worker.run(partial(worker.operations.put_connector_config, name, config))
+    is_created, info = await worker.run(worker.operations.connectors.put_config, name, config)
     if is_created:
         return json_response(info_body(info), 201, {"location": connector_location(name)})
     return json_response(info_body(info))
@@ -99,7 +96,7 @@ async def patch_config(name: ConnectorName, request: Request, worker: Worker) ->
     patch = await read_string_map(request, _CONFIG)
     if patch.get(_NAME) is not None:
         _named(patch, name)
-    return json_response(info_body(await worker.run(partial(worker.operations.patch_connector_config, name, patch))))
+    return json_response(info_body(await worker.run(worker.operations.connectors.patch_config, name, patch)))
 
 
 @router.get("/{name}/status", response_model=ConnectorStatusBody)

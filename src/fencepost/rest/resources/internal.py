@@ -1,7 +1,5 @@
 """Requests between workers, signed with the session key (KIP-507)."""
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -19,7 +17,7 @@ async def put_task_configs(name: ConnectorName, request: Request, worker: Worker
     """Gives the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
     body = await _verified_body(request, worker)
     configs = string_maps(parse_json(body))
-    await worker.run(partial(worker.operations.put_task_configs, name, configs))
+    await worker.run(worker.operations.internal.put_task_configs, name, configs)
     return empty_response(204)
 
 
@@ -27,7 +25,7 @@ async def put_task_configs(name: ConnectorName, request: Request, worker: Worker
 async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
-    await worker.run_round(partial(worker.operations.fence, name))
+    await worker.run_round(worker.operations.internal.fence, name)
     return empty_response(204)
 
 
@@ -38,5 +36,5 @@ async def _verified_body(request: Request, worker: Gateway) -> bytes:
     if request.url.query:
         path += f"?{request.url.query}"  # it is signed too
     headers = dict(request.headers)
-    await worker.run(partial(worker.operations.verify_internal_request, request.method, path, body, headers))
+    await worker.run(worker.operations.internal.verify, request.method, path, body, headers)
     return body

@@ -1,7 +1,5 @@
 """Pause, resume, stop and restart of a connector."""
 
-from functools import partial
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -18,21 +16,21 @@ router = APIRouter(prefix="/connectors/{name}", tags=["life cycle"])
 @router.put("/pause", status_code=202, response_class=Response)
 async def pause_connector(name: ConnectorName, worker: Worker) -> Response:
     """Pauses a connector and its tasks; they keep their resources."""
-    await worker.run(partial(worker.operations.pause_connector, name))
+    await worker.run(worker.operations.connectors.pause, name)
     return empty_response(202)
 
 
 @router.put("/resume", status_code=202, response_class=Response)
 async def resume_connector(name: ConnectorName, worker: Worker) -> Response:
     """Lets a paused or stopped connector go on."""
-    await worker.run(partial(worker.operations.resume_connector, name))
+    await worker.run(worker.operations.connectors.resume, name)
     return empty_response(202)
 
 
 @router.put("/stop", status_code=204)
 async def stop_connector(name: ConnectorName, worker: Worker) -> Response:
     """Stops a connector and removes its tasks; config and offsets stay (KIP-875)."""
-    await worker.run(partial(worker.operations.stop_connector, name))
+    await worker.run(worker.operations.connectors.stop, name)
     return empty_response(204)
 
 
@@ -49,6 +47,6 @@ async def restart_connector(
 ) -> Response:
     """Restarts a connector, with its tasks, or only what has failed (KIP-745)."""
     status = await worker.run(
-        partial(worker.operations.restart_connector, name, include_tasks=include_tasks, only_failed=only_failed)
+        worker.operations.connectors.restart, name, include_tasks=include_tasks, only_failed=only_failed
     )
     return empty_response(204) if status is None else json_response(status_body(status), 202)

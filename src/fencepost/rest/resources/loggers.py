@@ -1,7 +1,6 @@
 """`/admin/loggers`: log levels of this worker (KIP-495) or of all (KIP-976), lost when a worker restarts."""
 
 import time
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -53,7 +52,7 @@ async def put_level(
     if level.upper() not in LEVELS:
         raise NotFoundError(f"invalid log level '{level}'.")
     if scope.lower() == "cluster":
-        await worker.run(partial(worker.operations.set_cluster_log_level, logger, level.upper()))
+        await worker.run(worker.operations.cluster.set_log_level, logger, level.upper())
         return empty_response(204)
     return json_response(loggers.set_level(logger, level, int(time.time() * 1000)))
 

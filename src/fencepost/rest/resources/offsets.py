@@ -1,7 +1,5 @@
 """`/connectors/C/offsets`: where a connector stands, and moving it (KIP-875)."""
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -18,13 +16,13 @@ router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
 @router.get("/offsets", response_model=ConnectorOffsetsBody)
 async def get_offsets(name: ConnectorName, worker: Worker) -> Response:
     """Returns the offset of every source partition that has one, in any state of the connector."""
-    return json_response(offsets_body(await worker.run(partial(worker.operations.connector_offsets, name))))
+    return json_response(offsets_body(await worker.run(worker.operations.offsets.read, name)))
 
 
 @router.get("/gaps", response_model=ConnectorGapsBody)
 async def get_gaps(name: ConnectorName, worker: Worker) -> Response:
     """Returns what a mirror has left out, where records of its source were gone before it had read them."""
-    gaps = await worker.run(partial(worker.operations.connector_gaps, name))
+    gaps = await worker.run(worker.operations.offsets.gaps, name)
     return json_response({"gaps": [dict(gap) for gap in gaps]})
 
 
@@ -32,12 +30,10 @@ async def get_gaps(name: ConnectorName, worker: Worker) -> Response:
 async def alter_offsets(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Sets the offsets of the given partitions of a stopped connector; null forgets one."""
     offsets = await read_offsets(request)
-    return json_response(
-        {"message": await worker.run(partial(worker.operations.alter_connector_offsets, name, offsets))}
-    )
+    return json_response({"message": await worker.run(worker.operations.offsets.alter, name, offsets)})
 
 
 @router.delete("/offsets", response_model=MessageBody)
 async def reset_offsets(name: ConnectorName, worker: Worker) -> Response:
     """Forgets all offsets of a stopped connector."""
-    return json_response({"message": await worker.run(partial(worker.operations.reset_connector_offsets, name))})
+    return json_response({"message": await worker.run(worker.operations.offsets.reset, name)})

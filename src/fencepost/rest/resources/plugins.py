@@ -1,7 +1,5 @@
 """`/connector-plugins`: what can be run, which keys it takes, and whether a config would do."""
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -23,14 +21,14 @@ _SUFFIX = "Connector"
 @router.get("", response_model=list[PluginBody])
 async def list_plugins(worker: Worker, connectors_only: ConnectorsOnly = True) -> Response:
     """Installed connectors; with `connectorsOnly=false` also transforms, predicates and converters."""
-    plugins = await worker.run(partial(worker.operations.plugins, connectors_only=connectors_only))
+    plugins = await worker.run(worker.operations.plugins.installed, connectors_only=connectors_only)
     return json_response([plugin_body(plugin) for plugin in plugins])
 
 
 @router.get("/{plugin}/config", response_model=list[KeyDefinitionBody])
 async def get_plugin_config(plugin: PathText, worker: Worker) -> Response:
     """Keys that a plugin takes (KIP-769)."""
-    keys = await worker.run(partial(worker.operations.plugin_config, plugin))
+    keys = await worker.run(worker.operations.plugins.keys, plugin)
     return json_response([definition_body(key) for key in keys])
 
 
@@ -39,7 +37,7 @@ async def validate_config(plugin: PathText, request: Request, worker: Worker) ->
     """Says what is wrong with a config, key by key; changes nothing."""
     config = await read_string_map(request, "a connector config")
     _check_class(config.get(_CLASS), plugin)
-    return json_response(validation_body(await worker.run(partial(worker.operations.validate, plugin, config))))
+    return json_response(validation_body(await worker.run(worker.operations.plugins.validate, plugin, config)))
 
 
 def _check_class(included: str | None, plugin: str) -> None:

@@ -1,7 +1,5 @@
 """`/retention`: topics that sinks' commits empty (KIP-762)."""
 
-from functools import partial
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -18,13 +16,13 @@ router = APIRouter(prefix="/retention", tags=["retention"])
 @router.get("", response_model=RetentionBody)
 async def get_retention(worker: Worker, dry: Dry = False) -> Response:
     """Says of each topic up to where it was emptied, or why not; with dry=true what would be done now."""
-    return json_response(retention_body(await worker.run(partial(worker.operations.retention, is_preview=dry))))
+    return json_response(retention_body(await worker.run(worker.operations.cluster.retention, is_preview=dry)))
 
 
 @router.get("/{topic}", response_model=TopicRetentionBody)
 async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False) -> Response:
     """Says it of one topic."""
-    info = await worker.run(partial(worker.operations.retention, is_preview=dry))
+    info = await worker.run(worker.operations.cluster.retention, is_preview=dry)
     found = next((each for each in info.topics if each.topic == topic), None)
     if found is None:
         raise NotFoundError(

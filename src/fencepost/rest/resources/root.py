@@ -28,7 +28,7 @@ async def get_server_info(worker: Worker) -> Response:
 )
 async def get_health(worker: Worker) -> Response:
     """Says whether the worker is ready to handle requests (KIP-1017)."""
-    health = await worker.probe(worker.operations.health)
+    health = await worker.probe(worker.operations.probes.health)
     body = {"status": health.status.value, "message": health.message}
     return json_response(body, _HEALTH_CODES[health.status])
 
@@ -36,5 +36,5 @@ async def get_health(worker: Worker) -> Response:
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def get_metrics(worker: Worker) -> Response:
     """Metrics in the text format of Prometheus."""
-    text = await worker.probe(worker.operations.metrics)
+    text = await worker.probe(worker.operations.probes.metrics)
     return Response(text, media_type="text/plain; version=0.0.4")

@@ -1,7 +1,5 @@
 """`/connectors/C/tasks` and `/connectors/C/topics`: what a connector's tasks are and do."""
 
-from functools import partial
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -16,7 +14,7 @@ router = APIRouter(prefix="/connectors/{name}", tags=["tasks"])
 @router.get("/tasks", response_model=list[TaskInfoBody])
 async def list_tasks(name: ConnectorName, worker: Worker) -> Response:
     """Tasks of a connector with their configs."""
-    tasks = await worker.run(partial(worker.operations.task_configs, name))
+    tasks = await worker.run(worker.operations.tasks.configs, name)
     return json_response([task_info_body(task) for task in tasks])
 
 
@@ -29,7 +27,7 @@ async def get_task_status(name: ConnectorName, task: TaskNumber, worker: Worker)
 @router.post("/tasks/{task}/restart", status_code=204)
 async def restart_task(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
     """Restarts one task."""
-    await worker.run(partial(worker.operations.restart_task, name, task))
+    await worker.run(worker.operations.tasks.restart, name, task)
     return empty_response(204)
 
 
@@ -42,5 +40,5 @@ async def list_topics(name: ConnectorName, worker: Worker) -> Response:
 @router.put("/topics/reset", status_code=202, response_class=Response)
 async def reset_topics(name: ConnectorName, worker: Worker) -> Response:
     """Forgets which topics the connector has used."""
-    await worker.run(partial(worker.operations.reset_active_topics, name))
+    await worker.run(worker.operations.tasks.reset_active_topics, name)
     return empty_response(202)

@@ -1,1 +1,1 @@
-"""The operations of REST on a worker (port `cluster/operations.py`): offsets, restarts, metrics, access."""
+"""The operations of REST on a worker (port `cluster/operations.py`), a room for each resource."""

@@ -1,7 +1,7 @@
 """What a request is told when Kafka does not answer, or refuses."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -9,13 +9,20 @@ from fencepost.cluster.errors import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import refusal_of_change
-from fencepost.worker.operation.operations import WorkerOperations
+from fencepost.worker.operation.cluster.cluster import Cluster
+from fencepost.worker.operation.connector.connectors import Connectors
+from fencepost.worker.operation.request import Requests
 from fencepost.worker.progress import Progress
 
 SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})
 
 
-def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
+class Operations(NamedTuple):
+    connectors: Connectors
+    cluster: Cluster
+
+
+def operations(error: Exception, reads_before_it: int = 0) -> Operations:
     """Return those of a worker that leads, and whose Kafka answers `reads_before_it` reads of the config topic."""
     left = [None] * reads_before_it
 
@@ -28,32 +35,21 @@ def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
     def write(*_: Any) -> None:
         raise error
 
-    config = SimpleNamespace(verification_algorithms=["HmacSHA256"], accepts_body_signatures=False)
-    parts: dict[str, Any] = {
-        "settings": SimpleNamespace(url="http://w:1", incarnation="i", config=config),
-        "topics": SimpleNamespace(
-            config=SimpleNamespace(snapshot=SNAPSHOT, read_to_end=ask),
-            status=None,
-            writer=SimpleNamespace(write=write),
-        ),
-        "membership": SimpleNamespace(
-            leader=SimpleNamespace(is_leading=True), peers=SimpleNamespace(leader_url=lambda: "http://w:1")
-        ),
-        "supervision": None,
-        "progress": Progress(),
-        "metrics": SimpleNamespace(text=None),
-        "offsets": None,
-        "sink_offsets": None,
-        "retention": None,
-    }
-    return WorkerOperations(**parts)
+    topic: Any = SimpleNamespace(snapshot=SNAPSHOT, read_to_end=ask)
+    peers: Any = SimpleNamespace(leader_url=lambda: "http://w:1")
+    membership: Any = SimpleNamespace(leader=SimpleNamespace(is_leading=True), peers=peers)
+    writer: Any = SimpleNamespace(write=write)
+    unused: Any = None
+    requests = Requests("http://w:1", topic, membership, Progress())
+    connectors = Connectors(requests, unused, unused, writer, unused, unused)
+    return Operations(connectors, Cluster(requests, peers, writer, unused))
 
 
 REQUESTS = {
-    "pause": (lambda o: o.pause_connector("c"), "writing target state PAUSED for connector c"),
-    "resume": (lambda o: o.resume_connector("c"), "writing target state STARTED for connector c"),
-    "level": (lambda o: o.set_cluster_log_level("a.b", "DEBUG"), "writing the level of logger a.b"),
-    "patch": (lambda o: o.patch_connector_config("c", {"a": "b"}), "reading to the end of the config topic"),
+    "pause": (lambda o: o.connectors.pause("c"), "writing target state PAUSED for connector c"),
+    "resume": (lambda o: o.connectors.resume("c"), "writing target state STARTED for connector c"),
+    "level": (lambda o: o.cluster.set_log_level("a.b", "DEBUG"), "writing the level of logger a.b"),
+    "patch": (lambda o: o.connectors.patch_config("c", {"a": "b"}), "reading to the end of the config topic"),
 }
 
 

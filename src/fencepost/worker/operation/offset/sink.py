@@ -27,7 +27,7 @@ from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.offset.source import DONE, FRAMEWORK_ONLY, Lead, ask_connector
+from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.offset.written import Wanted, WrittenOffsets, left, refused, write
 from fencepost.worker.settings import WorkerSettings, own_group, sink_client_id
 

@@ -7,14 +7,13 @@ between are not fenced by 2, and may still commit.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
-from fencepost.cluster.command import ConnectorCommand, ConnectorVersion, EnsureAbsent, EnsureStopped, PutConnector
+from fencepost.api import ConfigError, FatalError, SourceConnector
+from fencepost.cluster.command import ConnectorVersion, EnsureAbsent, EnsureStopped, PutConnector
 from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.cluster.targets import configs_to_fence
@@ -25,7 +24,8 @@ from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
-from fencepost.worker.operation.offset.write import OffsetWriting
+from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
+from fencepost.worker.operation.offset.write import OffsetWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.held_offsets import read_offsets
 from fencepost.worker.supervision.own_topic import ensure_own_topic
@@ -35,23 +35,16 @@ log = logging.getLogger(__name__)
 _READ_S = 60.0
 _ROUND_S = 60.0
 _NOT_FENCED = "Failed to perform zombie fencing for source connector prior to modifying offsets"
-DONE = "The offsets for this connector have been {0} successfully"
-FRAMEWORK_ONLY = (
-    "The Connect framework-managed offsets for this connector have been {0} successfully. However, if this connector "
-    "manages offsets externally, they will need to be manually {0} in the system that the connector uses."
-)
-
-Lead = Callable[[ConnectorCommand], ClusterSnapshot]
 
 
-class OffsetChanges:
-    """`lead` lets the leader decide on a command; it raises if it is refused, or this worker does not lead."""
+class SourceOffsets:
+    """Reads and changes the offsets of sources and mirrors."""
 
     def __init__(
         self,
         settings: WorkerSettings,
         topics: OffsetTopics,
-        writing: OffsetWriting,
+        writer: OffsetWriter,
         find: Callable[[str], type[SourceConnector]],
         fencing_round: Callable[[str], "Future[None]"],
         wait_for_stops: Callable[[str, int | None], None],
@@ -62,7 +55,7 @@ class OffsetChanges:
         self._wait_for_stops = wait_for_stops
         self._settings = settings
         self._topics = topics
-        self._writing = writing
+        self._writer = writer
         self._find = find
         self._fencing_round = fencing_round
 
@@ -173,7 +166,7 @@ class OffsetChanges:
         """Fence all ids ever recorded, even if no round is due, such as those of a deleted connector's tasks."""
         try:
             for each in configs_to_fence(snapshot, connector, config):
-                self._writing.fence(connector, each, snapshot.task_count_records.get(connector, 0))
+                self._writer.fence(connector, each, snapshot.task_count_records.get(connector, 0))
         except Exception as error:
             raise OperationError(f"{_NOT_FENCED}: {error}") from error
 
@@ -194,38 +187,19 @@ class OffsetChanges:
         view = self._view(connector, config)
         try:
             changes = [view.change(*one) for one in offsets]
-            self._writing.write(connector, config, changes, ensure_allowed)
+            self._writer.write(connector, config, changes, ensure_allowed)
         except CommitUnknownError as error:  # E6
             self._settle(connector, config, offsets, error)
 
     def _settle(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], error: Exception) -> None:
         """Find out the outcome of a commit: fence the writer, so that it cannot commit later, and read."""
-        self._writing.fence(connector, config, 1)
+        self._writer.fence(connector, config, 1)
         found = {partition_key(p or {}): o for p, o in self._view(connector, config).offsets}
         if any(not is_same(found.get(partition_key(p or {})), o) for p, o in offsets):
             raise OperationError(
                 f"Failed to modify offsets for source connector {connector}: {error}. Nothing was changed; the "
                 "request can be safely retried"
             ) from error
-
-
-def ask_connector(
-    find: Callable[[str], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
-) -> bool:
-    """Let a connector check a change of offsets, or carry it out externally. Returns whether it says that it did.
-
-    Raises OperationError with the connector's message if it refuses.
-    """
-    given = {k: v for k, v in config.items() if v is not None}
-    try:
-        return bool(find(given["connector.class"])(given).alter_offsets(offsets))
-    except NotImplementedError as error:
-        raise OperationError(
-            f"Failed to modify offsets for connector {connector} because it doesn't support external "
-            "modification of offsets"
-        ) from error
-    except (ConnectError, ConfigError) as error:
-        raise OperationError(str(error)) from error
 
 
 def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:

@@ -26,7 +26,7 @@ _WRITE_S = 30.0
 _FENCE_S = 60.0
 
 
-class OffsetWriting:
+class OffsetWriter:
     """Carries out changes of offsets. Called on threads of the REST server."""
 
     def __init__(self, settings: WorkerSettings, copies: OffsetCopies, now_ms: Callable[[], int]) -> None:

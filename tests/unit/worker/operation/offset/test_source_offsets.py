@@ -20,7 +20,7 @@ from fencepost.storage.offset_view import Change, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError
 from fencepost.worker.operation.offset import source as offset_change
-from fencepost.worker.operation.offset.source import OffsetChanges
+from fencepost.worker.operation.offset.source import SourceOffsets
 
 CONFIG = {"name": "c", "connector.class": "X"}
 A = {"p": "a"}
@@ -58,7 +58,7 @@ class Scene:
             offsets_in_group=lambda connector, config: self.group,
             config=SimpleNamespace(offset_storage_topic="offsets"),
         )
-        self.changes = OffsetChanges(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]
+        self.changes = SourceOffsets(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]
         self.snapshot = ClusterSnapshot(
             connectors={"c": CONFIG},
             target_states={"c": TargetState.STOPPED},
@@ -94,7 +94,7 @@ class Scene:
         known = [KnownOffset({"p": p}, o, encode_key("c", {"p": p}), 0) for p, o in self.topic.items()]
         return OffsetView(connector, () if own else known, known if own else None)
 
-    # OffsetWriting
+    # OffsetWriter
 
     def fence(self, connector: str, config: Any, tasks: int) -> None:
         self.log.append(("fence", tasks))

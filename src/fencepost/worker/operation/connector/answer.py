@@ -1,0 +1,71 @@
+"""Connectors and tasks as REST answers them, from the config topic and the status topic."""
+
+from collections.abc import Collection, Sequence
+
+from fencepost.cluster.errors import NotFoundError
+from fencepost.cluster.info import (
+    ConnectorInfo,
+    ConnectorState,
+    ConnectorStatus,
+    RestartInfo,
+    TaskInfo,
+    TaskState,
+)
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import State, Status, StatusTable
+from fencepost.worker.connector_classes import type_of
+from fencepost.worker.operation.connector.masking import masked
+
+
+def info_of(snapshot: ClusterSnapshot, name: str) -> ConnectorInfo:
+    """Return a connector, with its secrets masked. Raises NotFoundError."""
+    if name not in snapshot.connectors:
+        raise NotFoundError(f"Connector {name} not found")
+    tasks = [TaskId(name, t.task) for t in snapshot.tasks(name)]
+    return ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, type_of(snapshot, name))
+
+
+def tasks_of(snapshot: ClusterSnapshot, name: str) -> Sequence[TaskInfo]:
+    """Return the tasks of a connector, with their secrets masked."""
+    found = [(t.task, snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
+    cls = snapshot.connectors[name].get("connector.class")
+    return [TaskInfo(TaskId(name, number), masked(config, cls)) for number, config in found]
+
+
+def status_of(snapshot: ClusterSnapshot, table: StatusTable, name: str) -> ConnectorStatus:
+    """Return the states of a connector and its tasks. Raises NotFoundError."""
+    status = table.status(name)
+    if status is None:
+        raise NotFoundError(f"No status found for connector {name}")
+    state = ConnectorState(status.state.value, status.worker_id, status.trace, status.version, _restart_of(status))
+    tasks = [_task_state(number, s) for number, s in table.tasks(name).items()]
+    return ConnectorStatus(name, state, tasks, type_of(snapshot, name))
+
+
+def task_status_of(table: StatusTable, name: str, task: int) -> TaskState:
+    """Return the state of a task. Raises NotFoundError."""
+    status = table.status(TaskId(name, task))
+    if status is None:
+        raise NotFoundError(f"No status found for task {name}-{task}")
+    return _task_state(task, status)
+
+
+def with_restarting(
+    status: ConnectorStatus, tasks: Collection[int], *, is_connector_restarted: bool
+) -> ConnectorStatus:
+    """Return the status with RESTARTING for everything that is about to be restarted (KIP-745)."""
+    own = status.connector
+    restarting = State.RESTARTING.value
+    state = ConnectorState(restarting, own.worker_id, None, own.version) if is_connector_restarted else own
+    shown = [TaskState(t.id, restarting, t.worker_id, None, t.version) if t.id in tasks else t for t in status.tasks]
+    return ConnectorStatus(status.name, state, shown, status.type)
+
+
+def _task_state(number: int, status: Status) -> TaskState:
+    restart = _restart_of(status)
+    return TaskState(number, status.state.value, status.worker_id, status.trace, status.version, restart)
+
+
+def _restart_of(status: Status) -> RestartInfo | None:
+    return None if status.restart is None else RestartInfo(status.restart.attempts, status.restart.next_ms)

@@ -1,0 +1,38 @@
+"""Installed plugins: which there are, which keys they take, and whether a config is valid."""
+
+from collections.abc import Sequence
+
+from fencepost.cluster.errors import BadRequestError, NotFoundError
+from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
+from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginKind, registry
+from fencepost.worker.validation.validation import plugin_definitions, validate_connector
+
+
+class Plugins:
+    """The `PluginOperations` of a worker."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+
+    def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
+        found = registry().all_plugins()
+        shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
+        return [PluginInfo(p.class_name, p.type, p.version) for p in shown]
+
+    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
+        for kind in PluginKind:
+            try:
+                return plugin_definitions(registry().find(kind, plugin))
+            except ConfigError:
+                continue
+        raise NotFoundError(f"Unknown plugin {plugin}.")
+
+    def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
+        try:
+            registry().find(PluginKind.CONNECTOR, plugin)
+        except ConfigError as error:
+            raise BadRequestError(str(error)) from None
+        return validate_connector(config, find_plugin=registry().find, worker=self._config)
