@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import Split
+from fencepost.api.errors import RecordError
 from fencepost.connector.spool import csv_layout
 from fencepost.connector.spool import source as spool
 from fencepost.connector.spool.csv_layout import HEAD_BYTES
@@ -90,7 +91,12 @@ def test_objects_are_those_of_spark(
         text = separator.join(column.split()[0] for column in schema.split(", ")) + ends + ends.join(lines)
         (directory / name).write_bytes(text.encode() + rng.choice([b"", ends.encode()]))
         given_schema = None if set(kinds) == {"STRING"} and rng.random() < 0.5 else schema
-        cut = cut_by_arrow(runtime, directory, given_schema, properties)
+        try:
+            cut = cut_by_arrow(runtime, directory, given_schema, properties)
+        except RecordError as error:
+            if '"' not in text or "ends within a quoted value" not in str(error):
+                raise
+            cut = None
         if cut is None:
             assert not is_plain, (seed, lines)
             continue
