@@ -37,7 +37,7 @@ def broker() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(3600 if IS_LONG else 600)
+@pytest.mark.timeout(3600 if IS_LONG else 1800)
 def test_every_fault_of_a_cluster_leaves_the_delivery_exact(broker, tmp_path, seed, capfd):
     group = f"chaos-cluster-{seed}"
     bootstrap = broker.bootstrap_servers

@@ -126,7 +126,7 @@ class Worker:
         self.launch()
         eventually(lambda: self.rest.get("/health").status_code == 200, within_s=within_s)
 
-    def stop(self, within_s: float = 30) -> int | None:
+    def stop(self, within_s: float = 120) -> int | None:
         """Stop gracefully (SIGTERM); a process that does not end is killed. Returns its exit code."""
         process = self.process
         if process is None:

@@ -40,7 +40,7 @@ class EmbeddedKafka:
         dir: str | Path | None = None,
         properties: Mapping[str, str] | None = None,
         *,
-        start_timeout_s: float = 60.0,
+        start_timeout_s: float = 180.0,
         jvm_options: Sequence[str] = (),
     ) -> None:
         """Take note of how it is to run; nothing is started yet.

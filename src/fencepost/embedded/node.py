@@ -31,7 +31,7 @@ class Node:
         settings: Mapping[str, str],
         *,
         jvm_options: Sequence[str] = (),
-        start_timeout_s: float = 60.0,
+        start_timeout_s: float = 180.0,
         is_temporary: bool = False,
     ) -> None:
         """Start it and wait until it is ready.

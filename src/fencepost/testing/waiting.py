@@ -1,5 +1,6 @@
 """Waiting for a condition without a bare sleep."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,16 +9,19 @@ T = TypeVar("T")
 
 _SHORTEST_S, _LONGEST_S = 0.05, 0.25
 _SHARE = 0.1
-_STILL_S = 1.0  # who sleeps for so much longer than it wanted to did not run
+_STILL_S = 1.0  # a process that sleeps for so much longer than it asked for did not run
+_CROWD, _LONGEST = 4.0, 4.0  # processes that want each core of an ordinary test run; the most that a limit is stretched
 
 
 def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: float | None = None) -> T:
     """Call `predicate` until it returns something truthy, and return that.
 
     An exception counts as "not yet". After `within_s` seconds raises AssertionError that carries the last
-    value or exception, so that a failing test says what it saw instead. Unless `every_s` says how often, it is asked
-    more rarely the longer that takes: a tenth of the time that has passed lies in between, 50 to 250 ms.
-    It is asked once more when the time is over, and time in which this process stood still does not count.
+    value or exception, so that a failing test says what it saw instead. Without `every_s`, the pause between two
+    calls is a tenth of the time that has passed, 50 to 250 ms.
+
+    There is one last call when the time is over. Time in which this process did not run does not count, and the limit
+    is up to four times as long on a machine whose cores are wanted by more than four processes each.
     """
     began = time.monotonic()
     last: object = None
@@ -30,7 +34,7 @@ def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: f
             last = value
         except Exception as error:
             last = error
-        if waited_s > within_s:
+        if waited_s > within_s * _crowding():
             raise AssertionError(f"not within {within_s} s; last seen: {last!r}")
         began += _stood_still_s(_pause_s(waited_s) if every_s is None else every_s)
 
@@ -41,6 +45,12 @@ def _stood_still_s(pause_s: float) -> float:
     time.sleep(pause_s)
     over_s = time.monotonic() - asleep - pause_s
     return over_s if over_s > _STILL_S else 0.0
+
+
+def _crowding() -> float:
+    """Return how much longer everything takes because of what else runs here: 1 to 4."""
+    wanted = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return min(max(1.0, wanted / _CROWD), _LONGEST)
 
 
 def _pause_s(waited_s: float) -> float:

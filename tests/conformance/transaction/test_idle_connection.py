@@ -1,6 +1,7 @@
 """A producer whose broker closes connections over which nothing was sent for long."""
 
 import os
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -93,8 +94,10 @@ def test_a_transaction_that_rests_until_its_connection_is_closed_is_known_to_hav
     writer.open()
     writer.send(impatient_topic, b"0", partition=0)
     writer.flush()
+    rests_since = time.monotonic()
     admin, ids = Admin({"bootstrap.servers": broker.bootstrap_servers}), [writer.transactional_id]
     eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=60)
+    eventually(lambda: time.monotonic() - rests_since > 1.5)  # however long the flush has waited for the broker
     eventually(lambda: writer._client.strikes > 0, within_s=60)
     writer.send(impatient_topic, b"1", partition=0)
     with pytest.raises((WriterFencedError, CommitUnknownError)) as raised:

@@ -33,7 +33,7 @@ def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., W
             worker.kill()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     eventually(lambda: not [p for p in below if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], within_s=20)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_with_exactly_once_off_records_come_at_least_once_and_offsets_are_committed_in_time(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:

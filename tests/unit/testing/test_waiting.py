@@ -1,5 +1,7 @@
 """What waits for a condition: how long, and how often it looks."""
 
+import os
+
 import pytest
 
 from fencepost.testing import eventually, waiting
@@ -22,6 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(waiting, "time", made)
     return made
 
@@ -46,3 +49,14 @@ def test_there_is_a_look_when_the_time_is_over(clock: Clock) -> None:
 def test_time_in_which_the_process_stood_still_does_not_count(clock: Clock) -> None:
     clock.sleeps_s = [1_000.0]
     assert eventually(lambda: clock.now_s > 1_005, within_s=10)
+
+
+@pytest.mark.parametrize(("processes_per_core", "limit_s"), [(1, 10), (8, 20), (1_000, 40)])
+def test_a_limit_is_stretched_when_many_processes_want_the_cores(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, processes_per_core: int, limit_s: float
+) -> None:
+    load = processes_per_core * (os.cpu_count() or 1)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    with pytest.raises(AssertionError):
+        eventually(lambda: False, within_s=10)
+    assert limit_s < clock.now_s < limit_s + 1
