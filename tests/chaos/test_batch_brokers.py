@@ -21,7 +21,6 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.produce import protocol
 from fencepost.kafka.read import range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.plan_input import PlanInput
@@ -42,6 +41,7 @@ from fencepost.transaction import (
     WriterOpenError,
 )
 from support.brokers import COORDINATORS, IN_SYNC, Brokers
+from support.clients import use_version
 from support.long_form import IS_LONG
 
 PARTITIONS, RECORDS = 3, 9
@@ -256,7 +256,7 @@ def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: B
 def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_version_1(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
+    use_version(1, monkeypatch)
     TopicAdmin({"bootstrap.servers": brokers.bootstrap_servers}).create_topic("moved", partitions=3, replication=3)
     load = Load(brokers.bootstrap_servers, "moved", {})  # which answers in its own time
     writer = load.opened()
@@ -274,7 +274,7 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
     brokers: Brokers, version: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"FENCEPOST_CHAOS_SEED={seed}")
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     chosen, servers, topic = random.Random(seed), brokers.bootstrap_servers, f"version-{version}"
     TopicAdmin({"bootstrap.servers": servers}).create_topic(topic, partitions=PARTITIONS, replication=3)
     with Load(servers, topic) as load:

@@ -11,11 +11,11 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce import protocol
 from fencepost.kafka.produce.producer import StrikeLog
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence
+from support.clients import use_version
 from support.late.attempt import Attempt, plan
 from support.late.trial import Trials
 from support.long_form import IS_LONG
@@ -82,7 +82,7 @@ def test_e21_late_and_lost_requests_leave_the_delivery_exact_where_nothing_is_re
     trials, seed, version, evidence, monkeypatch, capfd
 ):
     """No producer is struck by a commit, and the same holds: version 1 because what is late comes behind a fence."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     outcomes = []
     with capfd.disabled():
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")

@@ -1,7 +1,10 @@
 """The two clients that implement the port of transactions, for suites that run over both."""
 
+from typing import Any
+
 import pytest
 
+from fencepost.kafka.produce import protocol
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 
 CLIENTS = (LIBRDKAFKA, BATCH)
@@ -16,3 +19,18 @@ only_librdkafka = pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
 """For what is about that client: its log, its threads, its queue."""
 only_batch = pytest.mark.parametrize("client", [BATCH], indirect=True)
 """For what is about that client: nothing is repeated."""
+
+
+def use_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have batch clients use that version of transactions at most; the broker supports both."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+
+
+def cluster_of(client: Any) -> Any:
+    """Return what a batch client, or a writer over one, knows of the cluster."""
+    return getattr(client, "_client", client)._cluster
+
+
+def protocol_of(client: Any) -> Any:
+    """Return the transaction protocol of a batch client, or of a writer over one."""
+    return getattr(client, "_client", client)._protocol

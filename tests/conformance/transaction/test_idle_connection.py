@@ -14,6 +14,7 @@ from fencepost.kafka.wire import connection
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, WriterFencedError
+from support.clients import cluster_of
 from support.quick import quick_kafka
 
 IMPATIENT = {
@@ -53,7 +54,7 @@ def test_answers_that_have_come_are_taken_before_a_connection_that_is_closed_is_
     expected = [b"%d" % n for n in range(6)]
     for value in expected[:3]:
         writer.send(impatient_topic, value, partition=0)
-    (busy,) = (each for each in writer._client._cluster.connections() if each.unanswered)
+    (busy,) = (each for each in cluster_of(writer).connections() if each.unanswered)
     _, port = busy._socket.getsockname()
     eventually(lambda: is_closed(port), within_s=30)
     for value in expected[3:]:
@@ -73,13 +74,13 @@ def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used
     writer.open()
     writer.send(topic, b"0", partition=0)
     writer.flush()
-    before = writer._client._cluster.connections()
+    before = cluster_of(writer).connections()
     now_s = connection._clock_s
     # Which goes on while the machine is suspended; the clock of all deadlines does not.
     monkeypatch.setattr(connection, "_clock_s", lambda: now_s() + idle_s)
     writer.send(topic, b"1", partition=0)  # the same one: only within a partition there is an order
     writer.commit()
-    assert all((each in before) is not is_new for each in writer._client._cluster.connections())
+    assert all((each in before) is not is_new for each in cluster_of(writer).connections())
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
         assert [each.value for each in reader.catch_up()] == [b"0", b"1"]
 

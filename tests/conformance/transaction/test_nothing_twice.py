@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.produce import protocol
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.state import WriterState
-from support.clients import only_batch
+from support.clients import cluster_of, only_batch, protocol_of, use_version
 from support.proxy import Action, ApiKey, KafkaProxy
 
 pytestmark = only_batch
@@ -33,7 +32,7 @@ LOSSES = {
 @pytest.fixture
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The version of transactions that is spoken; the broker has both."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", request.param)
+    use_version(request.param, monkeypatch)
     return int(request.param)
 
 
@@ -42,7 +41,7 @@ def open_writer(make_writer: Callable[..., TransactionalWriter], proxy: KafkaPro
     def open_writer(transactional_id: str | None = None, **how) -> TransactionalWriter:
         writer = make_writer(transactional_id, bootstrap=proxy.bootstrap_servers, **how)
         writer.open()
-        assert writer._client._protocol.version == version
+        assert protocol_of(writer).version == version
         return writer
 
     return open_writer
@@ -89,7 +88,7 @@ def test_e21_a_lost_request_is_not_sent_again_and_its_transaction_is_committed_o
 def _reset_all(proxy: KafkaProxy, writer: TransactionalWriter) -> None:
     """Reset the connections, and wait until the client's end has heard of it: else a request would be lost."""
     proxy.reset_all()
-    eventually(lambda: not any(each.is_usable() for each in writer._client._cluster.connections()))
+    eventually(lambda: not any(each.is_usable() for each in cluster_of(writer).connections()))
 
 
 @pytest.mark.parametrize("version", [1, 2], indirect=True, ids=["version 1", "version 2"])

@@ -36,7 +36,7 @@ from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
-from support.clients import only_batch
+from support.clients import cluster_of, only_batch, protocol_of, use_version
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.quotas import PRODUCER, set_quotas
 
@@ -148,8 +148,7 @@ def test_a_spoiled_batch_is_refused_by_name_and_nothing_of_its_transaction_is_le
 def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic: str) -> None:
     """A broker would answer that all is well, and drop the first batch."""
     client = make_client()
-    spoken = client._protocol
-    assert spoken is not None
+    spoken = protocol_of(client)
     twice = [spoken.encoded(TopicPartition(topic, 0), PartitionColumns(binary([b"x"]))) for _ in range(2)]
     with pytest.raises(ValueError, match="one batch per partition"):
         spoken.produce(twice, time.monotonic() + 30)
@@ -158,7 +157,7 @@ def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic:
 def test_version_1_without_adding_the_partition_is_refused(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
+    use_version(1, monkeypatch)
     monkeypatch.setattr(protocol.Protocol, "join", lambda *_: None)
     client = make_client()
     client.produce(topic, b"x", partition=0)
@@ -170,10 +169,9 @@ def test_a_sequence_goes_on_at_0_behind_the_largest(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With version 2 each transaction begins at 0."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
+    use_version(1, monkeypatch)
     client = make_client(**{"batch.num.messages": "2"})
-    spoken = client._protocol
-    assert spoken is not None
+    spoken = protocol_of(client)
     spoken._sequences[TopicPartition(topic, 0)] = (1 << 31) - 3  # a producer that the partition does not know
     values = [b"%d" % number for number in range(10)]
     client.produce_placed(_placed(topic, values))
@@ -206,7 +204,7 @@ def test_partitions_are_asked_about_one_request_at_a_time(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two leaders that ask the coordinator at once about one producer: the older question fails."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client(bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"})
     first = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
     others = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
@@ -234,7 +232,7 @@ def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_an
     version: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     made: list[int] = []
 
     def encode(columns: PartitionColumns, **producer: Any) -> tuple[bytes, int]:
@@ -274,7 +272,7 @@ def test_a_batch_that_was_refused_unseen_is_not_sent_again_after_an_abort_and_it
 
     Nor may the writer go on: the sequence of its next batch would not be the partition's next.
     """
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client(
         _one_spoiled(_wrong_checksum, 1), bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"}
     )
@@ -300,7 +298,7 @@ def test_what_was_refused_first_is_told_and_not_that_others_came_behind_it(
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who hears of a gap in the sequence alone would try the same again, for ever."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client(_one_spoiled(_two_in_one, 2), **{"batch.num.messages": "1"})
 
     def write() -> None:
@@ -337,7 +335,7 @@ def test_batches_are_no_larger_than_a_record_may_be_where_a_topic_s_limit_is_not
 def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_again(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client()
     for number in range(1, 51):
         client.produce(topic, b"%d" % number, partition=number % 2)
@@ -369,8 +367,7 @@ def test_nothing_is_sent_before_a_flush_while_less_than_a_batch_waits(
 
 def _believe_in(client: BatchClient, place: TopicPartition) -> None:
     """Have the client take a partition for one that the same broker leads."""
-    cluster = client._cluster
-    assert cluster is not None
+    cluster = cluster_of(client)
     leaders = cluster.leaders(place.topic, time.monotonic() + 30)
     cluster._topics[place.topic] = (time.monotonic(), [leaders[0]] * (place.partition + 1))
 
@@ -381,14 +378,13 @@ def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgo
     make_client: MakeClient, topic: str, version: int, has_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked again for a new partition has nothing to do with what was sent before, whose answer comes then."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client(**{"batch.num.messages": "1"})
     if has_begun:
         client.produce(topic, b"first", partition=0)
     missing = TopicPartition(topic, 2)
     _believe_in(client, missing)  # from now on: a leader that does not know the new topic yet would end the belief
-    spoken = client._protocol
-    assert spoken is not None
+    spoken = protocol_of(client)
     spoken._produced.add(missing)  # as if it had moved away, or been deleted, in the middle of a transaction
     spoken._joined.add(missing)
 
@@ -434,7 +430,7 @@ def test_a_transaction_that_nothing_was_sent_in_is_committed_also_behind_a_flush
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No broker knows of it: the end of it would be refused, and its outcome seem unknown."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client()
     client.produce_column(topic, [])
     client.flush(30)
@@ -509,7 +505,6 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
     name = f"quota-{topic}"
     set_quotas(kafka.bootstrap_servers, name, **{PRODUCER: 33_000.0})
     client = make_client(**{"client.id": name, "batch.size": "50000"})
-    assert client._cluster is not None
     began_s = time.monotonic()
     values: list[bytes] = []
 
@@ -519,7 +514,7 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
         client.produce_placed(_placed(topic, more))
         client.flush(60)
         values.extend(more)
-        return max(each._waits_until_s for each in client._cluster.connections()) > began_s  # type: ignore[union-attr]
+        return max(each._waits_until_s for each in cluster_of(client).connections()) > began_s
 
     eventually(is_slowed_down, within_s=60)
     client.commit(60)
@@ -635,8 +630,7 @@ def test_records_without_keys_go_to_partitions_that_are_led(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     client = make_client()
-    cluster = client._cluster
-    assert cluster is not None
+    cluster = cluster_of(client)
     values = [b"%03d" % number for number in range(61)]
     client.produce(topic, values[0], partition=1)
     client.flush(30)  # else a leader that does not know the new topic yet would end the belief
@@ -658,7 +652,7 @@ def test_offsets_are_sent_when_every_batch_has_its_answer_where_somebody_has_to_
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the coordinator of transactions, to which a group is added, or of who coordinates the group."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    use_version(version, monkeypatch)
     client = make_client(bootstrap=proxy.bootstrap_servers)
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
     offsets = [proxy.on(key, Action.PASS) for key in (ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT)]
@@ -722,8 +716,7 @@ def test_offsets_wait_for_records_that_another_broker_leads(
     """It would ask the coordinator about the producer while the group's does, and one of the two would be sent away."""
     client = make_client(bootstrap=proxy.bootstrap_servers)
     beside = Beside(client, topic)
-    cluster = client._cluster
-    assert cluster is not None
+    cluster = cluster_of(client)
     cluster._addresses[2] = cluster._addresses[1]
     cluster._topics[topic] = (time.monotonic(), [2, 1])  # as far as is known
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
@@ -747,8 +740,7 @@ def test_offsets_that_the_coordinator_had_no_time_for_are_sent_again(
     asked = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, count=100)
     beside.begin(2)
     client.flush(30)
-    assert client._protocol is not None
-    for of_topic in client._protocol._offsets_answer.topics:
+    for of_topic in protocol_of(client)._offsets_answer.topics:
         for each in of_topic.partitions:
             each.error_code = KafkaError.CONCURRENT_TRANSACTIONS
     beside.end()

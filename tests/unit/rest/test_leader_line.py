@@ -72,7 +72,7 @@ class Scene:
         self.local: list[object] = []
         self.line = LeaderLine(
             LocalLeader(self, self, is_exactly_once=True),
-            Peers(HERE, self.group, self, self),
+            Peers(HERE, lambda: self.group(), self, self),
             "HmacSHA256",
             self.read_to_end,
         )
@@ -145,40 +145,40 @@ def test_a_key_that_was_renewed_is_read_and_the_request_sent_again(scene: Scene)
 
 def _nobody(scene: Scene) -> None:
     url, scene.leader_url = scene.leader_url, None
-    group, asked = scene.line._peers._group, []
+    group, asked = scene.group, []
 
     def second() -> Group:
         asked.append(1)
         scene.leader_url = url if len(asked) > 1 else None
         return group()
 
-    scene.line._peers._group = second
+    scene.group = second  # type: ignore[method-assign]
 
 
 def _dead(scene: Scene) -> None:
     url, scene.leader_url = scene.leader_url, "http://127.0.0.1:1/"
-    group, asked = scene.line._peers._group, []
+    group, asked = scene.group, []
 
     def second() -> Group:
         asked.append(1)
         scene.leader_url = url if len(asked) > 1 else scene.leader_url
         return group()
 
-    scene.line._peers._group = second
+    scene.group = second  # type: ignore[method-assign]
 
 
 def _silent(scene: Scene) -> None:
     """A leader that stands still: its port takes what is sent, and nobody ever answers."""
     stopped = socket.create_server(("127.0.0.1", 0))
     url, scene.leader_url = scene.leader_url, f"http://127.0.0.1:{stopped.getsockname()[1]}/"
-    group, asked = scene.line._peers._group, []
+    group, asked = scene.group, []
 
     def later() -> Group:
         asked.append(stopped)
         scene.leader_url = url if len(asked) > 1 else scene.leader_url
         return group()
 
-    scene.line._peers._group = later
+    scene.group = later  # type: ignore[method-assign]
 
 
 def _fails(error: Exception) -> Callable[[Scene], None]:
@@ -234,7 +234,13 @@ def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: Scene, away:
 
 def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: Scene) -> None:
     _silent(scene)
-    scene.line._peers._group = lambda group=scene.line._peers._group: (setattr(scene, "leads", True), group())[1]
+    group = scene.group
+
+    def elected() -> Group:
+        scene.leads = True
+        return group()
+
+    scene.group = elected  # type: ignore[method-assign]
     scene.line.fence("a/b").result(20)
     assert scene.local == [("fence", "a/b")]
     assert scene.leader.calls == []

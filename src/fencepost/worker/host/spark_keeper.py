@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,13 +14,18 @@ from fencepost.worker.host.slot_pool import Jobs
 
 log = logging.getLogger(__name__)
 
-_RESTART_S = 2.0
-_SLOTS_S = 60.0
-_SESSION_AFTER_S = 5.0
-_SESSION_BY_S = 60.0
-_TICK_S = 1.0
-
 OnSlotEnd = Callable[[str, Exception | None], None]
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long the keeper waits, in seconds."""
+
+    restart: float = 2.0
+    slots: float = 60.0
+    session_after: float = 5.0
+    session_by: float = 60.0
+    tick: float = 1.0
 
 
 class KeptRuntime(Protocol):
@@ -106,7 +112,7 @@ class SparkKeeper:
         frames: SessionUser,
         forecast: Forecast,
         stopping: threading.Event,
-        restart_s: float = _RESTART_S,
+        times: Times = Times(),
     ) -> None:
         self._sparks = sparks
         self._ledger = ledger
@@ -114,7 +120,7 @@ class SparkKeeper:
         self._frames = frames
         self._forecast = forecast
         self._stopping = stopping
-        self._restart_s = restart_s
+        self._times = times
         self._runtime: KeptRuntime | None = None
 
     def start(self) -> None:
@@ -145,7 +151,7 @@ class SparkKeeper:
                 runtime.start()
             except SparkError as error:
                 log.error("%s", error)
-                self._stopping.wait(self._restart_s)
+                self._stopping.wait(self._times.restart)
                 continue
             self._use(runtime)
             self._stay(runtime, gone)
@@ -153,7 +159,7 @@ class SparkKeeper:
             if not self._stopping.is_set():
                 self._frames.attach(None)
                 runtime.stop()
-                self._stopping.wait(self._restart_s)
+                self._stopping.wait(self._times.restart)
 
     def _use(self, runtime: KeptRuntime) -> None:
         """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
@@ -171,23 +177,23 @@ class SparkKeeper:
         takes two hundred megabytes, so it is not created unless a connector needs it.
         """
         began_s, ready_s = time.monotonic(), None
-        has_session = False
+        has_session, tick_s = False, self._times.tick
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:
-                is_there = self._slots.wait_until_there(_TICK_S) and self._forecast.wait_for_offsets(_TICK_S)
-                if is_there or now_s > began_s + _SLOTS_S:
+                is_there = self._slots.wait_until_there(tick_s) and self._forecast.wait_for_offsets(tick_s)
+                if is_there or now_s > began_s + self._times.slots:
                     ready_s = now_s
                     self._forecast.be_ready()
             elif not has_session and self._is_session_due(ready_s, now_s):
                 has_session = True
                 self._make_session(runtime)
             else:
-                gone.wait(_TICK_S)
+                gone.wait(tick_s)
 
     def _is_session_due(self, ready_s: float, now_s: float) -> bool:
-        is_quiet = now_s > max(ready_s, self._forecast.began_last_s) + _SESSION_AFTER_S
-        return (is_quiet or now_s > ready_s + _SESSION_BY_S) and self._awaits_frames()
+        is_quiet = now_s > max(ready_s, self._forecast.began_last_s) + self._times.session_after
+        return (is_quiet or now_s > ready_s + self._times.session_by) and self._awaits_frames()
 
     def _awaits_frames(self) -> bool:
         """Ask whether a session is needed; an error of a plug-in must not end the thread that keeps Spark running."""

@@ -9,6 +9,7 @@ from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.batch_settings import FetchSettings
 from fencepost.kafka.setting.client_settings import plan_conf, transactional_conf
 from fencepost.testing import eventually
+from support.clients import cluster_of
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -22,7 +23,7 @@ def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
     client = _client()
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(client.init_transactions, 30)
-        eventually(lambda: client._cluster is not None)
+        eventually(lambda: cluster_of(client) is not None)
         client.drop()
         error = taking.exception(20)
     assert isinstance(error, ProducerError)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.worker.host import spark_keeper
-from fencepost.worker.host.spark_keeper import SparkKeeper
+from fencepost.worker.host.spark_keeper import SparkKeeper, Times
 from support.no_exception import no_exceptions
 
 
@@ -27,7 +26,10 @@ class Scene:
         self.frames: list[str] = []
         self.slots: list[str] = []
         self.sessions = self.ready = 0
-        self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
+        self.keeper = self.keep(Times(restart=0.0))
+
+    def keep(self, times: Times) -> SparkKeeper:
+        return SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, times)
 
     # Sparks, and one of them
 
@@ -115,11 +117,11 @@ class Looked(threading.Event):
 class Idle(Scene):
     """A worker whose slots are there, and that stops after some looks at Spark."""
 
-    def __init__(self, *, awaits_frames: bool) -> None:
+    def __init__(self, *, awaits_frames: bool, **times: float) -> None:
         super().__init__(is_stopping=False)
         self.awaits_frames = awaits_frames
         self.stopping = Looked(10)
-        self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
+        self.keeper = self.keep(Times(restart=0.0, tick=0.0, **times))
 
     def wait_until_there(self, timeout_s: float) -> bool:
         return True
@@ -127,22 +129,19 @@ class Idle(Scene):
 
 @pytest.mark.parametrize("awaits_frames", [True, False])
 def test_a_session_is_made_ahead_only_where_dataframes_may_come(
-    awaits_frames: bool, monkeypatch: pytest.MonkeyPatch
+    awaits_frames: bool,
 ) -> None:
-    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
-    scene = Idle(awaits_frames=awaits_frames)
+    scene = Idle(awaits_frames=awaits_frames, session_after=-1.0)
     scene.keeper.run()
     assert scene.sessions == awaits_frames
 
 
 @pytest.mark.parametrize(("by_s", "sessions"), [(3_600.0, 0), (-1.0, 1)])
 def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
-    by_s: float, sessions: int, monkeypatch: pytest.MonkeyPatch
+    by_s: float,
+    sessions: int,
 ) -> None:
-    monkeypatch.setattr(spark_keeper, "_SESSION_BY_S", by_s)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
-    scene = Idle(awaits_frames=True)
+    scene = Idle(awaits_frames=True, session_by=by_s)
     scene.began_last_s = time.monotonic() + 60.0
     scene.keeper.run()
     assert scene.sessions == sessions
@@ -152,14 +151,12 @@ def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
 def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(
     monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
 
     def broken(_: Any) -> bool:
         raise error
 
     monkeypatch.setattr(Awaiting, "awaits_frames", property(broken, lambda _self, _value: None))
-    scene = Awaiting(awaits_frames=False)
+    scene = Awaiting(awaits_frames=False, session_after=-1.0)
     scene.keeper.run()
     assert (scene.sessions, scene.frames) == (0, ["ready"])
 
@@ -178,12 +175,8 @@ class Awaiting(Idle):
     def awaits_frames(self, _value: bool) -> None: ...
 
 
-def test_a_session_is_made_once_when_the_first_connector_of_dataframes_has_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
-    scene = Awaiting(awaits_frames=False)
+def test_a_session_is_made_once_when_the_first_connector_of_dataframes_has_come() -> None:
+    scene = Awaiting(awaits_frames=False, session_after=-1.0)
     scene.keeper.run()
     assert (scene.sessions, scene.looks) == (1, 4)
 
@@ -197,13 +190,9 @@ class WithoutSession(Idle):
         raise RuntimeError("the JVM does not answer")
 
 
-def test_spark_is_kept_where_its_session_cannot_be_made(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_spark_is_kept_where_its_session_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
     """Who sees to a Spark that has gone is the very thread that asks for the session."""
-    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
-    scene = WithoutSession(awaits_frames=True)
+    scene = WithoutSession(awaits_frames=True, session_after=-1.0)
     scene.keeper.run()
     assert (scene.sessions, scene.frames, scene.slots) == (1, ["ready"], ["ready", "gone"])
     assert "the JVM does not answer" in caplog.text
@@ -221,11 +210,11 @@ class Waiting(Idle):
 
 @pytest.mark.parametrize(("looks", "longest_s", "ready"), [(3, 3_600.0, 1), (99, 3_600.0, 0), (99, -1.0, 1)])
 def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_their_time(
-    looks: int, longest_s: float, ready: int, monkeypatch: pytest.MonkeyPatch
+    looks: int,
+    longest_s: float,
+    ready: int,
 ) -> None:
-    monkeypatch.setattr(spark_keeper, "_SLOTS_S", longest_s)
-    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
-    scene = Waiting(awaits_frames=False)
+    scene = Waiting(awaits_frames=False, slots=longest_s)
     scene.looks = looks
     scene.keeper.run()
     assert scene.ready == ready
