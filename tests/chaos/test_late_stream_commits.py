@@ -74,7 +74,7 @@ def test_e19_late_commits_of_old_members_are_refused_and_each_names_a_generation
     written = 0
 
     def has_holder() -> bool:
-        return sum(run.runner._input is not None and bool(run.runner._input.assignment) for run in runs) == 1
+        return sum(run.runner.input is not None and bool(run.runner.input.assignment) for run in runs) == 1
 
     def sender(request: Request) -> StreamRun:
         return next(run for run in runs if run.runner.spec.transactional_id == Sent.of(request).transactional_id)

@@ -1,5 +1,6 @@
 """The two clients that implement the port of transactions, for suites that run over both."""
 
+import time
 from typing import Any
 
 import pytest
@@ -34,3 +35,10 @@ def cluster_of(client: Any) -> Any:
 def protocol_of(client: Any) -> Any:
     """Return the transaction protocol of a batch client, or of a writer over one."""
     return getattr(client, "_client", client)._protocol
+
+
+def believe(cluster: Any, topic: str, leaders: list[int], **addresses: int) -> None:
+    """Have a client believe that these nodes lead a topic's partitions, and that `nodeN` listens at a local port."""
+    cluster._topics[topic] = (time.monotonic(), leaders)
+    for node, port in addresses.items():
+        cluster._addresses[int(node.removeprefix("node"))] = ("127.0.0.1", port)

@@ -5,7 +5,6 @@ import socket
 import struct
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import difference, written_batches
+from support.clients import believe, cluster_of
 from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.slow_batch import PlainRecord
@@ -210,9 +210,8 @@ class BusyAndSilent:
         log_writer.send(self.silent.topic, ["moved"])
         self.values: list[bytes | None] = []
         self.reader = BatchReader(conf(log_writer.bootstrap, **more))
-        cluster = self.reader._cluster
-        cluster._addresses[2] = ("127.0.0.1", proxy.port)
-        cluster._topics[self.silent.topic] = monotonic(), [2]
+        cluster = cluster_of(self.reader)
+        believe(cluster, self.silent.topic, [2], node2=proxy.port)
         cluster._epochs[self.silent.topic] = [-1]
         self.reader.assign({self.silent: LogPosition(0), self._busy: LogPosition(0)})
 

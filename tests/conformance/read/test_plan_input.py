@@ -120,6 +120,16 @@ def plan(log_writer: LogWriter, reader_type: MakeReader) -> Iterator[MakePlan]:
         one.admin.close()
 
 
+def look_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have inputs look that often for topics that do not exist yet."""
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", seconds)
+
+
+def doubts(reader: "Plan") -> Any:
+    """Return of which partitions it is in doubt where their logs end."""
+    return reader.input._doubts
+
+
 def numbers(start: int, stop: int) -> list[str]:
     return [str(n) for n in range(start, stop)]
 
@@ -277,14 +287,14 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
     monkeypatch.setattr(plan_input, "SURE_S", 600.0)
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: LogPosition(7)})
-    eventually(lambda: reader.poll() is None and len(reader.input._doubts), every_s=0)
+    eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
     for _ in range(20):
         reader.poll()
     assert not reader.input.gaps
     log_writer.send(topic, numbers(3, 9))
     reader.reach({place: 9})
     assert reader.values == {place: ["7", "8"]}
-    assert not len(reader.input._doubts)
+    assert not len(doubts(reader))
 
 
 @pytest.mark.parametrize("reader_type", [BatchReader], ids=["by batches"], indirect=True)
@@ -306,12 +316,12 @@ def test_a_doubt_ends_with_the_next_record(
     with monkeypatch.context() as patched:  # a leader that was deposed, and has not heard of it
         patched.setattr(reader.reader, "read", lost)
         patched.setattr(reader.admin, "end_offsets", lambda places, **_: dict.fromkeys(places, 2))
-        eventually(lambda: reader.poll() is None and len(reader.input._doubts), every_s=0)
+        eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
     reader.input._lost.clear()  # the next look of the reader finds the log as it is
     log_writer.send(topic, numbers(3, 6))
     reader.reach({place: 6})
     assert reader.values == {place: numbers(0, 6)}
-    assert not len(reader.input._doubts)
+    assert not len(doubts(reader))
 
 
 def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
@@ -442,7 +452,7 @@ def test_a_topic_that_is_created_again_before_anything_was_read_is_a_gap(
 def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.1)
+    look_every(0.1, monkeypatch)
     later = TopicPartition(f"{topic}-later", 0)
     log_writer.send(topic, ["a"])
     reader = plan({place: None, later: None})
@@ -529,15 +539,13 @@ def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_aft
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is looked at again, the topic is looked at for a partition that it does not have."""
-    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 3600.0)
+    look_every(3600.0, monkeypatch)
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: None, TopicPartition(topic, 1): None})
     reader.reach({place: 3})
     log_writer.recreate(topic)
     log_writer.send(topic, numbers(100, 110))
-    away = AwayOnce(
-        reader, monkeypatch, lambda: monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.0)
-    )
+    away = AwayOnce(reader, monkeypatch, lambda: look_every(0.0, monkeypatch))
     away.await_absence(reader)
     gap = reader.gap(place)
     assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)

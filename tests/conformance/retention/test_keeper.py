@@ -26,6 +26,11 @@ def scene(log_writer: LogWriter) -> Iterator[Scene]:
     made.retention.stop()
 
 
+def forget_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a topic that is gone count as gone for long enough."""
+    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+
+
 def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: Scene) -> None:
     began: list[int] = []
     scene.leader.before.append(lambda: began.append(scene.start))
@@ -129,14 +134,14 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
     for _ in range(3):
         assert scene.round() is None
     assert scene.topic in scene.leader.snapshot.retention
-    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    forget_at_once(monkeypatch)
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
 def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_offsets_there(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    forget_at_once(monkeypatch)
     assert scene.round() is None
     scene.leader.write(records.connector_removed(f"a-{scene.topic}"))
     for _ in range(3):
@@ -153,7 +158,7 @@ def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_o
 
 
 def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    forget_at_once(monkeypatch)
     assert scene.round() is None
     scene.delete_topic()
     known = Admin.topics
@@ -174,7 +179,7 @@ def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(scene: Scene, mon
 def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    forget_at_once(monkeypatch)
     assert scene.round() is None
     other = TopicRetention("another", {0: 9})
     scene.delete_topic()

@@ -247,7 +247,7 @@ class Stage:
 def crash(task: EpochTask) -> None:
     """End a start as a killed process does: nothing more is committed or written; its membership is over."""
     task.abandon()
-    input_ = task._input
-    task._input = None
+    input_ = task.input
+    task.input = None
     if input_ is not None:
         input_._consumer.close()

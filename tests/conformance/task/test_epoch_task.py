@@ -198,7 +198,7 @@ def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage
     stage.store.before["write"] = hang
     first = stage.start()
     assert held.wait(30)
-    member = first._input
+    member = first.input
     assert member is not None
     eventually(lambda: member.abandon() or member._consumer is None, within_s=60)  # the group is others' now
     stage.start()
@@ -351,14 +351,14 @@ def test_letters_are_not_written_again_by_the_start_that_has_written_them(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.produce(5)
-    commit, failures = EpochTask._commit, [KafkaUnavailableError("the coordinator moves")]
+    commit, failures = EpochTask.commit, [KafkaUnavailableError("the coordinator moves")]
 
     def fails(self: EpochTask, standings: Any) -> None:
         if failures and any(each.note.token for each in standings.values()):
             raise failures.pop()
         commit(self, standings)
 
-    monkeypatch.setattr(EpochTask, "_commit", fails)
+    monkeypatch.setattr(EpochTask, "commit", fails)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     assert not failures

@@ -29,6 +29,7 @@ from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
+from support.clients import cluster_of
 from support.group_members import Members, Notes, damaged, poll_for_long, read
 from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
@@ -49,6 +50,21 @@ def places(members: Members) -> list[TopicPartition]:
     return [TopicPartition(members.topic, n) for n in range(2)]
 
 
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a member not take a slow moment for a broker that cannot be reached."""
+    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)
+
+
+def client_fetches(member: BatchGroupInput) -> bool:
+    """Say whether librdkafka reads the records, not the reader of whole batches."""
+    return member._fetches
+
+
+def reader_of(member: BatchGroupInput) -> Any:
+    """Return its reader of whole batches."""
+    return member._reader
+
+
 def numbered(start: int, stop: int) -> list[str]:
     return [str(n) for n in range(start, stop)]
 
@@ -57,9 +73,9 @@ def begun(members: Members, notes: Notes | None = None, **settings: str) -> Batc
     """Return a member that has both partitions, and has taken nothing yet."""
     member = members.join(notes or Notes(), **settings)
     assert isinstance(member, BatchGroupInput)
-    member._reader.read = lambda *_: batch_reader.Read()  # type: ignore[method-assign]
+    reader_of(member).read = lambda *_: batch_reader.Read()
     eventually(lambda: member.poll(0.05, 1) is not None and len(member.assignment) == 2, within_s=30)
-    vars(member._reader).pop("read")
+    vars(reader_of(member)).pop("read")
     return member
 
 
@@ -456,7 +472,7 @@ def test_where_it_goes_on_is_known_with_the_epoch_of_its_leader(
     assert len(next_of(member, 3)) == 3
     member.pause(member.assignment)
     member.pause([])
-    assert member._reader._at[places[0]] == (3, 0)
+    assert reader_of(member)._at[places[0]] == (3, 0)
 
 
 # where the client fetches from then on
@@ -490,7 +506,7 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
 ) -> None:
     """Also one that was paused in the client when it was taken away. A cooperative member keeps what it has."""
     monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
-    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)  # a slow moment is no broker that cannot be reached
+    be_patient(monkeypatch)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     for partition in range(2):
         log_writer.send(members.topic, numbered(0, 300), partition)
@@ -502,10 +518,10 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
         assert isinstance(first, BatchGroupInput)
         taker = Taker(first, notes)
         taker.until(lambda: sum(map(len, taker.taken.values())) > 20)
-        assert not first._fetches
+        assert not client_fetches(first)
     second.close()
     taker.until(lambda: len(first.assignment) == 2)
-    assert first._fetches
+    assert client_fetches(first)
     for partition in range(2):
         log_writer.send(members.topic, numbered(300, 500), partition)
     taker.until_all(p0=500, p1=500)
@@ -521,20 +537,20 @@ def test_the_client_fetches_where_batches_are_small(
 ) -> None:
     """It goes on behind what was handed over; what is paused stays so, and what comes back later is read, too."""
     monkeypatch.setattr(group_batches, "_LOOK_AT", 50)
-    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)  # a slow moment is no broker that cannot be reached
+    be_patient(monkeypatch)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     log_writer.send(members.topic, numbered(0, 100), 0)
     notes = Notes()
     first = begun(members, notes, **settings)
     taker = Taker(first, notes)
     taker.until(lambda: len(taker.taken.get(places[0], ())) == 100)
-    assert not first._fetches
+    assert not client_fetches(first)
     for n in range(100):
         log_writer.send(members.topic, [str(n)], 0)
         log_writer.send(members.topic, [str(n)], 1)
     taker.until(lambda: places[1] in taker.taken)
     first.pause(places[1:])
-    taker.until(lambda: first._fetches and len(taker.taken[places[0]]) == 200)
+    taker.until(lambda: client_fetches(first) and len(taker.taken[places[0]]) == 200)
     paused_at = len(taker.taken[places[1]])
     taker.poll()
     assert len(taker.taken[places[1]]) == paused_at
@@ -586,7 +602,7 @@ def test_who_is_closed_or_abandoned_has_let_go_of_brokers(members: Members, log_
     for leave in (BatchGroupInput.close, BatchGroupInput.abandon):
         member = begun(members)
         read(member, 1)
-        connections = member._reader._cluster.connections()
+        connections = cluster_of(reader_of(member)).connections()
         assert connections
         leaving = threading.Thread(target=leave, args=(member,))
         leaving.start()

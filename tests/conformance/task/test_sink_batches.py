@@ -41,7 +41,7 @@ def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
         StartedSink(log_writer.bootstrap, topic_name, out, consumer=settings) as started,
     ):
         eventually(lambda: out.exists() and out.read_text() == "a\nb\n")
-        assert type(started.runner._input) is kind
+        assert type(started.runner.input) is kind
     assert said in caplog.text
     assert ("record by record" in caplog.text) is bool(said)
 

@@ -141,7 +141,7 @@ def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
 def test_two_lanes_keep_the_order(stage: StreamStage) -> None:
     """A task that is never done sends one transaction while the last one is committed."""
     run = stage.start(most_records=10)
-    run.runner._uses_both_lanes = True  # what it would come to by itself under load
+    run.runner.uses_both_lanes = True  # what it would come to by itself under load
     wanted = [str(n) for n in range(3_000)]
     stage.produce(wanted[:100])
     stage.await_values(100)  # else all may be one transaction, where the task begins late

@@ -60,11 +60,12 @@ def test_what_ended_a_reader_is_raised_to_whoever_asks_it(kafka, topic_name):
     _produced(kafka, topic_name, [b"%d" % n for n in range(10)])
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         assert len(reader.catch_up()) == 10
-        reader._watches[0]._take = None  # whatever goes wrong in the thread
+        (watch,) = reader._watches
+        watch._take = None  # whatever goes wrong in the thread
 
         def has_ended():
             _produced(kafka, topic_name, [b"another"])  # the read under way still takes what comes as it did
-            return not reader._watches[0].thread.is_alive()
+            return not watch.thread.is_alive()
 
         eventually(has_ended)
         with pytest.raises(TypeError):

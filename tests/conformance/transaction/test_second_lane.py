@@ -15,14 +15,14 @@ def test_a_second_lane_does_not_wait_for_the_transactions_of_other_tasks(kafka, 
     other = TransactionalWriter(conf, f"other-{topic}")
     made = LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS, lanes=2)
     runner = made.runner
-    runner._uses_both_lanes = False  # before it starts: it begins with one
+    runner.uses_both_lanes = False  # before it starts: it begins with one
     with made as task:
         eventually(lambda: runner.counters.commits > 0, every_s=0.001)
         other.open()
         other.send(offsets_topic, b"{}", key=b'["other",{}]')
         other.flush()
         monkeypatch.undo()
-        eventually(lambda: runner._uses_both_lanes, within_s=60)
+        eventually(lambda: runner.uses_both_lanes, within_s=60)
         before = runner.counters.commits
         eventually(lambda: runner.counters.commits > before + 10, within_s=20)
         assert task.producers_retired == 0

@@ -36,7 +36,7 @@ from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
-from support.clients import cluster_of, only_batch, protocol_of, use_version
+from support.clients import believe, cluster_of, only_batch, protocol_of, use_version
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.quotas import PRODUCER, set_quotas
 
@@ -369,7 +369,7 @@ def _believe_in(client: BatchClient, place: TopicPartition) -> None:
     """Have the client take a partition for one that the same broker leads."""
     cluster = cluster_of(client)
     leaders = cluster.leaders(place.topic, time.monotonic() + 30)
-    cluster._topics[place.topic] = (time.monotonic(), [leaders[0]] * (place.partition + 1))
+    believe(cluster, place.topic, [leaders[0]] * (place.partition + 1))
 
 
 @pytest.mark.parametrize("has_begun", [False, True], ids=["the other is begun", "both are begun"])
@@ -635,7 +635,7 @@ def test_records_without_keys_go_to_partitions_that_are_led(
     client.produce(topic, values[0], partition=1)
     client.flush(30)  # else a leader that does not know the new topic yet would end the belief
     [leader, *_] = cluster.leaders(topic, time.monotonic() + 30)
-    cluster._topics[topic] = (time.monotonic(), [-1, leader])
+    believe(cluster, topic, [-1, leader])
     for index in range(1, len(values), 3):
         client.produce(topic, values[index])
         client.flush(30)
@@ -717,8 +717,7 @@ def test_offsets_wait_for_records_that_another_broker_leads(
     client = make_client(bootstrap=proxy.bootstrap_servers)
     beside = Beside(client, topic)
     cluster = cluster_of(client)
-    cluster._addresses[2] = cluster._addresses[1]
-    cluster._topics[topic] = (time.monotonic(), [2, 1])  # as far as is known
+    believe(cluster, topic, [2, 1], node2=proxy.port)
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
     offsets = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS)
     beside.begin(2)

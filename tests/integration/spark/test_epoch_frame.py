@@ -124,13 +124,18 @@ def fail(_: Any) -> set[str]:
     raise AttributeError("there is no such plan")
 
 
+def without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark parse all values."""
+    monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
+
+
 def test_only_the_columns_that_a_query_needs_are_read_and_rows_are_as_if_all_were(
     frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = [frame(settings, query) for settings, query, _ in CASES]
     assert [columns_read(each) for each in read] == [columns for _, _, columns in CASES]
     monkeypatch.setattr(epoch_frame, "needed", fail)
-    monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
+    without_arrow(monkeypatch)
     whole = [frame(settings, query) for settings, query, _ in CASES]
     assert all(set(columns_read(each)) >= set(EVERYTHING) for each in whole)
     for pruned, all_ in zip(read, whole, strict=True):
@@ -301,7 +306,7 @@ def test_a_plain_value_that_spark_would_change_is_named_or_left_out(
 def test_spark_s_own_way_refuses_the_same_values(
     frame: Frame, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
+    without_arrow(monkeypatch)
     schema = ", ".join(dict.fromkeys(schema for schema, _, _ in WRONG))
     assert len(WRONG) < ROWS
     ensure_refused(frame, kafka, "frames-exact", schema, [(wrong, reason) for _, wrong, reason in WRONG])

@@ -74,8 +74,8 @@ def test_no_file_has_more_bytes_than_it_may(runtime: SparkRuntime, out: Path, ki
 
 def test_what_fits_is_written_once(runtime: SparkRuntime, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, sink, saved = runtime.session, sink_of(out), []
-    save = FilesSink._save
-    monkeypatch.setattr(FilesSink, "_save", lambda *given: (saved.append(1), save(*given)))
+    save = FilesSink.save
+    monkeypatch.setattr(FilesSink, "save", lambda *given: (saved.append(1), save(*given)))
     for number, times in enumerate((1, 2, 1), start=1):
         saved.clear()
         written(session, sink, number, texts(session, 512 if number > 1 else 0))

@@ -72,6 +72,10 @@ class Candidate:
         self.topic.stop()
 
 
+def has_joined(candidate: "Candidate") -> bool:
+    return candidate.leader._has_joined
+
+
 @pytest.fixture
 def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Candidate]]:
     group = f"g-{uuid.uuid4().hex[:6]}"
@@ -82,7 +86,7 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
     eventually(lambda: old.leader.is_leading, within_s=30)
     new.start()
     # With it the group has another generation: a write that still names the last one would be refused.
-    eventually(lambda: new.leader._has_joined and old.leader._term.number > 1, within_s=30)
+    eventually(lambda: has_joined(new) and old.leader.term.number > 1, within_s=30)
     yield old, new
     for each in (old, new):
         each.stop()
@@ -93,7 +97,7 @@ def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes
 ) -> None:
     old, new = pair
     old.put("first")
-    eventually(lambda: not new.leader.is_leading and new.leader._has_joined, within_s=30)
+    eventually(lambda: not new.leader.is_leading and has_joined(new), within_s=30)
     with pytest.raises(ConflictError):
         new.put("refused-because-a-leads")
     old.is_frozen = True

@@ -50,7 +50,7 @@ class LoneTask:
         self.reports: list[TaskReport] = []
         self._reader = OffsetReader({"bootstrap.servers": bootstrap}, offsets_topic)
         self.runner = TaskRunner(self.spec, self._admit, self.reports.append)
-        self.runner._uses_both_lanes = lanes == 2  # what it would come to by itself under load
+        self.runner.uses_both_lanes = lanes == 2  # what it would come to by itself under load
 
     def __enter__(self) -> "LoneTask":
         self.start()

@@ -140,6 +140,11 @@ def held_back(leader: Leader, topic: Topic) -> Any:
     return first
 
 
+def has_taken_all(leader: Leader) -> bool:
+    """Say whether no request waits for the leader's thread."""
+    return leader._requests.empty()
+
+
 def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignment(
     leader: Leader, topic: Topic
 ) -> None:
@@ -365,12 +370,12 @@ def test_task_configs_wait_for_company_and_nothing_else_does(
     monkeypatch.setattr("fencepost.cluster.leader._COMPANY_S", 60.0)
     leader.submit(put("a")).result(10)
     leader.submit(put("b")).result(10)
-    eventually(leader._requests.empty)
+    eventually(lambda: has_taken_all(leader))
     before = len(topic.transactions)
     configured = []
     for name in "ab":
         configured.append(leader.submit(PutTaskConfigs(name, [{"n": "0"}], is_exactly_once=True)))
-        eventually(leader._requests.empty)
+        eventually(lambda: has_taken_all(leader))
     created = leader.submit(put("c"))
     assert all(each.result(10).is_ready(name) for each, name in zip(configured, "ab", strict=True))
     assert "c" in created.result(10).connectors

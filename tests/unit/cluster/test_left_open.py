@@ -70,6 +70,12 @@ class Fences:
 
 
 @pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that was away is asked again at once."""
+    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+
+
+@pytest.fixture
 def fences() -> Iterator[Fences]:
     made = Fences()
     yield made
@@ -112,20 +118,16 @@ def test_what_kafka_refuses_is_said_and_nothing_waits_for_it(fences: Fences, cap
     assert sorted(fences.fenced) == _ids("near", 1)
 
 
-def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(
-    fences: Fences, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+@pytest.mark.usefixtures("soon")
+def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(fences: Fences) -> None:
     fences.states["away"] = TargetState.PAUSED
     fences.end(TaskId("away", 0)).wait()
     fences.is_away = False
     eventually(lambda: sorted(fences.fenced) == _ids("away", 1), within_s=10)
 
 
-def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere(
-    fences: Fences, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+@pytest.mark.usefixtures("soon")
+def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere(fences: Fences) -> None:
     fences.connectors["paused"] = AWAY
     fences.states["paused"] = TargetState.PAUSED
     fences.end(TaskId("away", 0), TaskId("paused", 0)).wait()

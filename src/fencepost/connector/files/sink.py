@@ -109,9 +109,9 @@ class FilesSink(DataFrameSink):
         self._open.clear()
         self._open.update(tokens)
         self._is_tidy = False
-        ensure_shared(session, store, self._aside, self._aside_key)
+        ensure_shared(session, store, self.staging, self._aside_key)
         self._clean_up(store, number, tokens)
-        return max((number_of(attempt) or 0 for attempt in store.names(self._aside)), default=0)
+        return max((number_of(attempt) or 0 for attempt in store.names(self.staging)), default=0)
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
         store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
@@ -121,10 +121,10 @@ class FilesSink(DataFrameSink):
             self._clean_up(store, epoch.number, ())
             self._is_tidy = True
         try:
-            self._write_aside(session, store, frame, epoch, f"{self._aside}/{token}")
+            self._write_aside(session, store, frame, epoch, f"{self.staging}/{token}")
         except BaseException:
             with contextlib.suppress(DirectoryError):
-                store.remove(f"{self._aside}/{token}")  # room for others on a full disk
+                store.remove(f"{self.staging}/{token}")  # room for others on a full disk
             raise
         return token
 
@@ -161,7 +161,7 @@ class FilesSink(DataFrameSink):
     def _saved(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
         """Have Spark write files, and return them: those of all rows."""
         parts = None if is_certain(session, store) else PartsWithRows(session)
-        self._save(frame if parts is None else parts.on(frame), store.at(place))
+        self.save(frame if parts is None else parts.on(frame), store.at(place))
         files = written_files(store, place)
         if parts is not None:
             parts.ensure_in({file.part for file in files}, store, self._aside_key)
@@ -183,7 +183,7 @@ class FilesSink(DataFrameSink):
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
         aside, shown = self._aside_store(session), self._store(session)
-        text = aside.read(f"{self._aside}/{token}/{_MOVES}")
+        text = aside.read(f"{self.staging}/{token}/{_MOVES}")
         if text is None:
             key, path = self._aside_key, aside.root
             raise ConfigError(
@@ -201,9 +201,9 @@ class FilesSink(DataFrameSink):
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
         store = self._aside_store(session)
         try:
-            for name in store.names(f"{self._aside}/{token}"):
+            for name in store.names(f"{self.staging}/{token}"):
                 if name != _MOVES:  # which goes with the next epoch: until then the directory knows this one's number
-                    store.remove(f"{self._aside}/{token}/{name}")
+                    store.remove(f"{self.staging}/{token}/{name}")
             self._open.discard(token)
             self._clean_up(store, epoch.number + 1, (token,))
         except DirectoryError as error:
@@ -211,13 +211,13 @@ class FilesSink(DataFrameSink):
 
     def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
         """Delete what was written for epochs before a number, but for these tokens."""
-        for attempt in store.names(self._aside):
+        for attempt in store.names(self.staging):
             of_epoch = number_of(attempt)
             if of_epoch is not None and of_epoch < number and attempt not in tokens and attempt not in self._open:
-                store.remove(f"{self._aside}/{attempt}")
+                store.remove(f"{self.staging}/{attempt}")
 
     @property
-    def _aside(self) -> str:
+    def staging(self) -> str:
         """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
         name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
         return f"{_ASIDE}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:_OWNER_DIGITS]}"
@@ -235,7 +235,7 @@ class FilesSink(DataFrameSink):
         check_whole(self._store(session))
         return files_store(session, self.aside_path, key=self.key_of("aside_path"))
 
-    def _save(self, frame: DataFrame, place: str) -> None:
+    def save(self, frame: DataFrame, place: str) -> None:
         types = dict(frame.dtypes)
         kind, expressions = self.format.lower(), partition_columns(types, self.partition_by)
         kept = [name for name in frame.schema.names if name not in expressions]

@@ -180,12 +180,12 @@ def _offsets(batch: "FetchedBatch", group: str) -> Iterator[LoggedOffset]:
         return
     epoch = HEADER.unpack_from(batch.view)[10]
     for record in decoded(batch.view):
-        place = None if record.key is None else _place(record.key, name)
+        place = None if record.key is None else decode_place(record.key, name)
         if place is not None and record.value is not None:
-            yield LoggedOffset(record.offset, batch.head.producer, epoch, place, _committed(record.value))
+            yield LoggedOffset(record.offset, batch.head.producer, epoch, place, decode_committed(record.value))
 
 
-def _place(key: bytes, group: bytes) -> TopicPartition | None:
+def decode_place(key: bytes, group: bytes) -> TopicPartition | None:
     """Return the partition in an offset's key; None if the key is another group's or is not an offset's."""
     (version,) = struct.unpack_from(">h", key)
     if version not in _OFFSET_KEYS:
@@ -197,7 +197,7 @@ def _place(key: bytes, group: bytes) -> TopicPartition | None:
     return TopicPartition(topic.decode(), struct.unpack_from(">i", key, at)[0])
 
 
-def _committed(value: bytes) -> Committed:
+def decode_committed(value: bytes) -> Committed:
     version, offset = struct.unpack_from(">hq", value)
     at = 10 if version < _FIRST_WITH_EPOCH else 14
     note, _ = _compact(value, at) if version >= _FIRST_FLEXIBLE else _text(value, at)

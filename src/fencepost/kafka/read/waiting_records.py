@@ -17,8 +17,8 @@ from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
 _NO_TIME = -1
 _NOWHERE = TopicPartition("", -1)
-_PORTION_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
-_FEW = 200  # records: below, Arrow's steps cost more than a loop over them does
+PORTION_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
+FEW = 200  # records: below, Arrow's steps cost more than a loop over them does
 
 
 class WaitingRecords:
@@ -27,7 +27,9 @@ class WaitingRecords:
     What is taken says in `epochs` where partitions go on, with the epoch of the leader that took what lies before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, few: int = FEW, portion_bytes: int = PORTION_BYTES) -> None:
+        """Decode `few` records in Python rather than by Arrow, and about `portion_bytes` of batches at once."""
+        self._few, self._portion_bytes = few, portion_bytes
         self._lots: deque[Fetched] = deque()  # each of one partition; without records it tells of an end
         self._at = 0  # how much of the first was taken
         self._records = 0
@@ -39,7 +41,8 @@ class WaitingRecords:
     def add(self, fetched: UnreadFetched) -> None:
         """Have records wait behind all others. Raises CorruptBatchError."""
         behind: dict[TopicPartition, int] = {}
-        for lot in chain.from_iterable(map(_lots_of, _portions(fetched.entries))):
+        portions = _portions(fetched.entries, self._portion_bytes)
+        for lot in chain.from_iterable(_lots_of(portion, self._few) for portion in portions):
             self._lots.append(lot)
             self._records += len(lot)
             behind.update({place: offset for place, (offset, _) in lot.epochs.items()})
@@ -76,14 +79,14 @@ class WaitingRecords:
 Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
 
 
-def _portions(entries: Entries) -> Iterator[Entries]:
+def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:
     """Yield what is decoded together: batches of one format, and not too many."""
     portion: list[tuple[TopicPartition, UnreadBatch]] = []
     size = 0
     for entry in entries:
         sent = entry[1].sent
         is_other = bool(portion) and portion[0][1].sent.head.is_old is not sent.head.is_old
-        if is_other or (portion and size + len(sent.view) > _PORTION_BYTES):
+        if is_other or (portion and size + len(sent.view) > most_bytes):
             yield portion
             portion, size = [], 0
         portion.append(entry)
@@ -92,14 +95,14 @@ def _portions(entries: Entries) -> Iterator[Entries]:
         yield portion
 
 
-def _lots_of(entries: Entries) -> Iterator[Fetched]:
+def _lots_of(entries: Entries, few: int) -> Iterator[Fetched]:
     """Yield the records of batches, a lot for each run of one partition and epoch. Raises CorruptBatchError."""
     try:
-        whole, counts = _decoded(entries)
+        whole, counts = _decoded(entries, few)
     except CorruptBatchError as error:
         if len(entries) > 1:
             for entry in entries:  # to find which it is; all of them may have been too large for one column
-                yield from _lots_of([entry])
+                yield from _lots_of([entry], few)
             return
         place = entries[0][0]
         raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
@@ -122,10 +125,10 @@ def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> t
     return place, batch.sent.head.epoch
 
 
-def _decoded(entries: Entries) -> tuple[Fetched, list[int]]:
+def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:
     """Return the records of batches, whosever they are, and how many each has."""
     counts = [batch.count for _, batch in entries]
-    if entries[0][1].sent.head.is_old or sum(counts) < _FEW:
+    if entries[0][1].sent.head.is_old or sum(counts) < few:
         rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
         return _of_rows(list(chain.from_iterable(rows))), list(map(len, rows))
     found = decoded_columns([batch.sent.view for _, batch in entries if batch.count])

@@ -46,27 +46,29 @@ def _joined(lines: Any) -> bytes:
     return bytes(memoryview(bytes_of(pc.binary_join(whole, constant(LINE_END)))))
 
 
-def blocks_of_files(batches: Iterable[Any], mark: str) -> Iterator[Block]:
+def blocks_of_files(
+    batches: Iterable[Any], mark: str, read_bytes: int = _READ_BYTES, longest_line_bytes: int = _LONGEST_LINE_BYTES
+) -> Iterator[Block]:
     """Yield the lines of the files whose paths Arrow batches have in `value`. Raises OSError, LeftToSparkError."""
     for batch in batches:
         marks = batch.column(mark).to_pylist() if mark in batch.schema.names else [None] * batch.num_rows
         for path, file in zip(batch.column(VALUE_COLUMN).to_pylist(), marks, strict=True):
-            for block in _blocks_of(path):
+            for block in _blocks_of(path, read_bytes, longest_line_bytes):
                 yield file, block
 
 
-def _blocks_of(path: str) -> Iterator[bytes]:
+def _blocks_of(path: str, read_bytes: int, longest_line_bytes: int) -> Iterator[bytes]:
     """Yield the lines of a file, with line feeds instead of other line ends, and without a byte order mark."""
     rest, is_first = b"", True
     with open(path, "rb", buffering=0) as file:
-        while read := file.read(_READ_BYTES):
+        while read := file.read(read_bytes):
             lines, end, begun = read.rpartition(LINE_END)
             if end:
                 yield _plain(rest + lines + end, is_first=is_first)
                 rest, is_first = begun, False
             else:
                 rest += read
-            if len(rest) > _LONGEST_LINE_BYTES:
+            if len(rest) > longest_line_bytes:
                 raise LeftToSparkError("lines are very long")
     if rest:
         yield _plain(rest, is_first=is_first)

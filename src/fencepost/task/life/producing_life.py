@@ -70,7 +70,7 @@ class ProducingLife(TaskLife):
         self._admit_call = admit
         self._delivery: Delivery | None = None
         self._lanes_allowed = spec.lanes
-        self._uses_both_lanes = False
+        self.uses_both_lanes = False
         self._expired = 0
         self._sizes = TransactionSize(transaction_timeout_ms(spec.producer_conf) / 1000)
         self._batch_bytes = spec.batch_bytes  # upper limit for the batches of its producers
@@ -177,12 +177,12 @@ class ProducingLife(TaskLife):
     ) -> LanedDelivery:
         """Take both ids even if only one is used: their previous owner may have used both (E2)."""
         limits = None
-        if self._uses_both_lanes and self.spec.boundary == "poll":
+        if self.uses_both_lanes and self.spec.boundary == "poll":
             limits = QueueLimits.made_in(conf, batch_bytes=self._batch_bytes)
             self._batch_bytes_used = max(self._batch_bytes_used, min(limits.size_bytes, most_record_bytes(conf)))
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
-            [first, second] if self._uses_both_lanes else [first],
+            [first, second] if self.uses_both_lanes else [first],
             self.spec.offsets_topic,
             limits=limits,
             may_widen=self._lanes_allowed > 1,
@@ -192,7 +192,7 @@ class ProducingLife(TaskLife):
             signature=signature,
             sizes=self._sizes,
         )
-        if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
+        if not open_lanes(first, second, keeps_second=self.uses_both_lanes):
             if self._lanes_allowed > 1:
                 log.warning(
                     "task %s uses one lane: its principal is not authorised to write with transactional id %s",
@@ -201,8 +201,8 @@ class ProducingLife(TaskLife):
                 )
             self._lanes_allowed = 1
             delivery.stay_narrow()
-            if self._uses_both_lanes:
-                self._uses_both_lanes = False
+            if self.uses_both_lanes:
+                self.uses_both_lanes = False
                 raise StartOverError("the transactional id of the second lane is no longer authorised")
         return delivery
 
@@ -213,7 +213,7 @@ class ProducingLife(TaskLife):
         """Close producers that are struck (E5), or that need a second one; returns whether they are struck."""
         is_struck = True
         if self._delivery is not None and self._delivery.is_narrow:
-            self._uses_both_lanes = True
+            self.uses_both_lanes = True
             is_struck = self._delivery.must_be_replaced
         self.counters.producers_retired += is_struck
         self._close_delivery()

@@ -42,21 +42,21 @@ class SinkRunner(TaskLife):
         self.counters: SinkCounters = SinkCounters()
         self._admit = admit
         self._loop: SinkLoop | None = None
-        self._input: GroupInput | None = None
+        self.input: GroupInput | None = None
         self._letters: DeadLetters | None = None
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""
         self._is_abandoned = True
         self.control.stop()
-        loop, input_ = self._loop, self._input
+        loop, input_ = self._loop, self.input
         if loop is not None:
             loop.is_abandoned = True
         if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
 
     def _close(self) -> None:
-        input_, self._input = self._input, None
+        input_, self.input = self.input, None
         if input_ is not None:
             input_.close()
         letters, self._letters = self._letters, None
@@ -91,9 +91,9 @@ class SinkRunner(TaskLife):
             )
             try:
                 task.start()
-                self._loop, self._input = loop, self._member(loop)
+                self._loop, self.input = loop, self._member(loop)
                 self.report(RunState.RUNNING)
-                loop.run(self._input)
+                loop.run(self.input)
             finally:
                 self._close()
                 self._stop(task)

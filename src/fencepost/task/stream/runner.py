@@ -35,20 +35,20 @@ class StreamRunner(ProducingLife):
     def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
         super().__init__(spec, admit, report)
         self.counters: StreamCounters = StreamCounters()
-        self._input: GroupInput | None = None
+        self.input: GroupInput | None = None
         self._takeover = Takeover(self.counters, self.report)
         self._signature = Signature(Contributors(spec.producer_conf))
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: its producers are closed under it, and it leaves the group."""
         super().abandon()
-        input_ = self._input
+        input_ = self.input
         if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
 
     def _close(self) -> None:
         """Leave the group first: this commits what can still be committed."""
-        input_, self._input = self._input, None
+        input_, self.input = self.input, None
         if input_ is not None:
             input_.close()
         super()._close()
@@ -86,11 +86,11 @@ class StreamRunner(ProducingLife):
                 task.start()
                 whole = (self.spec.resend_topic,)
                 positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
-                self._input = GroupInput(
+                self.input = GroupInput(
                     self.spec.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
                 )
                 self.report(RunState.RUNNING)
-                loop.run(self._input, delivery)  # step 8
+                loop.run(self.input, delivery)  # step 8
             finally:
                 self._close()
                 self._stop(task)

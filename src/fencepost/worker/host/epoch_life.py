@@ -128,7 +128,7 @@ class EpochLife(FrameLife):
         super().__init__(host, spec, runtime)
         self._reader = EpochReader(self._connector, self._properties)
         self.counters: SinkCounters = SinkCounters()
-        self._input: GroupInput | None = None
+        self.input: GroupInput | None = None
         self._admin: Admin | None = None
         self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
@@ -144,7 +144,7 @@ class EpochLife(FrameLife):
         self._work: threading.Thread | None = None
 
     def _notes(self) -> Mapping[TopicPartition, str]:
-        return {} if self._input is None else self._input.notes
+        return {} if self.input is None else self.input.notes
 
     def _turn(self) -> bool:
         try:
@@ -174,7 +174,7 @@ class EpochLife(FrameLife):
 
     def _polled(self, wait_s: float = _POLL_S) -> GroupInput:
         """Return the membership after polling it. If that fails, leaves the group and raises the error."""
-        input_ = self._input or self._join()
+        input_ = self.input or self._join()
         try:
             input_.poll(wait_s, 1)
         except Exception:
@@ -207,14 +207,14 @@ class EpochLife(FrameLife):
 
     def _join(self) -> GroupInput:
         admitted(self.admit())
-        self._input = GroupInput(
+        self.input = GroupInput(
             self.spec.consumer_conf,
             subscription(self.spec),
             self._holding,
             fetches=False,
             positions=self._positions(),
         )
-        return self._input
+        return self.input
 
     def _positions(self) -> PositionReader | None:
         """Return the reader of the group's offsets; None for the member's own client."""
@@ -244,7 +244,7 @@ class EpochLife(FrameLife):
         fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
         places = sorted(fresh)
         for first in range(0, len(places), _AT_ONCE):
-            self._commit({place: fresh[place] for place in places[first : first + _AT_ONCE]})
+            self.commit({place: fresh[place] for place in places[first : first + _AT_ONCE]})
 
     @abstractmethod
     def _started(self, number: int, standings: Standings) -> None:
@@ -278,7 +278,7 @@ class EpochLife(FrameLife):
         for each in open_:
             if each.token is None and each.epoch.number < newer:
                 newer += 1  # others may delete what an older number has written
-                self._commit(each.with_number(newer).standings())
+                self.commit(each.with_number(newer).standings())
         self._begun_with = changes
 
     def _next(self) -> OpenEpoch | None:
@@ -310,9 +310,9 @@ class EpochLife(FrameLife):
         including open transactions, are only asked for the other partitions.
         """
         assert self._admin is not None
-        assert self._input is not None
+        assert self.input is not None
         is_committed = self.spec.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
-        there = self._input.partitions()
+        there = self.input.partitions()
         standings = {place: s for place, s in self._holding.standings.items() if place in there}
         ends = self._admin.end_offsets(standings, read_committed=is_committed)
         apart = [place for place, s in standings.items() if ends[place] != s.offset]
@@ -372,9 +372,9 @@ class EpochLife(FrameLife):
             while self._work is not None and self._work.is_alive():
                 if self.control.is_stopping:
                     self._end_work(_LAST_WORK_S)
-                elif self._input is not None:
+                elif self.input is not None:
                     self._work.join(_BESIDE_S)  # returns at once when the work ends
-                    self._input.poll(0, 1)
+                    self.input.poll(0, 1)
             if self._holding.changes != before or (self._work is None and not raised):
                 raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
         finally:
@@ -410,15 +410,15 @@ class EpochLife(FrameLife):
             work.join(within_s)
             self._work = None
 
-    def _commit(self, standings: Standings) -> None:
+    def commit(self, standings: Standings) -> None:
         """Make standings durable, all or none. Raises CutShortError if the membership is over.
 
         After any failure the member leaves the group: the broker may have accepted the commit all the same, or may
         still accept it, but only from this member. What is durable is then read again.
         """
-        assert self._input is not None
+        assert self.input is not None
         try:
-            done = self._input.commit(
+            done = self.input.commit(
                 {place: s.offset for place, s in standings.items()},
                 {place: s.note.to_text() for place, s in standings.items()},
             )
@@ -434,7 +434,7 @@ class EpochLife(FrameLife):
         self._holding.committed(standings)
 
     def _leave(self) -> None:
-        input_, self._input = self._input, None
+        input_, self.input = self.input, None
         if input_ is not None:
             input_.close()
         self._holding.clear()

@@ -96,13 +96,13 @@ class EpochStreamTask(EpochLife):
         super()._report_end(state, trace)
 
     def _output(self, epoch: OpenEpoch) -> EpochOutput:
-        assert self._input is not None
+        assert self.input is not None
         assert self.spec.transactional_id is not None
         return EpochOutput(
             self.spec.producer_conf,
             self.spec.transactional_id,
             str(self.spec.consumer_conf["group.id"]),
-            self._input.metadata.hex(),
+            self.input.metadata.hex(),
             self._connector.topic,
             EpochMetadata(epoch.epoch.number).to_text(),
             ReadTopics.of(self.spec).to_json(),

@@ -83,7 +83,7 @@ class EpochTask(EpochLife):
         written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
         """
         try:
-            self._commit(epoch.standings())
+            self.commit(epoch.standings())
         except KafkaRequestError as error:
             had_room = epoch.token is not None and has_room(epoch.token)
             if error.code not in TOO_LARGE or had_room:
@@ -105,14 +105,14 @@ class EpochTask(EpochLife):
         """Write, publish and commit what was begun."""
         if epoch.token is None and epoch.epoch.id == self._too_large:
             self._too_large = ""
-            self._commit(halved(epoch))
+            self.commit(halved(epoch))
             return
         session, began_s = self._runtime.session, time.monotonic()
         if epoch.token is None:
             epoch = self._written(epoch)
         token = epoch.token or ""
         self._beside("publish", lambda: self._connector.publish(session, epoch.epoch, token))
-        self._commit(epoch.ended())
+        self.commit(epoch.ended())
         self._ended(epoch.epoch, began_s)
         with contextlib.suppress(CutShortError):
             self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))

@@ -57,7 +57,7 @@ def test_names_that_an_epoch_was_given_before_they_were_shortened_are_shown(topi
 @pytest.mark.parametrize("name", ["x" * 201, "x" * 246, "\u540d" * 27])
 def test_a_connector_s_directory_is_where_an_earlier_version_had_it(name: str) -> None:
     """What is decided is found there."""
-    assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"})._aside
+    assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"}).staging
 
 
 def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:
@@ -67,7 +67,7 @@ def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:
 
 @pytest.mark.parametrize("name", ["c", "\u540d" * 34, "\u540d" * 33 + "a", "x" * 400, "/" * 100])
 def test_a_connector_of_any_name_has_a_directory_to_write_aside(name: str) -> None:
-    aside = [FilesSink({"name": each, "path": "/x"})._aside.rpartition("/")[2] for each in (name, name + "!", name)]
+    aside = [FilesSink({"name": each, "path": "/x"}).staging.rpartition("/")[2] for each in (name, name + "!", name)]
     assert max(len(each.encode()) for each in aside) <= 255
     assert aside[0] == aside[2] != aside[1]
 

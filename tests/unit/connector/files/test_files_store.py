@@ -29,7 +29,7 @@ class Written(FilesSink):
     def _store(self, session: Any) -> LocalFiles:
         return LocalFiles(self.path, Path(self.path))
 
-    def _save(self, frame: Any, place: str) -> None:
+    def save(self, frame: Any, place: str) -> None:
         for directory in ("a=1", "a=2"):
             os.makedirs(f"{place}/{directory}")
             for part in range(2):
@@ -50,7 +50,7 @@ def sink(tmp_path: Path) -> FilesSink:
 
 
 def aside(sink: FilesSink) -> Path:
-    return Path(sink.path, sink._aside)
+    return Path(sink.path, sink.staging)
 
 
 def shown(sink: FilesSink) -> dict[str, str]:
@@ -171,7 +171,7 @@ def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, m
         os.makedirs(place)
         Path(place, "foo-00000.json").touch()
 
-    monkeypatch.setattr(Written, "_save", save)
+    monkeypatch.setattr(Written, "save", save)
     with pytest.raises(FatalError, match=r"foo-00000\.json is no name that Spark gives"):
         sink.write(None, None, EPOCH)
 
@@ -187,7 +187,7 @@ def test_each_piece_of_a_range_has_a_name_of_its_own_whatever_has_cut_it(
         for roll in range(3):
             Path(place, f"part-00000-{UUID}.c{roll:03d}.json").write_text("equal\n")
 
-    monkeypatch.setattr(Written, "_save", save)
+    monkeypatch.setattr(Written, "save", save)
     cut = Written({**cast(Any, sink.originals), **settings})
     cut.publish(None, EPOCH, cut.write(None, None, EPOCH))
     assert [name[-11:] for name in sorted(shown(sink))] == ["+00000.json", "+00001.json", "+00002.json"]
@@ -199,7 +199,7 @@ def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeyp
         for uuid in (UUID, "1" + UUID[1:]):
             Path(place, f"part-00000-{uuid}.c000.json").write_text("equal\n")
 
-    monkeypatch.setattr(Written, "_save", save)
+    monkeypatch.setattr(Written, "save", save)
     with pytest.raises(FatalError, match=r"would be shown as t\+0\+"):
         sink.write(None, None, EPOCH)
     assert list(aside(sink).iterdir()) == []
@@ -266,7 +266,7 @@ def test_e17_a_mount_that_is_away_while_files_are_moved_does_not_count_as_shown(
 def test_e17_a_directory_that_is_missing_is_not_one_without_files(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Written, "_save", lambda *_: None)
+    monkeypatch.setattr(Written, "save", lambda *_: None)
     with pytest.raises(DirectoryError, match="cannot be listed"):
         sink.write(None, None, EPOCH)
 

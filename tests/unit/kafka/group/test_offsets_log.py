@@ -41,20 +41,20 @@ def _string(text: str) -> bytes:
     ],
 )
 def test_an_offset_is_read_in_each_version_that_brokers_write(value):
-    assert offsets_log._committed(value) == Committed(5, "note")
+    assert offsets_log.decode_committed(value) == Committed(5, "note")
 
 
 def test_a_long_note_of_the_newest_version_is_read():
     note = b"x" * 300
     value = struct.pack(">hqi", 4, 5, -1) + b"\xad\x02" + note + struct.pack(">q", 1) + b"\x00"
-    assert offsets_log._committed(value) == Committed(5, note.decode())
+    assert offsets_log.decode_committed(value) == Committed(5, note.decode())
 
 
 def test_the_key_of_another_group_and_of_what_is_no_offset_is_none():
     key = struct.pack(">h", 1) + _string("group") + _string("topic") + struct.pack(">i", 3)
-    assert offsets_log._place(key, b"group") == TopicPartition("topic", 3)
-    assert offsets_log._place(key, b"other") is None
-    assert offsets_log._place(struct.pack(">h", 2) + _string("group"), b"group") is None
+    assert offsets_log.decode_place(key, b"group") == TopicPartition("topic", 3)
+    assert offsets_log.decode_place(key, b"other") is None
+    assert offsets_log.decode_place(struct.pack(">h", 2) + _string("group"), b"group") is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from kafka.record import MemoryRecordsBuilder
 from fencepost.kafka.codec import decode_columns
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.read import waiting_records
 from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
@@ -42,9 +41,9 @@ def read(*entries: tuple[TopicPartition, UnreadBatch], **ends: int) -> UnreadFet
 
 
 @pytest.fixture(params=[0, 200], ids=["column by column", "row by row"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have even few records decoded by Arrow, or one after the other."""
-    monkeypatch.setattr(waiting_records, "_FEW", request.param)
+def waiting(request: pytest.FixtureRequest) -> WaitingRecords:
+    """Nothing yet; even few records are decoded by Arrow, or one after the other."""
+    return WaitingRecords(few=request.param)
 
 
 @given(
@@ -61,11 +60,8 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
     for size in sizes:
         log += batch(base, size)
         base += size
-    waiting = WaitingRecords()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waiting_records, "_FEW", few)
-        patch.setattr(waiting_records, "_PORTION_BYTES", portion)
-        waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
+    waiting = WaitingRecords(few, portion)
+    waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
     found: list[tuple[TopicPartition, int, bytes | None]] = []
     while len(waiting):
         taken = waiting.take(most)
@@ -79,9 +75,7 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
     assert found == expected
 
 
-@pytest.mark.usefixtures("way")
-def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch() -> None:
-    waiting = WaitingRecords()
+def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 3, epoch=4) + batch(3, 2, epoch=5)), one=8))
     assert waiting.take(2).epochs == {ONE: (2, 4)}
     assert waiting.take(1).epochs == {ONE: (3, 4)}
@@ -90,18 +84,14 @@ def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch() -> N
     assert (last.epochs, last.ends, last.next_offsets()) == ({ONE: (8, 9)}, {ONE: 8}, {ONE: 5})
 
 
-@pytest.mark.usefixtures("way")
-def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs() -> None:
-    waiting = WaitingRecords()
+def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 3)), one=3, other=7))
     assert waiting.take(2).ends == {}
     assert waiting.take(2).ends == {OTHER: 7}
     assert (len(waiting), waiting.take(9).ends) == (0, {})
 
 
-@pytest.mark.usefixtures("way")
-def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well() -> None:
-    waiting = WaitingRecords()
+def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 5)), *unread(OTHER, batch(0, 5)), one=9, other=9))
     assert waiting.take(2).offsets == [0, 1]
     waiting.drop([OTHER])
@@ -114,14 +104,12 @@ def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well() -> None:
     assert (len(waiting), len(waiting.take(9))) == (0, 0)
 
 
-@pytest.mark.usefixtures("way")
-def test_keys_and_headers_and_times_are_nothing_where_there_are_none() -> None:
+def test_keys_and_headers_and_times_are_nothing_where_there_are_none(waiting: WaitingRecords) -> None:
     records = [
         Kept(0, PlainRecord(None, b"a", -1)),
         Kept(1, PlainRecord(None, None, 5)),
         Kept(2, PlainRecord(b"k", b"c", 6, (("h", b"x"),))),
     ]
-    waiting = WaitingRecords()
     waiting.add(read(*unread(ONE, kept_batch(7, records, -1))))
     first = waiting.take(2)
     assert isinstance(first.keys, Repeated)
@@ -133,10 +121,8 @@ def test_keys_and_headers_and_times_are_nothing_where_there_are_none() -> None:
     assert (list(last.keys), last.timestamps, last.headers) == ([b"k"], [6], [(("h", b"x"),)])
 
 
-@pytest.mark.usefixtures("way")
-def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so() -> None:
+def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so(waiting: WaitingRecords) -> None:
     records = [Kept(n, PlainRecord(None, b"a", 5)) for n in range(2)]
-    waiting = WaitingRecords()
     waiting.add(read(*unread(ONE, kept_batch(0, records, 5, newest=77, attributes=_LOG_APPEND_TIME))))
     assert waiting.take(9).timestamps == [77, 77]
 
@@ -159,17 +145,15 @@ def test_batches_of_before_kafka_0_11_are_read_and_a_record_may_have_no_time(mag
     assert found.timestamps == ([1_000 + n for n in range(2, 12)] if magic else [None] * 10)
 
 
-@pytest.mark.usefixtures("way")
-def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others() -> None:
+def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others(waiting: WaitingRecords) -> None:
     entries = [*unread(OTHER, batch(0, 3)), *unread(ONE, headed(5, 1, b"\x99" * 9, 2))]
     with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batch(es)? at offsets? 5.* cannot be read"):
-        WaitingRecords().add(read(*entries))
+        waiting.add(read(*entries))
 
 
 def test_what_is_too_large_for_one_column_is_decoded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that were sent in a few bytes may hold more than a column does."""
-    monkeypatch.setattr(waiting_records, "_FEW", 0)
     monkeypatch.setattr(decode_columns, "_MOST_BYTES", 250)
-    waiting = WaitingRecords()
+    waiting = WaitingRecords(few=0)
     waiting.add(read(*unread(ONE, batch(0, 20) + batch(20, 20))))
     assert list(waiting.take(100).offsets) == list(range(40))

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.spark.row import csv_blocks
 from fencepost.spark.row.csv_blocks import LeftToSparkError, blocks_of_files, blocks_of_lines
 from fencepost.spark.row.csv_objects import CsvForm, objects, with_objects
 from fencepost.spark.split.lines import local_file
@@ -127,14 +126,13 @@ def test_a_part_of_a_batch_has_the_lines_that_it_has(lines: list[str], data: st.
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("is_ended", [True, False])
 def test_blocks_of_a_file_have_whole_lines_and_all_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int, end: bytes, is_ended: bool
+    tmp_path: Path, read_bytes: int, end: bytes, is_ended: bool
 ) -> None:
-    monkeypatch.setattr(csv_blocks, "_READ_BYTES", read_bytes)
     lines = [b"", b"a,b", b"x" * 11, b"\xc3\xbc,1", b"", b"\xef\xbb\xbfz", b"9"]
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + end.join(lines) + (end if is_ended else b""))
     (tmp_path / "empty.csv").touch()
     paths = [str(tmp_path / "a.csv"), str(tmp_path / "empty.csv"), str(tmp_path / "a.csv")]
-    found = list(blocks_of_files([batch(paths[:1], ["0"]), batch(paths[1:], ["1", "2"])], MARK))
+    found = list(blocks_of_files([batch(paths[:1], ["0"]), batch(paths[1:], ["1", "2"])], MARK, read_bytes))
     for mark in ("0", "2"):
         blocks = [block for file, block in found if file == mark]
         assert b"".join(blocks) == b"\n".join(lines) + (b"\n" if is_ended else b"")
@@ -149,12 +147,10 @@ def test_carriage_returns_alone_are_left_to_spark(tmp_path: Path, content: bytes
         list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK))
 
 
-def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_blocks, "_LONGEST_LINE_BYTES", 10)
-    monkeypatch.setattr(csv_blocks, "_READ_BYTES", 4)
+def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"x" * 100)
     with pytest.raises(LeftToSparkError):
-        list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK))
+        list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK, read_bytes=4, longest_line_bytes=10))
 
 
 def test_only_files_whose_bytes_are_their_lines_are_opened(tmp_path: Path) -> None:

@@ -133,10 +133,10 @@ class Stage:
         spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to})
         tolerance = Tolerance(True, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         converter = StringConverter({})
-        processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
+        self.processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
         self.letters = Letters()
         self.loop = SinkLoop(
-            spec, self.task, self.context, processor, self.control, self.counters, self.states.append, self.letters
+            spec, self.task, self.context, self.processor, self.control, self.counters, self.states.append, self.letters
         )
 
     def then(self, *moments: Moment) -> None:
@@ -513,7 +513,7 @@ def test_a_record_that_cannot_be_read_is_passed_where_that_is_tolerated(it: Stag
                 raise ValueError("not readable")
             return super().to_connect_data(topic, data)
 
-    it.loop._processor.value_converter = Refusing({})
+    it.processor.value_converter = Refusing({})
     it.then(it.assigned(a=0), it.records((A, 0)))
     assert it.run()[2:] == [("flush", {A: 1}), ("commit", {A: 1}), ("close", A)]
     assert it.counters.errors.skipped == 1
@@ -561,7 +561,7 @@ def test_a_record_is_reported_as_it_was_read(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     raw: list[Any] = []
     put = it.task.put
-    it.task.put = lambda batch: (raw.extend(map(it.loop._processor.raw_of, batch)), put(batch))[1]  # type: ignore[method-assign]
+    it.task.put = lambda batch: (raw.extend(map(it.processor.raw_of, batch)), put(batch))[1]  # type: ignore[method-assign]
     it.run()
     assert [(r.value, r.kafka_offset, r.at) for r in raw] == [(b"v", 0, A)]
 

@@ -90,7 +90,7 @@ def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None
     assert not chosen(task({"statistics.interval.ms": "1000"}), Form.COLUMNS)
 
 
-@pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
+@pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a:b"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
 def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong: dict[str, str]) -> None:
     spec = task()
     assert not chosen(replace(spec, producer_conf={**spec.producer_conf, **wrong}), Form.COLUMNS)

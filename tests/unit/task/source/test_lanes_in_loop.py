@@ -109,6 +109,11 @@ class Stage:
             on_failure=self.failures.release,
         )
 
+    def shorten_transactions(self) -> TransactionSize:
+        """Have transactions end after a millisecond."""
+        self.delivery._sizes = TransactionSize(0.001)
+        return self.delivery._sizes
+
     def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
         key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
@@ -222,7 +227,7 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
 def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:
     """After an error the loop asks a second time how commits have ended."""
     stage = Stage()
-    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    sizes = stage.shorten_transactions()
     expected = sizes.limit_bytes // 4
 
     def expire() -> None:
@@ -240,7 +245,7 @@ def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> No
 
 def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once() -> None:
     stage = Stage()
-    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    sizes = stage.shorten_transactions()
     expected, may_fail = sizes.limit_bytes // 4, threading.Event()
 
     def expire(*_: object) -> None:

@@ -69,9 +69,12 @@ class Pool:
         """Start a task; the slot that got it."""
         spec = TaskSpec("c", 0, 1, incarnation, config, {}, {}, "o")
         self.slots.start(spec)
+        return str(self.slot_of(incarnation).id)
+
+    def slot_of(self, incarnation: str) -> Any:
         slot = self.slots._slot_of(incarnation)
         assert slot is not None
-        return slot.id
+        return slot
 
     def register(self, slot: str, attempt: str = "0-a") -> None:
         self.slots.register({"slot": slot, "attempt": attempt, "pid": 1})
@@ -323,8 +326,7 @@ def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(mo
     pool = Pool(monkeypatch, max_slots=1)
     shared = pool.start("a")
     pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
-    own = pool.slots._slot_of("s")
-    assert own is not None
+    own = pool.slot_of("s")
     assert own.id != shared
     assert pool.start("b") == shared
     pool.now += TRIAL_S + 1
@@ -335,8 +337,7 @@ def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(mo
 def test_a_trial_is_over_as_soon_as_the_task_has_committed_something(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
     pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
-    own = pool.slots._slot_of("s")
-    assert own is not None
+    own = pool.slot_of("s")
     pool.register(own.id)
     for commits, owner in ((0.0, own.owner), (1.0, None)):
         report = TaskReport("suspect", 0, "s", RunState.RUNNING, None, {"commits": commits})

@@ -150,6 +150,7 @@ class Stage:
             self,
             self,
         )
+        self.events = self.supervisor._events
         self.supervisor._threads = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
         self.write(records.connector_config("c", {"name": "c"}))
@@ -190,16 +191,26 @@ class Stage:
         old, self.snapshot = self.snapshot, self.builder.freeze()
         self.departures.changed(old, self.snapshot)
         self.supervisor.changed(self.snapshot)
-        while not self.supervisor._events.empty():
-            self.supervisor._events.get()()
-        self.supervisor._tick()
-        while not self.supervisor._events.empty():
-            self.supervisor._events.get()()
+        for act in (lambda: None, self.supervisor._tick):
+            act()
+            while not self.events.empty():
+                self.events.get()()
+
+    def begin_shutdown(self) -> None:
+        """Let a shutdown begin with the next tick."""
+        self.events.put(self.supervisor._begin_shutdown)
+
+    @property
+    def is_shut_down(self) -> bool:
+        return self.supervisor._is_done.is_set()
 
     def handle(self, task: TaskId = FIRST) -> TaskHandle:
         found = self.supervisor.handle(task)
         assert found is not None
         return found
+
+    def first_stopping(self) -> TaskHandle:
+        return self.supervisor._stopping[0]
 
     def hosted(self) -> list[TaskHandle]:
         """Return the starts that a slot has, in the order of their tasks."""
@@ -487,22 +498,22 @@ def test_a_task_that_was_paused_while_it_waited_for_room_is_started_paused(stage
 
 def test_a_shutdown_stops_every_task_and_says_so(running: Stage) -> None:
     handle = running.handle()
-    running.supervisor._events.put(running.supervisor._begin_shutdown)
+    running.begin_shutdown()
     running.tick()
     assert running.door.told[-1] == ("stop", handle.incarnation)
-    assert not running.supervisor._is_done.is_set()
+    assert not running.is_shut_down
     running.report(handle, "STOPPED")
-    assert running.supervisor._is_done.is_set()
+    assert running.is_shut_down
     assert running.board.states()[-1] is State.UNASSIGNED
 
 
 def test_a_shutdown_does_not_wait_longer_than_the_grace(running: Stage) -> None:
-    running.supervisor._events.put(running.supervisor._begin_shutdown)
+    running.begin_shutdown()
     running.tick()
     running.tick(after_s=5.1)
     running.tick()
     assert "abandon" in running.door.verbs
-    assert running.supervisor._is_done.is_set()
+    assert running.is_shut_down
 
 
 def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running: Stage) -> None:
@@ -692,7 +703,7 @@ def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
     reviving.tick(after_s=1)
     reviving.supervisor.restart(FIRST)
     reviving.tick()
-    reviving.report(reviving.supervisor._stopping[0], "STOPPED")
+    reviving.report(reviving.first_stopping(), "STOPPED")
     fail(reviving)
     assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
@@ -728,7 +739,7 @@ def test_new_task_configs_begin_with_a_count_of_their_own(reviving: Stage) -> No
     reviving.tick(after_s=1)
     reviving.tasks(1)
     reviving.tick()
-    reviving.report(reviving.supervisor._stopping[0], "STOPPED")
+    reviving.report(reviving.first_stopping(), "STOPPED")
     fail(reviving)
     assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
@@ -762,8 +773,8 @@ def test_the_supervisor_outlives_what_is_no_exception(stage: Stage, error: BaseE
     def fails() -> None:
         raise error
 
-    stage.supervisor._events.put(fails)
-    stage.supervisor._events.put(went_on.set)
+    stage.events.put(fails)
+    stage.events.put(went_on.set)
     stage.supervisor.start()
     assert went_on.wait(60)
     stage.supervisor.shut_down(10)
