@@ -322,7 +322,7 @@ def _families() -> Iterable[Any]:
         return 0
 
     startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures", "restarts"), 0)  # noqa: E731
-    nothing = RetentionInfo(False, None, None, ())
+    nothing = RetentionInfo(False)
     figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict, lambda: nothing)
     return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 

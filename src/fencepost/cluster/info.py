@@ -1,12 +1,16 @@
-"""What users ask about, and what they are answered: the values that the REST layer and the worker exchange.
+"""What users ask about, and the answers: the values that the REST layer and the worker exchange.
 
-Names are those of Kafka Connect's REST API (KIP-26, 745, 875, 980, 1004).
+Names are those of Kafka Connect's REST API (KIP-26, 745, 875, 980, 1004). A class that is a body in JSON describes
+it to pydantic: fields in their order, their names where these differ, and what is left out if it is empty.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
@@ -43,6 +47,41 @@ class HealthStatus(Enum):
     UNHEALTHY = "unhealthy"
 
 
+def _one_of(*texts: str) -> WithJsonSchema:
+    return WithJsonSchema({"enum": list(texts), "type": "string"})
+
+
+def _omittable(description: str) -> Any:
+    """Return a field that the body has only where there is something to say."""
+    return Field(description=description, exclude_if=lambda value: not value)
+
+
+def _moment(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_ALL_PRESENT = ConfigDict(json_schema_serialization_defaults_required=True)
+_Text = Annotated[str | None, WithJsonSchema({"type": "string"})]
+_Moment = Annotated[int | None, PlainSerializer(_moment, return_type=str | None)]
+_Task = Annotated[
+    TaskId,
+    PlainSerializer(lambda task: task._asdict()),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {"connector": {"type": "string"}, "task": {"type": "integer"}},
+            "required": ["connector", "task"],
+        }
+    ),
+]
+_State = Annotated[str, _one_of("UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED")]
+_TRACE = _omittable("Only present when something failed, or there is a problem with what runs.")
+_VERSION = _omittable("Only present when the plugin has one.")
+_RESTART = _omittable("Only present where it has failed, and errors.restart.enabled is true.")
+
+
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     version: str
@@ -58,17 +97,17 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """`offsets_status` says what became of `initial_offsets` where some were given (KIP-995)."""
+    """`offsets_status` is the result of storing `initial_offsets` (KIP-995)."""
 
     name: str
-    config: RawConfig
-    tasks: Sequence[TaskId]
+    config: Annotated[RawConfig, Field(description="As it was given: variables of config providers are not resolved.")]
+    tasks: Sequence[_Task]
     type: ConnectorType
-    offsets_status: str | None = None
+    offsets_status: Annotated[_Text, _omittable("Only present where initial_offsets were given.")] = None
 
 
 class ConnectorOffset(NamedTuple):
-    """A source partition and its offset; None as an offset is none, or forgets it."""
+    """A source partition and its offset; an offset of None is missing, or is to be forgotten."""
 
     partition: Mapping[str, Any] | None
     offset: Mapping[str, Any] | None
@@ -76,45 +115,52 @@ class ConnectorOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    id: TaskId
+    id: _Task
     config: RawConfig
 
 
 @dataclass(frozen=True, slots=True)
 class RestartInfo:
-    """Automatic restarts of what has failed: how many in a row so far; when the next is due (Unix time), if it is."""
+    """Automatic restarts after a failure."""
 
-    attempts: int
-    next_ms: int | None
+    attempts: Annotated[int, Field(description="Automatic restarts in a row so far.")]
+    next_ms: Annotated[
+        _Moment, Field(alias="next", description="When the next is due (ISO 8601, UTC); null: no other is made.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """State of the connector itself: UNASSIGNED, RUNNING, PAUSED, STOPPED, FAILED or RESTARTING."""
+    """State of the connector itself."""
 
-    state: str
+    state: _State
     worker_id: str
-    trace: str | None = None
-    version: str | None = None
-    restart: RestartInfo | None = None
+    trace: Annotated[_Text, _TRACE] = None
+    version: Annotated[_Text, _VERSION] = None
+    restart: Annotated[RestartInfo | None, _RESTART] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
     id: int
-    state: str
+    state: _State
     worker_id: str
-    trace: str | None = None
-    version: str | None = None
-    restart: RestartInfo | None = None
+    trace: Annotated[_Text, _TRACE] = None
+    version: Annotated[_Text, _VERSION] = None
+    restart: Annotated[RestartInfo | None, _RESTART] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
+    """`tasks` are sorted by number."""
+
     name: str
     connector: ConnectorState
     tasks: Sequence[TaskState]
     type: ConnectorType
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", sorted(self.tasks, key=lambda task: task.id))
 
 
 class StoredConnector(NamedTuple):
@@ -126,33 +172,33 @@ class StoredConnector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """`type` is source, sink, transformation, predicate, converter or header_converter."""
-
-    class_name: str
-    type: str
-    version: str | None = None
+    class_name: Annotated[str, Field(alias="class")]
+    type: Annotated[str, _one_of("source", "sink", "transformation", "predicate", "converter", "header_converter")]
+    version: Annotated[_Text, _VERSION] = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDefinition:
-    """One declared config key; `default_value` is rendered as a string, `type` as BOOLEAN, STRING, …"""
+    """One declared config key."""
 
     name: str
-    type: str
+    type: Annotated[str, _one_of("BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")]
     required: bool
     default_value: str | None
-    importance: str
+    importance: Annotated[str, _one_of("HIGH", "MEDIUM", "LOW")]
     documentation: str
-    group: str | None = None
-    order_in_group: int = -1
-    width: str = "NONE"
-    display_name: str | None = None
-    dependents: Sequence[str] = ()
+    group: str | None
+    order_in_group: int
+    width: Annotated[str, _one_of("NONE", "SHORT", "MEDIUM", "LONG")]
+    display_name: str
+    dependents: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
     """What validation says of one key's value."""
+
+    __pydantic_config__ = _ALL_PRESENT
 
     name: str
     value: str | None
@@ -181,16 +227,17 @@ class ValidationReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRetention:
-    """One partition: where its log begins and ends, up to where (exclusive) it may be emptied, what holds it there.
-
-    `until` is `start` where nothing of it may go.
-    """
+    """Where the log of a partition begins and ends, and up to where it may be emptied."""
 
     partition: int
-    start: int
+    start: Annotated[int, Field(description="Where its log began at the time of the decision.")]
     end: int
-    until: int
-    held_by: str
+    until: Annotated[int, Field(description="Up to where, exclusive, records may go; its start if none may.")]
+    held_by: Annotated[
+        str,
+        PlainSerializer(lambda text: text or None, return_type=str | None),
+        Field(description="What keeps it from going further; null: nothing, all of it may go."),
+    ]
 
     @property
     def records(self) -> int:
@@ -200,31 +247,30 @@ class PartitionRetention:
 
 @dataclass(frozen=True, slots=True)
 class TopicRetentionInfo:
-    """What was decided last of a topic that may be emptied (KIP-762).
-
-    Attributes:
-        refusal: why nothing of it goes; None: it may.
-        error: what Kafka answered last when it was to be deleted; None: it was.
-        deleted: how many offsets this leader has had deleted; `deleted_ms`: when last, None: never.
-    """
+    """The last decision on a topic that may be emptied (KIP-762)."""
 
     topic: str
-    refusal: str | None
-    error: str | None
+    refusal: Annotated[str | None, Field(alias="refused", description="Why nothing of the topic goes; null: it may.")]
+    error: Annotated[
+        str | None, Field(description="Kafka's answer to the last deletion if it failed; null: it succeeded.")
+    ]
+    deleted: Annotated[int, Field(description="Offsets that this leader has had deleted.")]
+    deleted_ms: Annotated[
+        _Moment, Field(alias="last_deletion", description="When it last did so (ISO 8601, UTC); null: never.")
+    ]
     partitions: Sequence[PartitionRetention]
-    deleted: int
-    deleted_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionInfo:
-    """What the leader decided last, at `decided_ms`, or would decide now; `error` says why it could not.
+    """What the leader decided last, or would decide now."""
 
-    `requests` is how many questions it asked Kafka for that, each one request to every broker at most.
-    """
+    __pydantic_config__ = _ALL_PRESENT
 
-    is_enabled: bool
-    decided_ms: int | None
-    error: str | None
-    topics: Sequence[TopicRetentionInfo]
-    requests: int = 0
+    is_enabled: Annotated[bool, Field(alias="enabled", description="delete.committed.enabled of the leader.")]
+    decided_ms: Annotated[_Moment, Field(alias="decided", description="When (ISO 8601, UTC); null: not yet.")] = None
+    error: Annotated[str | None, Field(description="Why the last decision failed; null: it did not.")] = None
+    requests: Annotated[
+        int, Field(description="Questions to Kafka that it took, each one request to every broker at most.")
+    ] = 0
+    topics: Sequence[TopicRetentionInfo] = ()

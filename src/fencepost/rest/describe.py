@@ -53,7 +53,7 @@ def _whole(schema: dict[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def also(status: int, model: type[BaseModel] | None, description: str) -> dict[int | str, dict[str, Any]]:
+def also(status: int, model: type | None, description: str) -> dict[int | str, dict[str, Any]]:
     """`responses` of a handler that may answer `status` too."""
     entry: dict[str, Any] = {"description": description}
     if model is not None:

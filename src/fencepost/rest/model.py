@@ -1,8 +1,10 @@
-"""The bodies as the OpenAPI page describes them; answers are rendered by `answer`, tests hold both together."""
+"""Bodies that the OpenAPI page describes, except for the answers in `cluster/info.py`."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from fencepost.cluster.info import ConnectorInfo, ConnectorStatus
 
 ConfigMap = dict[str, str | None]
 SentConfig = dict[str, str | float | bool]
@@ -13,17 +15,6 @@ class ErrorBody(BaseModel):
 
     error_code: int
     message: str | None
-
-
-class ServerInfoBody(BaseModel):
-    version: str
-    commit: str
-    kafka_cluster_id: str
-
-
-class HealthBody(BaseModel):
-    status: Literal["healthy", "starting", "unhealthy"]
-    message: str
 
 
 class ConnectorOffsetBody(BaseModel):
@@ -78,101 +69,15 @@ class CreateBody(BaseModel):
     )
 
 
-class TaskIdBody(BaseModel):
-    connector: str
-    task: int
-
-
-class ConnectorInfoBody(BaseModel):
-    name: str
-    config: ConfigMap = Field(description="As it was given: variables of config providers are not resolved.")
-    tasks: list[TaskIdBody]
-    type: Literal["source", "sink", "unknown"]
-    offsets_status: str = Field(default="", description="Only present where initial_offsets were given.")
-
-
-class TaskInfoBody(BaseModel):
-    id: TaskIdBody
-    config: ConfigMap
-
-
-class RestartBody(BaseModel):
-    attempts: int = Field(description="Automatic restarts in a row so far.")
-    next: str | None = Field(description="When the next is due (ISO 8601, UTC); null: no other is made.")
-
-
-class StateBody(BaseModel):
-    state: Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED"]
-    worker_id: str
-    trace: str = Field(default="", description="Only present when something failed, or is amiss with what runs.")
-    version: str = Field(default="", description="Only present when the plugin has one.")
-    restart: RestartBody | None = Field(
-        default=None, description="Only present where it has failed, and errors.restart.enabled is true."
-    )
-
-
-class TaskStateBody(StateBody):
-    id: int
-
-
-class ConnectorStatusBody(BaseModel):
-    name: str
-    connector: StateBody
-    tasks: list[TaskStateBody]
-    type: Literal["source", "sink", "unknown"]
-
-
 class ExpandedBody(BaseModel):
     """One connector of an expanded list; holds what was asked for."""
 
-    status: ConnectorStatusBody | None = None
-    info: ConnectorInfoBody | None = None
+    status: ConnectorStatus | None = None
+    info: ConnectorInfo | None = None
 
 
 class TopicsBody(BaseModel):
     topics: list[str]
-
-
-class PluginBody(BaseModel):
-    model_config = ConfigDict(populate_by_name=True)
-
-    class_name: str = Field(alias="class")
-    type: Literal["source", "sink", "transformation", "predicate", "converter", "header_converter"]
-    version: str = Field(default="", description="Only present when the plugin has one.")
-
-
-class KeyDefinitionBody(BaseModel):
-    name: str
-    type: Literal["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
-    required: bool
-    default_value: str | None
-    importance: Literal["HIGH", "MEDIUM", "LOW"]
-    documentation: str
-    group: str | None
-    order_in_group: int
-    width: Literal["NONE", "SHORT", "MEDIUM", "LONG"]
-    display_name: str
-    dependents: list[str]
-
-
-class KeyValueBody(BaseModel):
-    name: str
-    value: str | None
-    recommended_values: list[str]
-    errors: list[str]
-    visible: bool
-
-
-class KeyReportBody(BaseModel):
-    definition: KeyDefinitionBody | None
-    value: KeyValueBody
-
-
-class ValidationBody(BaseModel):
-    name: str
-    error_count: int
-    groups: list[str]
-    configs: list[KeyReportBody]
 
 
 class LoggerBody(BaseModel):
@@ -182,28 +87,3 @@ class LoggerBody(BaseModel):
 
 class LevelBody(BaseModel):
     level: str
-
-
-class PartitionRetentionBody(BaseModel):
-    partition: int
-    start: int = Field(description="Where its log began when it was decided.")
-    end: int
-    until: int = Field(description="Up to where, exclusive, records may go; its start if none may.")
-    held_by: str | None = Field(description="What keeps it from going further; null: nothing, all of it may go.")
-
-
-class TopicRetentionBody(BaseModel):
-    topic: str
-    refused: str | None = Field(description="Why nothing of the topic goes; null: it may.")
-    error: str | None = Field(description="What Kafka answered when it was last to be deleted; null: it was.")
-    deleted: int = Field(description="Offsets that this leader has had deleted.")
-    last_deletion: str | None = Field(description="When it last did so (ISO 8601, UTC); null: never.")
-    partitions: list[PartitionRetentionBody]
-
-
-class RetentionBody(BaseModel):
-    enabled: bool = Field(description="delete.committed.enabled of the leader.")
-    decided: str | None = Field(description="When (ISO 8601, UTC); null: not yet.")
-    error: str | None = Field(description="Why it could not be decided last; null: it could.")
-    requests: int = Field(description="Questions to Kafka that it took, each one request to every broker at most.")
-    topics: list[TopicRetentionBody]

@@ -7,10 +7,9 @@ from starlette.requests import Request
 from fencepost.cluster.errors import NothingToAlterError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.rest.body import json_object, offsets_of, parse_json, read_body, refuse_unknown
-from fencepost.rest.response import Json
 
 
-def offsets_body(offsets: Sequence[ConnectorOffset]) -> Json:
+def offsets_body(offsets: Sequence[ConnectorOffset]) -> dict[str, object]:
     return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in offsets]}
 
 

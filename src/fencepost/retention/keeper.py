@@ -123,7 +123,7 @@ class Retention:
         self._surveys: dict[tuple[tuple[str, str], ...], GroupSurvey] = {}
         self._tallies: dict[str, _Tally] = {}
         self._gone = GoneTopics()
-        self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
+        self._info = RetentionInfo(config.delete_committed_enabled)
         self._questions = 0  # requests to `_admin`, so far
         self._counted = 0  # all requests, when the round began
         self._is_over = threading.Event()
@@ -154,7 +154,7 @@ class Retention:
                 return self._info_of(self._decided().verdicts)
             except _REFUSED as error:
                 self._let_go()
-                return RetentionInfo(self._config.delete_committed_enabled, None, str(error), ())
+                return RetentionInfo(self._config.delete_committed_enabled, error=str(error))
 
     def round(self) -> None:
         """Delete what may be deleted now. `info` reports errors, and the next round tries again."""
@@ -164,7 +164,7 @@ class Retention:
             except (*_REFUSED, OperationError, TimeoutError) as error:
                 self._let_go()
                 log.warning("retention: nothing more is deleted in this round: %s", error)
-                self._info = RetentionInfo(True, self._info.decided_ms, str(error), self._info.topics)
+                self._info = RetentionInfo(True, self._info.decided_ms, str(error), topics=self._info.topics)
 
     def _run(self) -> None:
         began_s = time.monotonic()
@@ -173,7 +173,7 @@ class Retention:
             if not self._leader.is_leading:
                 self._tallies.clear()
                 self._gone.clear()
-                self._info = RetentionInfo(True, None, None, ())
+                self._info = RetentionInfo(True)
                 continue
             try:
                 self.round()
@@ -393,9 +393,9 @@ class Retention:
         for v in verdicts:
             tally = self._tallies.get(v.topic, _Tally())
             seen = (tally.deleted, tally.deleted_ms)
-            topics.append(TopicRetentionInfo(v.topic, v.refusal or None, tally.error, v.partitions, *seen))
+            topics.append(TopicRetentionInfo(v.topic, v.refusal or None, tally.error, *seen, v.partitions))
         asked = self._asked_so_far() - self._counted
-        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, topics, asked)
+        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, asked, topics)
 
     def _asked_so_far(self) -> int:
         return self._questions + sum(survey.requests for survey in self._surveys.values())

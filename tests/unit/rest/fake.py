@@ -36,7 +36,7 @@ WORKER = "localhost:8083"
 SIGNATURE = "x-connect-authorization"
 
 _TYPES = {"FileStreamSource": ConnectorType.SOURCE, "FileStreamSink": ConnectorType.SINK}
-_FILE = KeyDefinition("file", "STRING", required=True, default_value=None, importance="HIGH", documentation="The file.")
+_FILE = KeyDefinition("file", "STRING", True, None, "HIGH", "The file.", None, -1, "NONE", "file", ())
 
 
 @dataclass
@@ -255,8 +255,8 @@ class FakeWorker:
 
     def retention(self, *, is_preview: bool) -> RetentionInfo:
         partitions = [PartitionRetention(0, 5, 9, 7, "sink connector c, which has committed 7")]
-        topic = TopicRetentionInfo("t", None, None, partitions, 0 if is_preview else 5, None if is_preview else 1_000)
-        return RetentionInfo(not is_preview, 2_000, None, [topic])
+        topic = TopicRetentionInfo("t", None, None, 0 if is_preview else 5, None if is_preview else 1_000, partitions)
+        return RetentionInfo(not is_preview, 2_000, topics=[topic])
 
     def set_log_level(self, namespace: str, level: str) -> None:
         self.wait()

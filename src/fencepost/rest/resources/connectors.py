@@ -1,17 +1,20 @@
 """`/connectors` and `/connectors/C`: create, look at, change and delete connectors."""
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import ConnectorInfo, ConnectorStatus
 from fencepost.cluster.operations import LocalOperations
 from fencepost.rest.body import read_create_request, read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import ConfigMap, ConnectorInfoBody, ConnectorStatusBody, CreateBody, ExpandedBody
+from fencepost.rest.model import ConfigMap, CreateBody, ExpandedBody
 from fencepost.rest.path import ConnectorName, connector_location
 from fencepost.rest.query import Expand
-from fencepost.rest.response import Json, empty_response, info_body, json_response, status_body
+from fencepost.rest.response import empty_response, json_response
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -30,14 +33,13 @@ async def list_connectors(
     return json_response(_expanded(worker.local, expand))
 
 
-def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, Json]:
+def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, dict[str, object]]:
     """Unknown expansions are ignored; a connector that vanishes meanwhile is left out."""
-    parts: dict[str, dict[str, Json]] = {}
+    parts: dict[str, Mapping[str, object]] = {}
     if "status" in expansions:
-        statuses = local.connector_statuses()
-        parts["status"] = {name: status_body(status) for name, status in statuses.items()}
+        parts["status"] = local.connector_statuses()
     if "info" in expansions:
-        parts["info"] = {name: info_body(info) for name, info in local.connector_infos().items()}
+        parts["info"] = local.connector_infos()
     return {
         name: {kind: answers[name] for kind, answers in parts.items()}
         for name in local.connector_names()
@@ -45,7 +47,7 @@ def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, Json]:
     }
 
 
-@router.post("", status_code=201, response_model=ConnectorInfoBody, openapi_extra=takes(CreateBody))
+@router.post("", status_code=201, response_model=ConnectorInfo, openapi_extra=takes(CreateBody))
 async def create_connector(request: Request, worker: Worker) -> Response:
     """Creates a connector; 409 if there is one of that name."""
     wanted = await read_create_request(request)
@@ -53,13 +55,13 @@ async def create_connector(request: Request, worker: Worker) -> Response:
     info = await worker.run(
         worker.operations.connectors.create, wanted.name, config, wanted.initial_state, wanted.initial_offsets
     )
-    return json_response(info_body(info), 201, {"location": connector_location(wanted.name)})
+    return json_response(info, 201, {"location": connector_location(wanted.name)})
 
 
-@router.get("/{name}", response_model=ConnectorInfoBody)
+@router.get("/{name}", response_model=ConnectorInfo)
 async def get_connector(name: ConnectorName, worker: Worker) -> Response:
     """Config, tasks and type of a connector."""
-    return json_response(info_body(await worker.run(worker.operations.connectors.info, name)))
+    return json_response(await worker.run(worker.operations.connectors.info, name))
 
 
 @router.delete("/{name}", status_code=204)
@@ -77,8 +79,8 @@ async def get_config(name: ConnectorName, worker: Worker) -> Response:
 
 @router.put(
     "/{name}/config",
-    response_model=ConnectorInfoBody,
-    responses=also(201, ConnectorInfoBody, "Created"),
+    response_model=ConnectorInfo,
+    responses=also(201, ConnectorInfo, "Created"),
     openapi_extra=takes(CONFIG_SCHEMA),
 )
 async def put_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
@@ -86,23 +88,23 @@ async def put_config(name: ConnectorName, request: Request, worker: Worker) -> R
     config = _named(await read_string_map(request, _CONFIG), name)
     is_created, info = await worker.run(worker.operations.connectors.put_config, name, config)
     if is_created:
-        return json_response(info_body(info), 201, {"location": connector_location(name)})
-    return json_response(info_body(info))
+        return json_response(info, 201, {"location": connector_location(name)})
+    return json_response(info)
 
 
-@router.patch("/{name}/config", response_model=ConnectorInfoBody, openapi_extra=takes(PATCH_SCHEMA))
+@router.patch("/{name}/config", response_model=ConnectorInfo, openapi_extra=takes(PATCH_SCHEMA))
 async def patch_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Sets the given keys and removes those that are null (KIP-477)."""
     patch = await read_string_map(request, _CONFIG)
     if patch.get(_NAME) is not None:
         _named(patch, name)
-    return json_response(info_body(await worker.run(worker.operations.connectors.patch_config, name, patch)))
+    return json_response(await worker.run(worker.operations.connectors.patch_config, name, patch))
 
 
-@router.get("/{name}/status", response_model=ConnectorStatusBody)
+@router.get("/{name}/status", response_model=ConnectorStatus)
 async def get_status(name: ConnectorName, worker: Worker) -> Response:
     """States of a connector and its tasks."""
-    return json_response(status_body(worker.local.connector_status(name)))
+    return json_response(worker.local.connector_status(name))
 
 
 def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:

@@ -3,12 +3,12 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.info import ConnectorStatus
 from fencepost.rest.describe import also
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import ConnectorStatusBody
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.query import IncludeTasks, OnlyFailed
-from fencepost.rest.response import empty_response, json_response, status_body
+from fencepost.rest.response import empty_response, json_response
 
 router = APIRouter(prefix="/connectors/{name}", tags=["life cycle"])
 
@@ -37,7 +37,7 @@ async def stop_connector(name: ConnectorName, worker: Worker) -> Response:
 @router.post(
     "/restart",
     status_code=204,
-    responses=also(202, ConnectorStatusBody, "The instances that will be restarted read RESTARTING"),
+    responses=also(202, ConnectorStatus, "The instances that will be restarted read RESTARTING"),
 )
 async def restart_connector(
     name: ConnectorName,
@@ -49,4 +49,4 @@ async def restart_connector(
     status = await worker.run(
         worker.operations.connectors.restart, name, include_tasks=include_tasks, only_failed=only_failed
     )
-    return empty_response(204) if status is None else json_response(status_body(status), 202)
+    return empty_response(204) if status is None else json_response(status, 202)

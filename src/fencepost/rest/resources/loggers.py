@@ -12,7 +12,7 @@ from fencepost.rest.describe import also, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import LevelBody, LoggerBody
 from fencepost.rest.path import PathText
-from fencepost.rest.response import Json, empty_response, json_response
+from fencepost.rest.response import empty_response, json_response
 from fencepost.telemetry.loggers import LEVELS, loggers
 
 router = APIRouter(prefix="/admin/loggers", tags=["logging"])
@@ -57,6 +57,6 @@ async def put_level(
     return json_response(loggers.set_level(logger, level, int(time.time() * 1000)))
 
 
-def _body(name: str) -> Json:
+def _body(name: str) -> dict[str, object]:
     level, last_modified_ms = loggers.level(name)
     return {"level": level, "last_modified": last_modified_ms}

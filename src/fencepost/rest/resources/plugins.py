@@ -4,13 +4,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
 from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, takes
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import KeyDefinitionBody, PluginBody, ValidationBody
 from fencepost.rest.path import PathText
 from fencepost.rest.query import ConnectorsOnly
-from fencepost.rest.response import definition_body, json_response, plugin_body, validation_body
+from fencepost.rest.response import json_response
 
 router = APIRouter(prefix="/connector-plugins", tags=["plugins"])
 
@@ -18,26 +18,26 @@ _CLASS = "connector.class"
 _SUFFIX = "Connector"
 
 
-@router.get("", response_model=list[PluginBody])
+@router.get("", response_model=list[PluginInfo])
 async def list_plugins(worker: Worker, connectors_only: ConnectorsOnly = True) -> Response:
     """Installed connectors; with `connectorsOnly=false` also transforms, predicates and converters."""
     plugins = await worker.run(worker.operations.plugins.installed, connectors_only=connectors_only)
-    return json_response([plugin_body(plugin) for plugin in plugins])
+    return json_response(list(plugins))
 
 
-@router.get("/{plugin}/config", response_model=list[KeyDefinitionBody])
+@router.get("/{plugin}/config", response_model=list[KeyDefinition])
 async def get_plugin_config(plugin: PathText, worker: Worker) -> Response:
     """Keys that a plugin takes (KIP-769)."""
     keys = await worker.run(worker.operations.plugins.keys, plugin)
-    return json_response([definition_body(key) for key in keys])
+    return json_response(list(keys))
 
 
-@router.put("/{plugin}/config/validate", response_model=ValidationBody, openapi_extra=takes(CONFIG_SCHEMA))
+@router.put("/{plugin}/config/validate", response_model=ValidationReport, openapi_extra=takes(CONFIG_SCHEMA))
 async def validate_config(plugin: PathText, request: Request, worker: Worker) -> Response:
     """Says what is wrong with a config, key by key; changes nothing."""
     config = await read_string_map(request, "a connector config")
     _check_class(config.get(_CLASS), plugin)
-    return json_response(validation_body(await worker.run(worker.operations.plugins.validate, plugin, config)))
+    return json_response(await worker.run(worker.operations.plugins.validate, plugin, config))
 
 
 def _check_class(included: str | None, plugin: str) -> None:

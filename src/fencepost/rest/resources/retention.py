@@ -4,22 +4,22 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from fencepost.cluster.errors import NotFoundError
+from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import RetentionBody, TopicRetentionBody
 from fencepost.rest.path import PathText
 from fencepost.rest.query import Dry
-from fencepost.rest.response import json_response, retention_body, topic_retention_body
+from fencepost.rest.response import json_response
 
 router = APIRouter(prefix="/retention", tags=["retention"])
 
 
-@router.get("", response_model=RetentionBody)
+@router.get("", response_model=RetentionInfo)
 async def get_retention(worker: Worker, dry: Dry = False) -> Response:
     """Says of each topic up to where it was emptied, or why not; with dry=true what would be done now."""
-    return json_response(retention_body(await worker.run(worker.operations.cluster.retention, is_preview=dry)))
+    return json_response(await worker.run(worker.operations.cluster.retention, is_preview=dry))
 
 
-@router.get("/{topic}", response_model=TopicRetentionBody)
+@router.get("/{topic}", response_model=TopicRetentionInfo)
 async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False) -> Response:
     """Says it of one topic."""
     info = await worker.run(worker.operations.cluster.retention, is_preview=dry)
@@ -29,4 +29,4 @@ async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False)
             f"Nothing is decided of topic {topic}: no pattern of delete.committed.topics matches it, there is no such "
             "topic, or nothing was decided yet (dry=true decides now)"
         )
-    return json_response(topic_retention_body(found))
+    return json_response(found)

@@ -3,25 +3,26 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.info import TaskInfo, TaskState
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import TaskInfoBody, TaskStateBody, TopicsBody
+from fencepost.rest.model import TopicsBody
 from fencepost.rest.path import ConnectorName, TaskNumber
-from fencepost.rest.response import empty_response, json_response, task_info_body, task_state_body
+from fencepost.rest.response import empty_response, json_response
 
 router = APIRouter(prefix="/connectors/{name}", tags=["tasks"])
 
 
-@router.get("/tasks", response_model=list[TaskInfoBody])
+@router.get("/tasks", response_model=list[TaskInfo])
 async def list_tasks(name: ConnectorName, worker: Worker) -> Response:
     """Tasks of a connector with their configs."""
     tasks = await worker.run(worker.operations.tasks.configs, name)
-    return json_response([task_info_body(task) for task in tasks])
+    return json_response(list(tasks))
 
 
-@router.get("/tasks/{task}/status", response_model=TaskStateBody)
+@router.get("/tasks/{task}/status", response_model=TaskState)
 async def get_task_status(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
     """State of one task."""
-    return json_response(task_state_body(worker.local.task_status(name, task)))
+    return json_response(worker.local.task_status(name, task))
 
 
 @router.post("/tasks/{task}/restart", status_code=204)

@@ -21,9 +21,9 @@ LAST_RECORD = "fencepost_task_last_record_timestamp_seconds"
 LAST_COMMIT = "fencepost_task_last_commit_timestamp_seconds"
 EMPTIED = (
     TopicRetentionInfo(
-        "gone", None, None, [PartitionRetention(0, 10, 30, 25, ""), PartitionRetention(1, 0, 2, 2, "")], 17, 1
+        "gone", None, None, 17, 1, [PartitionRetention(0, 10, 30, 25, ""), PartitionRetention(1, 0, 2, 2, "")]
     ),
-    TopicRetentionInfo("kept", "why", "refused", [PartitionRetention(0, 10, 30, 25, "")], 0, None),
+    TopicRetentionInfo("kept", "why", "refused", 0, None, [PartitionRetention(0, 10, 30, 25, "")]),
 )
 
 
@@ -36,7 +36,7 @@ class Page:
         startups = {"attempts": 3, "successes": 2, "failures": 1, "restarts": 4}
         figures = WorkerFigures(
             lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2},
-            lambda: RetentionInfo(True, 1_700_000_000_000, None, EMPTIED),
+            lambda: RetentionInfo(True, 1_700_000_000_000, topics=EMPTIED),
         )  # fmt: skip
         self._metrics = WorkerMetrics(ClusterSnapshot, StatusTable(), self.totals, figures)
 
