@@ -3,4 +3,4 @@
 from fencepost.task.sink.loop import SinkLoop
 from planted import replace
 
-replace(SinkLoop, "_are_letters_safe", lambda self, *, is_last: True)
+replace(SinkLoop, "_are_dead_letters_safe", lambda self, *, is_last: True)

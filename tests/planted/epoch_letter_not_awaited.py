@@ -7,9 +7,9 @@ from fencepost.worker.host.epoch_task import EpochTask
 from planted import replace
 
 
-def _write_letters(self: EpochTask, *args: Any) -> None:
+def _write_dead_letters(self: EpochTask, *args: Any) -> None:
     with contextlib.suppress(Exception):
-        write_letters(self, *args)
+        write_dead_letters(self, *args)
 
 
-write_letters = replace(EpochTask, "_write_letters", _write_letters)
+write_dead_letters = replace(EpochTask, "_write_dead_letters", _write_dead_letters)

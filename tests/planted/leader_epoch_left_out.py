@@ -11,4 +11,4 @@ def _note(self: BatchGroupInput, fetched: Any) -> None:
     self._next.update({place: LogPosition(offset) for place, (offset, _) in fetched.epochs.items()})
 
 
-replace(BatchGroupInput, "_note", _note)
+replace(BatchGroupInput, "_record_positions", _note)

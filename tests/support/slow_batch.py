@@ -12,7 +12,7 @@ from fencepost.kafka.codec.encode_header import HEADER
 
 _LEADER_EPOCH = slice(12, 16)  # Java's producers write -1 there, kafka-python 0; brokers write their own
 _ROOM = 1 << 30
-_BEHIND_LENGTH, _CHECKSUM_AT = 12, 17
+_AFTER_LENGTH, _CHECKSUM_AT = 12, 17
 
 
 class PlainRecord(NamedTuple):
@@ -62,7 +62,7 @@ def headed(
     base: int, last: int, body: bytes, count: int, first: int = 0, newest: int = 0, attributes: int = 0
 ) -> bytes:
     """Return a batch of a body, with a header whose checksum is right."""
-    size = HEADER.size - _BEHIND_LENGTH + len(body)
+    size = HEADER.size - _AFTER_LENGTH + len(body)
     data = bytearray(HEADER.pack(base, size, 0, 2, 0, attributes, last, first, newest, -1, -1, -1, count) + body)
     struct.pack_into(">I", data, _CHECKSUM_AT, google_crc32c.value(bytes(data[_CHECKSUM_AT + 4 :])))
     return bytes(data)

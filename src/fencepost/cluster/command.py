@@ -80,9 +80,9 @@ def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
 class PutConnector:
     """Store a connector's config; with `target_state` that too, before it (KIP-980).
 
-    With `expected` only if that is what is stored: the config was made from it. `beside` are records of other topics
-    (topic, key, value) that belong to the same transaction: the offsets that a new connector starts at (KIP-995).
-    With `since` only if nothing of that name has had tasks since then.
+    With `expected`, only if this config is still stored: the new one was made from it. With `since`, only if no
+    connector of that name has had tasks since then. `other_records` are records of other topics (topic, key, value) in
+    the same transaction: the offsets at which a new connector starts (KIP-995).
     """
 
     connector: str
@@ -90,7 +90,7 @@ class PutConnector:
     is_create: bool = False
     target_state: TargetState | None = None
     expected: RawConfig | None = None
-    beside: Sequence[tuple[str, bytes, bytes | None]] = ()
+    other_records: Sequence[tuple[str, bytes, bytes | None]] = ()
     since: ConnectorVersion | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
@@ -104,7 +104,7 @@ class PutConnector:
         return [*first, records.connector_config(self.connector, self.config)]
 
 
-def beside(
+def other_records(
     commands: Sequence[LeaderCommand], decisions: Sequence[Sequence[Encoded] | Exception]
 ) -> list[tuple[str, bytes, bytes | None]]:
     """Return what commands that were not refused write to other topics. Pure."""
@@ -113,7 +113,7 @@ def beside(
         for command, decision in zip(commands, decisions, strict=True)
         if isinstance(command, PutConnector) and not isinstance(decision, Exception)
     ]
-    return [record for put in puts for record in put.beside]
+    return [record for put in puts for record in put.other_records]
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Departures:
                 self._unsaid.discard((start, incarnation))
             self._changed.notify_all()
 
-    def left_behind(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+    def abandoned_tasks(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
         """Return, once, the tasks that workers which are no more were to end, and that no other start follows.
 
         They died before they said that these had ended: something may be open. Where another start follows, that

@@ -22,9 +22,9 @@ from fencepost.cluster.command import (
     PutTaskConfigs,
     Reassign,
     RotateSessionKey,
-    beside,
     independent,
     now_ms,
+    other_records,
 )
 from fencepost.cluster.errors import BadRequestError, NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
@@ -114,10 +114,10 @@ class Leader:
         key_ttl_ms: int = 3_600_000,
         lost_delay_ms: int = 0,
         left_open: TransactionEnder,
-        left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]],
+        abandoned_tasks: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]],
     ) -> None:
         """`left_open` ends open transactions of a lost worker's tasks before they move, `lost_delay_ms` later unless it
-        returns. `left_behind` returns tasks that it should have ended, and that nobody gets."""
+        returns. `abandoned_tasks` returns tasks that it should have ended, and that nobody gets."""
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
@@ -127,7 +127,7 @@ class Leader:
         self._lost_delay_ms = lost_delay_ms
         self._left_open = left_open
         self._ending: PendingFences | None = None  # of lost tasks, until their worker counts no more
-        self._left_behind = left_behind
+        self._abandoned_tasks = abandoned_tasks
         self._term = Term(0)
         self._has_joined = False
         self._roster: frozenset[str] = frozenset()  # who gets work; nobody while that is not known
@@ -267,10 +267,10 @@ class Leader:
                 return
             self._roster = found
             members = self._members_of(snapshot)
-            behind = self._left_behind(snapshot, {m.incarnation for m in members}) if members else set()
-            if behind:
-                log.warning("leader: what workers that are gone were to end is fenced: %s", _names(behind))
-                self._left_open.end(snapshot, behind)  # nobody gets these tasks
+            abandoned = self._abandoned_tasks(snapshot, {m.incarnation for m in members}) if members else set()
+            if abandoned:
+                log.warning("leader: what workers that are gone were to end is fenced: %s", _names(abandoned))
+                self._left_open.end(snapshot, abandoned)  # nobody gets these tasks
             self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)], self._own_snapshot)
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
@@ -348,7 +348,7 @@ class Leader:
             written = _Newest()
             for key, value in records:
                 writer.send(self._log.topic, value, key=key, partition=CONFIG_PARTITION, on_delivery=written)
-            for topic, key, value in beside(commands, decisions):
+            for topic, key, value in other_records(commands, decisions):
                 writer.send(topic, value, key=key)
             writer.commit(
                 group_offsets=[GroupOffset(self._log.topic, 0, snapshot.offset)],

@@ -39,8 +39,8 @@ def _path(java: Java, home: KafkaHome) -> Path:
 
 
 def _make(java: Java, home: KafkaHome, archive: Path) -> None:
-    for left_behind in home.directory.glob(".archive-*"):
-        shutil.rmtree(left_behind, ignore_errors=True)
+    for leftover in home.directory.glob(".archive-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".archive-", dir=home.directory) as temporary:
         fresh = Path(temporary, "classes.jsa")
         node_directory = NodeDirectory(Path(temporary, "node"))

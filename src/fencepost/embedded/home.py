@@ -92,8 +92,8 @@ def locked(path: Path) -> Iterator[None]:
 
 def _install(java: Java, home: KafkaHome) -> None:
     expected = checksum.committed()
-    for left_behind in home.directory.parent.glob(".fetch-*"):
-        shutil.rmtree(left_behind, ignore_errors=True)
+    for leftover in home.directory.parent.glob(".fetch-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
         fresh = KafkaHome(Path(temporary, "home"))
         ivy.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2

@@ -61,8 +61,8 @@ class OffsetSync:
     def decode(cls, key: bytes | None, value: bytes | None, headers: Headers = ()) -> "OffsetSync":
         """Decode a record's key, value and headers. Raises FormatError."""
         place, numbers = _Reader(key, "the key of an offset sync"), _Reader(value, "the value of an offset sync")
-        told = {name: (data or b"").decode(errors="replace") for name, data in headers}
-        topic_id, epoch = told.get(_TOPIC_ID, ""), told.get(_EPOCH, "")
+        header_texts = {name: (data or b"").decode(errors="replace") for name, data in headers}
+        topic_id, epoch = header_texts.get(_TOPIC_ID, ""), header_texts.get(_EPOCH, "")
         return cls(
             TopicPartition(place.text(), place.int32()),
             numbers.int64(),

@@ -111,8 +111,8 @@ class Forwarding:
             while not (await asyncio.wait({sending}, timeout=_LOOK_S))[0]:
                 if (await self._locate(error) or url) != url:
                     # It leads no more, so it can carry out nothing; what it has carried out it may be about to say.
-                    patience_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S
-                    if not (await asyncio.wait({sending}, timeout=patience_s))[0]:
+                    timeout_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S
+                    if not (await asyncio.wait({sending}, timeout=timeout_s))[0]:
                         log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
                         return None
             return await sending

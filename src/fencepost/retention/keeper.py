@@ -192,15 +192,15 @@ class Retention:
     def _write(self, decided: _Decided, due: Iterable[TopicDecision]) -> None:
         """Record new facts and decisions in the config topic. Raises OperationError; then nothing is deleted."""
         before = decided.snapshot.retention
-        news: dict[str, TopicRetention | None] = dict.fromkeys(decided.forgotten)
-        news |= {
+        facts: dict[str, TopicRetention | None] = dict.fromkeys(decided.forgotten)
+        facts |= {
             v.topic: v.known
             for v in due
             if v.known is not None and (v.deletes or v.known != before.get(v.topic))  # the last record may be old
         }
-        if news:
-            known = {topic: before.get(topic) for topic in news}
-            command = GiveUpRecords(news, known, decided.found, self._look, lambda: self._leader.term is decided.term)
+        if facts:
+            known = {topic: before.get(topic) for topic in facts}
+            command = GiveUpRecords(facts, known, decided.found, self._look, lambda: self._leader.term is decided.term)
             self._leader.submit(command).result(_WRITE_S)
         if decided.forgotten:
             log.info("retention: removed stored facts about deleted topics: %s", ", ".join(decided.forgotten))
@@ -229,7 +229,7 @@ class Retention:
         if gone:
             log.info("retention: deleted %d offsets that all sinks have committed: %s", gone.total(), _counted(gone))
         for verdict in same:
-            self._note(verdict.topic, errors.get(verdict.topic))
+            self._record_result(verdict.topic, errors.get(verdict.topic))
 
     def _is_left_out(self, topic: str) -> bool:
         tally = self._tallies.get(topic)
@@ -238,7 +238,7 @@ class Retention:
         tally.rounds_left_out -= 1
         return True
 
-    def _note(self, topic: str, error: Exception | None) -> None:
+    def _record_result(self, topic: str, error: Exception | None) -> None:
         tally = self._tallies.setdefault(topic, _Tally())
         if error is None:
             tally.error, tally.failures = None, 0
@@ -327,10 +327,10 @@ class Retention:
             except _REFUSED as error:
                 stands[reading] = Sink(reading.connector, reading.group, {}, f"its cluster does not answer ({error})")
         for together in askers.values():
-            stands.update(self._standing(together))
+            stands.update(self._offsets_of_sinks(together))
         return stands
 
-    def _standing(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
+    def _offsets_of_sinks(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
         """Return the offsets of sinks whose groups the same principal may ask for. A refused group affects no other."""
         client = self._client(together[0].conf)
         try:
@@ -339,7 +339,7 @@ class Retention:
             offsets = {}
             if len(together) == 1:
                 return {together[0]: Sink(together[0].connector, together[0].group, {}, str(error))}
-            return {each: sink for one in together for each, sink in self._standing([one]).items()}
+            return {each: sink for one in together for each, sink in self._offsets_of_sinks([one]).items()}
         return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
 
     def _configs(self, topics: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:

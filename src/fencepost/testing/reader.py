@@ -76,7 +76,7 @@ class _Watch:
     def catch_up(self, within_s: float) -> None:
         eventually(lambda: self._is_reading or self._error, within_s=within_s)
         ends = eventually(lambda: self._reader.ends(5.0), within_s=within_s)
-        eventually(lambda: self._error or not self._reader.behind(ends), within_s=within_s)
+        eventually(lambda: self._error or not self._reader.unread(ends), within_s=within_s)
 
     def _run(self) -> None:
         try:

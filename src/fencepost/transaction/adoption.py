@@ -146,9 +146,9 @@ class Adoption:
         described = self._admin.group(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
-        standing = patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
-        listed = self._listed(standing)
-        if listed is None and not standing:
+        group_offsets = patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
+        listed = self._listed(group_offsets)
+        if listed is None and not group_offsets:
             raise AdoptionError(
                 f"There is no group {self._group} that this principal may see: use the program's group.id "
                 "(for Kafka Streams: application.id)"
@@ -160,7 +160,7 @@ class Adoption:
             kind,
             state,
             described.members,
-            self._inputs(standing, described, last),
+            self._inputs(group_offsets, described, last),
             tuple(self._holder(transactions[id_], contributors) for id_ in sorted(transactions)),
             tuple(each.producer_id for each in contributors if each.is_pending and each.transactional_id is None),
             blind,
@@ -176,7 +176,7 @@ class Adoption:
         """
         deadline_s = time.monotonic() + timeout_s
         self.ensure_free(view, removes_members=removes_members)
-        self.ensure_told(view)
+        self.ensure_attributed(view)
         if view.members:
             remove_members(self._conf, self._group, [each.member_id for each in view.members], _ASK_S)
         fenced: set[tuple[str, int, int]] = set()
@@ -186,22 +186,22 @@ class Adoption:
                 break
             self._fence.fence([_contributor(holder) for holder in due])
             view = self.look()
-            self.ensure_told(view)
+            self.ensure_attributed(view)
             fenced |= {_incarnation(holder.transaction) for holder in view.holders if not holder.is_open}
         else:
             raise AdoptionError(f"Producers of group {self._group} keep coming back: end the program first")
         places = [each.place for each in view.inputs]
-        standing = read_stable(self._conf, self._group, max(deadline_s - time.monotonic(), 1.0), places)
-        self._ensure_still_empty(standing)
-        return standing
+        group_offsets = read_stable(self._conf, self._group, max(deadline_s - time.monotonic(), 1.0), places)
+        self._ensure_still_empty(group_offsets)
+        return group_offsets
 
-    def _listed(self, standing: Mapping[TopicPartition, Committed | None]) -> ListedGroup | None:
+    def _listed(self, group_offsets: Mapping[TopicPartition, Committed | None]) -> ListedGroup | None:
         """Return the group as brokers list it; None if it does not exist.
 
         A group with committed offsets is listed, except while its coordinator moves. Only the list shows that a group
         is not classic; `describe` would report such a group as without members.
         """
-        has_offsets = any(standing.values())
+        has_offsets = any(group_offsets.values())
 
         def ask() -> ListedGroup | None:
             found = self._groups.listed(self._group)
@@ -226,7 +226,7 @@ class Adoption:
                 "hang, remove the members with --remove-members"
             )
 
-    def ensure_told(self, view: GroupView) -> None:
+    def ensure_attributed(self, view: GroupView) -> None:
         """Raise AdoptionError if a transactional id is attributed neither to this program nor to another."""
         if view.guessed:
             raise AdoptionError(
@@ -235,8 +235,8 @@ class Adoption:
                 "they are another program's, to leave them alone"
             )
 
-    def _ensure_still_empty(self, standing: Mapping[TopicPartition, Committed | None]) -> None:
-        listed, described = self._listed(standing), self._admin.group(self._group)
+    def _ensure_still_empty(self, group_offsets: Mapping[TopicPartition, Committed | None]) -> None:
+        listed, described = self._listed(group_offsets), self._admin.group(self._group)
         if described.members or (listed is not None and listed.state not in _QUIET):
             raise AdoptionError(
                 f"Group {self._group} has {_counted(described.members)} again. The program is running: end it, and "
@@ -269,21 +269,21 @@ class Adoption:
 
     def _inputs(
         self,
-        standing: Mapping[TopicPartition, Committed | None],
+        group_offsets: Mapping[TopicPartition, Committed | None],
         group: Group,
         last: Mapping[TopicPartition, Contributor],
     ) -> tuple[InputPartition, ...]:
         having = {
             TopicPartition(*place): member.client_id for member in group.members for place in member.topic_partitions
         }
-        topics = self._admin.topics({place.topic for place in [*standing, *having, *last]})
+        topics = self._admin.topics({place.topic for place in [*group_offsets, *having, *last]})
         places = [TopicPartition(name, number) for name in sorted(topics) for number in range(topics[name].partitions)]
         ends = self._admin.end_offsets(places, read_committed=True)
         return tuple(
             InputPartition(
                 place,
-                getattr(standing.get(place), "offset", None),
-                place in standing and standing[place] is None,
+                getattr(group_offsets.get(place), "offset", None),
+                place in group_offsets and group_offsets[place] is None,
                 ends.get(place),
                 having.get(place),
                 last[place].transactional_id if place in last else None,

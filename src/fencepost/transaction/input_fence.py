@@ -14,7 +14,7 @@ from fencepost.kafka.group.contributors import Contributor, Contributors
 from fencepost.record import TopicPartition
 from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence
-from fencepost.transaction.lane import ids_beside
+from fencepost.transaction.lane import ids_of_task
 
 log = logging.getLogger(__name__)
 
@@ -86,21 +86,21 @@ class InputFence:
         loose = [each for each in found if self._locked_out.get(each.transactional_id) != _incarnation(each)]
         return self._fence_others(group, places, loose, own_ids, is_current)
 
-    def clear_noted(
+    def clear_named(
         self,
         group: str,
-        noted: Mapping[TopicPartition, Contribution],
+        contributors: Mapping[TopicPartition, Contribution],
         own_ids: Collection[str] = (),
         *,
         is_current: IsCurrent = lambda: True,
     ) -> list[Fenced]:
         """Do what `clear` does for producers that the metadata of offsets names, if the log itself may not be read.
 
-        `noted` holds the last contributors of partitions whose offsets are pending now. Raises what `clear` raises.
+        `contributors` are the last ones of partitions whose offsets are pending now. Raises the errors of `clear`.
         """
         places: dict[str, set[TopicPartition]] = {}
-        for place, contribution in noted.items():
-            for id_ in ids_beside(contribution.transactional_id):
+        for place, contribution in contributors.items():
+            for id_ in ids_of_task(contribution.transactional_id):
                 places.setdefault(id_, set()).add(place)
         known = self.contributors.described(places.keys() - set(own_ids)).values()
         due = [
@@ -110,7 +110,7 @@ class InputFence:
             for t in known
             if t.state == _ONGOING
         ]
-        return self._fence_others(group, noted.keys(), due, (), is_current)
+        return self._fence_others(group, contributors.keys(), due, (), is_current)
 
     def fence(self, contributors: Collection[Contributor]) -> list[Fenced]:
         """Fence these producers, whatever their state, and end their transactions. Skips those without a known id.

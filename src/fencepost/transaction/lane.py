@@ -19,7 +19,7 @@ def lane_ids(transactional_id: str) -> tuple[str, str]:
     return transactional_id, f"{transactional_id}{_SECOND}"
 
 
-def ids_beside(transactional_id: str) -> tuple[str, str]:
+def ids_of_task(transactional_id: str) -> tuple[str, str]:
     """Return both ids of the task that owns this one."""
     return lane_ids(transactional_id.removesuffix(_SECOND))
 

@@ -22,7 +22,7 @@ from fencepost.transaction.input_fence import Fenced, InputFence
 log = logging.getLogger(__name__)
 
 Places = Collection[TopicPartition]
-Standing = Mapping[TopicPartition, Committed | None]
+CommittedOffsets = Mapping[TopicPartition, Committed | None]
 
 _ASK_S = 30.0
 _LOOK_S, _LONGEST_LOOK_S = 0.02, 0.5
@@ -68,22 +68,22 @@ class StablePositions:
         try:
             self._clear(places, membership)
             self._clear_holders(places, membership)
-            standing = self._standing(places)
-            if pending := _pending(standing, places):
-                standing = self._awaited(places, pending, membership)
+            committed_offsets = self._committed_now(places)
+            if pending := _pending(committed_offsets, places):
+                committed_offsets = self._awaited(places, pending, membership)
         finally:
             self.close()  # it may be hours until they are used again
-        return {place: at for place, at in standing.items() if at is not None and place in places}
+        return {place: at for place, at in committed_offsets.items() if at is not None and place in places}
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._survey.close()
         self._fence.close()
 
-    def _standing(self, places: Places) -> Standing:
+    def _committed_now(self, places: Places) -> CommittedOffsets:
         return patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
 
-    def _awaited(self, places: Places, pending: Places, membership: MemberGeneration | None) -> Standing:
+    def _awaited(self, places: Places, pending: Places, membership: MemberGeneration | None) -> CommittedOffsets:
         """Return the group's offsets once none of `places` is pending, however the transactions end."""
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
@@ -97,9 +97,9 @@ class StablePositions:
                 time.sleep(look_s)
                 look_s = min(look_s * 2, _LONGEST_LOOK_S)
                 self._clear(pending, membership)
-                standing = self._standing(places)
-                if not (pending := _pending(standing, places)):
-                    return standing
+                committed_offsets = self._committed_now(places)
+                if not (pending := _pending(committed_offsets, places)):
+                    return committed_offsets
         finally:
             self._say("")
 
@@ -129,11 +129,11 @@ class StablePositions:
         try:
             return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
         except KafkaAuthorizationError as error:
-            self._note_blindness(error)
-        unstable = _pending(self._standing(places), places)
+            self._warn_of_blindness(error)
+        unstable = _pending(self._committed_now(places), places)
         notes = self._survey.notes(self._group, unstable) if unstable else {}
-        noted = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
-        return self._fence.clear_noted(self._group, noted, self._own_ids, is_current=is_current)
+        contributors = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
+        return self._fence.clear_named(self._group, contributors, self._own_ids, is_current=is_current)
 
     def _clear_holders(self, places: Places, membership: MemberGeneration | None) -> None:
         """Fence the producers of another program that each serve one of these partitions alone."""
@@ -141,12 +141,12 @@ class StablePositions:
         try:
             self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
         except KafkaAuthorizationError as error:
-            self._note_blindness(error)
+            self._warn_of_blindness(error)
 
     def _is_current(self, membership: MemberGeneration | None) -> Callable[[], bool]:
         return lambda: membership is None or self._survey.is_current(self._group, *membership)
 
-    def _note_blindness(self, error: Exception) -> None:
+    def _warn_of_blindness(self, error: Exception) -> None:
         """Log, once per reason, that the principal may not read the log of offsets. It is tried again the next time."""
         if str(error) not in self._logged:
             self._logged.add(str(error))
@@ -159,8 +159,8 @@ class StablePositions:
             self._on_fenced(fenced)
 
 
-def _pending(standing: Standing, places: Places) -> list[TopicPartition]:
-    return sorted(place for place in places if place in standing and standing[place] is None)
+def _pending(committed_offsets: CommittedOffsets, places: Places) -> list[TopicPartition]:
+    return sorted(place for place in places if place in committed_offsets and committed_offsets[place] is None)
 
 
 def _names(places: Places) -> str:

@@ -75,7 +75,7 @@ class ConfigChanges:
         """Pass a change on, once the worker has started."""
         if not self._progress.is_started:
             return
-        self._note_departures(old, new, changes)
+        self._record_departures(old, new, changes)
         if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
             self._status_cleaner.forget(new)  # before a connector of the same name writes a status
         self._see_to_waiting(old, new)
@@ -91,7 +91,7 @@ class ConfigChanges:
         self._supervision.changed(snapshot)
         self._leader.wake()
 
-    def _note_departures(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+    def _record_departures(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         self._departures.changed(old, new)
         for change in changes:
             if isinstance(change, TasksStopped):

@@ -227,10 +227,10 @@ class WorkerSettings:
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
         sink = SinkConnectorConfig(given)
-        has_letters = bool(sink.dead_letters_topic)
+        has_dead_letters = bool(sink.dead_letters_topic)
         return TaskSpec(
-            producer_conf=self.dead_letters_conf(raw) if has_letters else {},
-            admin_conf=self.task_admin_conf(raw) if has_letters else {},
+            producer_conf=self.dead_letters_conf(raw) if has_dead_letters else {},
+            admin_conf=self.task_admin_conf(raw) if has_dead_letters else {},
             **_dead_letters(sink),
             resend_topic=SinkChoice(given).resend_topic or "",
             offsets_topic="",

@@ -598,20 +598,20 @@ def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
 
     reader.input.commit([GroupOffset(*place, 7)])
     eventually(lambda: is_told(7))
-    eventually(lambda: reader.poll() or reader.input.commit_trouble is None)  # it hears of it when it polls
+    eventually(lambda: reader.poll() or reader.input.commit_error is None)  # it hears of it when it polls
     member = Consumer({"bootstrap.servers": log_writer.bootstrap, "group.id": group})
     member.subscribe([topic])
     try:
         eventually(lambda: member.poll(0.1) or member.assignment(), every_s=0)
         reader.input.commit([GroupOffset(*place, 9)])
-        trouble = eventually(lambda: reader.poll() or reader.input.commit_trouble, every_s=0)
+        trouble = eventually(lambda: reader.poll() or reader.input.commit_error, every_s=0)
         assert "UNKNOWN_MEMBER_ID" in str(trouble)
         assert committed.read() == {place: 7}
     finally:
         member.close()
     reader.input.commit([GroupOffset(*place, 9)])
     eventually(lambda: is_told(9))
-    eventually(lambda: reader.poll() or reader.input.commit_trouble is None)  # it hears of it when it polls
+    eventually(lambda: reader.poll() or reader.input.commit_error is None)  # it hears of it when it polls
     reader.input.close()
     reader.input.commit([GroupOffset(*place, 11)])
     assert committed.read() == {place: 9}

@@ -120,7 +120,7 @@ def test_no_client_is_asked_where_all_goes_well(
     log_writer.write(topic, ["x"], is_committed=False)
     log_writer.write(topic, ["y"])
     monkeypatch.setattr(range_input, "new_client", refuse)
-    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(range_batches, "IDLE_S", _LONG_S)
     rows = [row for batch in batches_of(log_writer, topic, 3, 3_005, IN_BATCHES) for row in batch.to_pylist()]
     assert [(row["offset"], row["value"].decode()) for row in rows] == [(n, str(n)) for n in range(3, 3_000)] + [
         (3_003, "y")
@@ -143,7 +143,7 @@ def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
 
     log_writer.send(topic, [str(n) for n in range(25_000)])
     monkeypatch.setattr(range_batches, "decoded_columns", decoded)
-    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(range_batches, "IDLE_S", _LONG_S)
     monkeypatch.setattr(range_batches, "ROWS", 1_000)
     batches = list(batches_of(log_writer, topic, 0, 25_000, IN_BATCHES))
     assert lots == 2
@@ -206,7 +206,7 @@ def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
     log_writer.send(topic, ["a"])
     log_writer.send(topic, ["b"])
     monkeypatch.setattr(BatchReader, "read", cut)
-    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(range_batches, "IDLE_S", _LONG_S)
     monkeypatch.setattr(range_batches, "ROWS", 1)
     with pytest.raises(DataLossError, match="what was read there is not in the log any more"):
         list(batches_of(log_writer, topic, 0, 2, IN_BATCHES))

@@ -120,10 +120,10 @@ class Stage:
             "fencepost.spark.epoch.frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
         )
         monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
-        monkeypatch.setattr(epoch_task, "write_letters", lambda epoch, *_: self._write_letters(epoch))
+        monkeypatch.setattr(epoch_task, "write_dead_letters", lambda epoch, *_: self._write_dead_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=partitions, replication=1)
 
-    def _write_letters(self, epoch: Epoch) -> int:
+    def _write_dead_letters(self, epoch: Epoch) -> int:
         self.store.at("letters", epoch)
         self.store.letters.append(epoch)
         return 1

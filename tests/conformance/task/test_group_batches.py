@@ -130,7 +130,7 @@ def test_callbacks_are_served_while_the_reader_waits(members: Members, is_paused
 
     with Once(interrupted):
         eventually(lambda: second.poll(0.05, 100) is not None and len(second.assignment) == 1, within_s=_LONG_S / 2)
-        first._trouble = InterruptedError()  # that long is long
+        first._error = InterruptedError()  # that long is long
 
 
 def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:

@@ -360,12 +360,12 @@ def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(members: M
 
 
 @pytest.mark.parametrize("members", ["records"], indirect=True)
-@pytest.mark.parametrize("lot", [500, 2])
+@pytest.mark.parametrize("chunk", [500, 2])
 def test_what_was_fetched_before_a_revocation_is_not_handed_over(
-    members: Members, produce: Any, lot: int, monkeypatch: pytest.MonkeyPatch
+    members: Members, produce: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client may take back a partition, and give it again, between the first record of a poll and the rest."""
-    monkeypatch.setattr(group_input, "_LOT", lot)
+    monkeypatch.setattr(group_input, "_CHUNK", chunk)
     produce(5, partition=0)
     produce(5, partition=1)
     notes = Notes()

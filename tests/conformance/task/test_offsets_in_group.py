@@ -129,7 +129,9 @@ class Scene:
         batch = Batch([self.data] * count, values, [{"p": partition}] * count, [{"offset": n} for n in numbers])
         outgoing = Outgoing([self.data] * count, values, partitions=[partition] * count)
         delivery.send(
-            Outgoing(outgoing.topics, values, partitions=outgoing.partitions, callbacks=last.note(batch, outgoing))
+            Outgoing(
+                outgoing.topics, values, partitions=outgoing.partitions, callbacks=last.callbacks_for(batch, outgoing)
+            )
         )
         return last
 

@@ -11,7 +11,7 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group import offsets_log
-from fencepost.kafka.group.contribution import Contribution, beside, contribution_of
+from fencepost.kafka.group.contribution import Contribution, contribution_of, inner_metadata
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.leave import MemberRemoval
@@ -317,7 +317,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     task.commit()
     named = eventually(lambda: contribution_of(note()), within_s=LONG_S)
     assert named == Contribution(task.transactional_id, pending.producer_id, pending.producer_epoch)
-    assert beside(note()) == "noted"
+    assert inner_metadata(note()) == "noted"
     survey.close()
 
 

@@ -29,4 +29,4 @@ def test_a_partition_is_begun_with_soon_though_the_group_may_not_be_told(
             source_writer.send(place.topic, ["a"])
             eventually(lambda: place in reader.poll(0.1, 500).next_offsets(), within_s=30)  # noqa: B023
             reader.commit([GroupOffset(*first, 1)])
-        eventually(lambda: reader.poll(0.1, 500) is not None and reader.commit_trouble, within_s=60)
+        eventually(lambda: reader.poll(0.1, 500) is not None and reader.commit_error, within_s=60)

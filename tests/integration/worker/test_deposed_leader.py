@@ -44,7 +44,7 @@ class Candidate:
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
         del writing["transactional.id"]
-        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen(), left_behind=_nobody)
+        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen(), abandoned_tasks=_nobody)
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,

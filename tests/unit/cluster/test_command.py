@@ -14,8 +14,8 @@ from fencepost.cluster.command import (
     RequestRestart,
     RotateSessionKey,
     StopConnector,
-    beside,
     independent,
+    other_records,
 )
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
@@ -203,7 +203,7 @@ def test_name_of_a_new_connector_must_be_free() -> None:
 
 def test_offsets_of_a_refused_connector_are_not_written() -> None:
     record = ("offsets", b"key", b"value")
-    put = PutConnector("c", CONFIG, is_create=True, beside=[record])
+    put = PutConnector("c", CONFIG, is_create=True, other_records=[record])
     stop = StopConnector("d")
-    assert beside([put, stop], [[], []]) == [record]
-    assert beside([put, stop], [AlreadyExistsError("c"), []]) == []
+    assert other_records([put, stop], [[], []]) == [record]
+    assert other_records([put, stop], [AlreadyExistsError("c"), []]) == []

@@ -148,17 +148,17 @@ def test_what_a_worker_died_before_it_ended_is_left_behind(topic: Topic, how: st
         topic.tasks(1)
     topic.assign(a=[FIRST], b=[])
     topic.departures.ended("a", [(FIRST, topic.generation)])
-    assert topic.departures.left_behind(topic.snapshot, {"a", "b"}) == set(), "it lives, and will say so"
+    assert topic.departures.abandoned_tasks(topic.snapshot, {"a", "b"}) == set(), "it lives, and will say so"
     topic.now += 10 * GRACE_S
-    assert topic.departures.left_behind(topic.snapshot, {"a"}) == {SECOND}
-    assert topic.departures.left_behind(topic.snapshot, {"a"}) == set(), "once"
+    assert topic.departures.abandoned_tasks(topic.snapshot, {"a"}) == {SECOND}
+    assert topic.departures.abandoned_tasks(topic.snapshot, {"a"}) == set(), "once"
 
 
 def test_nothing_is_left_behind_that_was_ended_or_that_runs_elsewhere(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
-    assert topic.departures.left_behind(topic.snapshot, {"b"}) == set(), "another start follows"
+    assert topic.departures.abandoned_tasks(topic.snapshot, {"b"}) == set(), "another start follows"
     older = topic.generation
     topic.write(records.tasks_commit("c", 0), records.target_state("c", TargetState.STOPPED))
     topic.departures.ended("b", [(SECOND, older)])
     topic.departures.ended("a", [(FIRST, older)])
-    assert topic.departures.left_behind(topic.snapshot, set()) == set()
+    assert topic.departures.abandoned_tasks(topic.snapshot, set()) == set()

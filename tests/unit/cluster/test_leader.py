@@ -119,7 +119,7 @@ def topic() -> Topic:
 def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
-    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended(), left_behind=nothing)
+    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended(), abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
@@ -247,7 +247,7 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monk
 
     watched = Watched()
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: watched)
-    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended(), left_behind=nothing)
+    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended(), abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: "read" in done, within_s=10)
@@ -276,7 +276,7 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
     other = "http://b:8083"
     roster, ended = [URL, other], Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, left_behind=nothing)
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -292,7 +292,7 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
 
 def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind(topic: Topic) -> None:
     """What nobody is given afterwards, nobody else fences."""
-    with pytest.raises(TypeError, match="left_behind"):
+    with pytest.raises(TypeError, match="abandoned_tasks"):
         Leader("g", topic, {}, lambda: [URL], left_open=Ended())  # type: ignore[call-arg]
 
 
@@ -306,10 +306,10 @@ def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.Monkey
             return Pending(self, frozenset(tasks))
 
     class Left:
-        def left_behind(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+        def abandoned_tasks(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
             return left.pop() if alive and left else set()
 
-    leader = Leader("g", topic, {}, lambda: [URL], left_open=Fences(), left_behind=Left().left_behind)
+    leader = Leader("g", topic, {}, lambda: [URL], left_open=Fences(), abandoned_tasks=Left().abandoned_tasks)
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: fenced == [TaskId("gone", 1)], within_s=10)
@@ -323,7 +323,7 @@ def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it
     other = "http://b:8083"
     roster, ended = [URL, other], Ended(is_settled=False)
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, left_behind=nothing)
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -350,7 +350,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     other = "http://b:8083"
     ended = Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended, left_behind=nothing)
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended, abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -411,7 +411,7 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended(), left_behind=nothing)
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended(), abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -443,7 +443,7 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(
         assert answers.acquire(timeout=10)
         return found
 
-    leader = Leader("g", topic, {}, members, left_open=Ended(), left_behind=nothing)
+    leader = Leader("g", topic, {}, members, left_open=Ended(), abandoned_tasks=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     assert asked.acquire(timeout=10)

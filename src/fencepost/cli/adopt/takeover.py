@@ -47,7 +47,7 @@ def take_over(group: str, options: Options) -> None:
         if not options.as_json:
             _show(view, None, as_json=False)
         adoption.ensure_free(view, removes_members=options.removes_members)
-        adoption.ensure_told(view)
+        adoption.ensure_attributed(view)
         if not options.is_confirmed:
             typer.confirm(_question(view), abort=True, err=options.as_json)
         positions = adoption.take_over(view, options.timeout_s, removes_members=options.removes_members)

@@ -147,16 +147,16 @@ class Migration:
         self.ensure_at_rest()
         found = self._read(self._old).offsets
         gaps = [one for one in found if is_gap_record(one.partition or {})]
-        standing = self._standing(found)
-        remote = {place: self._held.remote(place) for place in standing}
+        positions = self._positions(found)
+        remote = {place: self._held.remote(place) for place in positions}
         there = _ends(self._target, remote.values(), read_committed=False)
-        ends = _ends(self._source, standing, read_committed=True)
+        ends = _ends(self._source, positions, read_committed=True)
         moves = (
-            Move(place, standing[place], remote[place], ends.get(place), there[remote[place]])
-            for place in sorted(standing)
+            Move(place, positions[place], remote[place], ends.get(place), there[remote[place]])
+            for place in sorted(positions)
             if remote[place] in there
         )
-        left_out = sorted(place for place in standing if remote[place] not in there)
+        left_out = sorted(place for place in positions if remote[place] not in there)
         return MigrationPlan(tuple(moves), tuple(left_out), tuple(gaps))
 
     def carry_out(self) -> MigrationPlan:
@@ -201,7 +201,7 @@ class Migration:
         snapshot = self._snapshot()
         return [side.name for side in (self._old, self._new) if _may_run(snapshot, side.name)]
 
-    def _standing(self, offsets: Sequence[StoredOffset]) -> dict[TopicPartition, StoredOffset]:
+    def _positions(self, offsets: Sequence[StoredOffset]) -> dict[TopicPartition, StoredOffset]:
         """Return the offsets that are positions in the flow's source, by partition."""
         at = {place_within(one.partition or {}, self._old.flow.source): one for one in offsets}
         return {place: one for place, one in at.items() if place is not None and position_of(one.offset) is not None}
@@ -237,7 +237,7 @@ class Migration:
 
     def _verify(self, plan: MigrationPlan) -> None:
         self._await_committed(plan)
-        found = self._standing(self._read(self._new).offsets)
+        found = self._positions(self._read(self._new).offsets)
         ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
         for move in plan.moves:
             if move.place not in found or last_of(found[move.place].offset) != last_of(move.stored.offset):
@@ -257,14 +257,14 @@ class Migration:
     def _stop_older(self) -> None:
         name = self._old.name
         if _may_run(self._snapshot(), name):
-            self._note(records.tasks_commit(name, 0), records.target_state(name, TargetState.STOPPED))
+            self._apply(records.tasks_commit(name, 0), records.target_state(name, TargetState.STOPPED))
 
     def _free_newer(self) -> None:
         snapshot, name = self._snapshot(), self._new.name
         if name in snapshot.connectors and not _may_run(snapshot, name):
-            self._note(records.target_state(name, TargetState.STARTED))
+            self._apply(records.target_state(name, TargetState.STARTED))
 
-    def _note(self, *written: records.Encoded) -> None:
+    def _apply(self, *written: records.Encoded) -> None:
         settings = self._new.settings
         with closing(TopicWriter(settings.producer_conf(), settings.config.config_storage_topic)) as writer:
             writer.write(written, _READ_S)

@@ -28,11 +28,11 @@ class Processes:
         """`commands`: by a name for each."""
         self._commands = commands
         self._signals = 0
-        self._is_told = threading.Event()
+        self._is_signalled = threading.Event()
 
     def run(self) -> int:
         """Return the exit code: of the first that ended by itself, else the highest. A second signal kills."""
-        before = {number: signal.signal(number, self._told) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             return self._run()
         finally:
@@ -41,7 +41,7 @@ class Processes:
 
     def _run(self) -> int:
         running: _Running = {name: self._started(name, command) for name, command in self._commands.items()}
-        while not self._is_told.wait(_LOOK_S):
+        while not self._is_signalled.wait(_LOOK_S):
             ended = {name: child for name, child in running.items() if child.poll() is not None}
             if ended:
                 return self._ended_by_itself(ended, running)
@@ -62,12 +62,12 @@ class Processes:
             if self._signals > 1:
                 for child in running.values():
                     child.kill()
-            self._is_told.clear()
-            self._is_told.wait(_LOOK_S)
+            self._is_signalled.clear()
+            self._is_signalled.wait(_LOOK_S)
 
-    def _told(self, _signal: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _signal: int, _frame: FrameType | None) -> None:
         self._signals += 1
-        self._is_told.set()
+        self._is_signalled.set()
 
     def _started(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         child = subprocess.Popen(

@@ -24,7 +24,7 @@ from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.mirror.source.gap import told_gap
+from fencepost.mirror.source.gap import gap_of_offset
 from fencepost.mirror.source.position import place_within, position_of
 from fencepost.plugin import PluginKind, find
 from fencepost.record import TopicPartition
@@ -42,7 +42,7 @@ _HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync"
 
 
 @dataclass(frozen=True)
-class Told:
+class FlowDescription:
     """What workers report about a connector that copies records."""
 
     name: str
@@ -106,8 +106,8 @@ class FlowStatus:
 def status(where: str, *, as_json: bool) -> None:
     """Print it. Raises ConfigError, or Kafka's errors."""
     is_url = where.startswith(("http://", "https://"))
-    told = of_workers(where) if is_url else of_file(Path(where))
-    found = [looked_at(one) for one in told]
+    described = of_workers(where) if is_url else of_file(Path(where))
+    found = [looked_at(one) for one in described]
     if as_json:
         typer.echo(json.dumps([each.to_json() for each in found], indent=2))
         return
@@ -117,14 +117,14 @@ def status(where: str, *, as_json: bool) -> None:
         typer.echo(f"{where}: no connector of a mirror copies records there")
 
 
-def of_file(path: Path) -> Iterator[Told]:
+def of_file(path: Path) -> Iterator[FlowDescription]:
     """Yield the state of each enabled flow from the topics at the target."""
     for flow in MirrorFile.load(path).flows():
         if flow.choice.is_enabled:
-            yield _told(TypedFlow.of(flow, flow.choice.connector_type, None))
+            yield _described(TypedFlow.of(flow, flow.choice.connector_type, None))
 
 
-def _told(side: TypedFlow) -> Told:
+def _described(side: TypedFlow) -> FlowDescription:
     settings = side.settings
     shared = OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf())
     statuses = StatusTopic(settings.reader_conf(), settings.producer_conf(), settings.config.status_storage_topic)
@@ -136,11 +136,11 @@ def _told(side: TypedFlow) -> Told:
         said = statuses.table.tasks(side.name).values()
         own = statuses.table.status(side.name)
     except MissingTopicError:
-        return Told(side.name, side.config, (), "NEVER RUN", ())
+        return FlowDescription(side.name, side.config, (), "NEVER RUN", ())
     finally:
         statuses.stop()
     remarks = _remarks([None if own is None else own.trace, *(task.trace for task in said)])
-    return Told(side.name, side.config, offsets, state, [task.state.value for task in said], remarks)
+    return FlowDescription(side.name, side.config, offsets, state, [task.state.value for task in said], remarks)
 
 
 def _remarks(traces: Iterable[str | None]) -> list[str]:
@@ -156,7 +156,7 @@ def _state(side: TypedFlow, statuses: StatusTopic) -> str:
     return "UNKNOWN" if own is None else own.state.value
 
 
-def of_workers(url: str) -> Iterator[Told]:
+def of_workers(url: str) -> Iterator[FlowDescription]:
     """Yield what the workers at an address report. Raises ConfigError if they do not answer."""
     try:
         with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
@@ -171,7 +171,7 @@ def of_workers(url: str) -> Iterator[Told]:
                 own, tasks = status.get("connector", {}), status.get("tasks", [])
                 remarks = _remarks([each.get("trace") for each in (own, *tasks)])
                 states = [task["state"] for task in tasks]
-                yield Told(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
+                yield FlowDescription(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
         raise ConfigError(f"{url}: no worker answers ({error}); use a worker's REST address, or a file") from None
 
@@ -184,25 +184,27 @@ def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:
     return found if issubclass(found, MirrorSourceConnector) else None
 
 
-def looked_at(told: Told) -> FlowStatus:
+def looked_at(described: FlowDescription) -> FlowStatus:
     """Return the progress of a flow, with requests to both clusters."""
-    cls = _class_of(told.config)
+    cls = _class_of(described.config)
     assert cls is not None
-    connector = cls(told.config)
-    gaps = [gap for one in told.offsets if (gap := told_gap(one.partition or {}, one.offset)) is not None]
-    at = {place_within(one.partition or {}, connector.source_cluster_alias): one.offset for one in told.offsets}
-    standing = {
+    connector = cls(described.config)
+    gaps = [gap for one in described.offsets if (gap := gap_of_offset(one.partition or {}, one.offset)) is not None]
+    at = {place_within(one.partition or {}, connector.source_cluster_alias): one.offset for one in described.offsets}
+    positions = {
         place: position.offset
         for place, offset in at.items()
         if place is not None and (position := position_of(offset)) is not None
     }
-    hidden = sorted(key for key, value in told.config.items() if value == HIDDEN)
+    hidden = sorted(key for key, value in described.config.items() if value == HIDDEN)
     note = f"topics not shown, because workers hide {', '.join(hidden)}: use the file instead" if hidden else ""
-    topics = [] if hidden else list(_topics(connector, standing))
-    return FlowStatus(connector.flow, told.name, told.state, told.tasks, gaps, topics, note, told.remarks)
+    topics = [] if hidden else list(_topics(connector, positions))
+    return FlowStatus(
+        connector.flow, described.name, described.state, described.tasks, gaps, topics, note, described.remarks
+    )
 
 
-def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, int]) -> Iterator[TopicStatus]:
+def _topics(connector: MirrorSourceConnector, positions: Mapping[TopicPartition, int]) -> Iterator[TopicStatus]:
     selection, syncs = connector.selection(), _last_syncs(connector)
     with (
         closing(connector.admin(FlowEnd.SOURCE, _ROLE)) as source,
@@ -210,7 +212,7 @@ def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, 
     ):
         chosen = source.topics(selection.chosen(source.topic_names()))
         there = target.topics([selection.remote_topic(topic) for topic in chosen])
-        waiting = _waiting(source, {name: topic.partitions for name, topic in chosen.items()}, standing)
+        waiting = _waiting(source, {name: topic.partitions for name, topic in chosen.items()}, positions)
     for name in sorted(chosen):
         remote, left = selection.remote_topic(name), waiting[name]
         behind = sum(end - first for first, end in left.values()) if remote in there else None
@@ -220,14 +222,14 @@ def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, 
 
 
 def _waiting(
-    source: TopicAdmin, partitions: Mapping[str, int], standing: Mapping[TopicPartition, int]
+    source: TopicAdmin, partitions: Mapping[str, int], positions: Mapping[TopicPartition, int]
 ) -> dict[str, dict[int, tuple[int, int]]]:
     """Return what is not mirrored yet, by topic and partition: first offset and end."""
     places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
     starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=True)
     waiting: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in partitions}
     for topic, number in places:
-        first = max(standing.get(TopicPartition(topic, number), 0), starts[topic, number])
+        first = max(positions.get(TopicPartition(topic, number), 0), starts[topic, number])
         if first < ends[topic, number]:
             waiting[topic][number] = (first, ends[topic, number])
     return waiting

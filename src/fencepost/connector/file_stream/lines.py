@@ -23,7 +23,7 @@ class LinePositions(Sequence[int]):
         self._lines = lines
         self._ending = ending
         self._end = end
-        self._behind: list[int] | None = None
+        self._line_ends: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -35,10 +35,10 @@ class LinePositions(Sequence[int]):
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if self._lines and index in (-1, len(self._lines) - 1):
             return self._end
-        if self._behind is None:
+        if self._line_ends is None:
             sizes = [len(line) + self._ending for line in self._lines]
-            self._behind = list(accumulate(sizes, initial=self._end - sum(sizes)))[1:]
-        return self._behind[index]
+            self._line_ends = list(accumulate(sizes, initial=self._end - sum(sizes)))[1:]
+        return self._line_ends[index]
 
 
 @dataclass(frozen=True, slots=True)

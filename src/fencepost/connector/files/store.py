@@ -182,7 +182,7 @@ class HadoopFiles(FilesStore):
     def files(self, relative: str) -> dict[str, int]:
         top = self._at(relative)
         found = {}
-        with self._told(relative, "listed"):
+        with self._explained(relative, "listed"):
             prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
             walk = self._system.listFiles(top, True)
             while walk.hasNext():
@@ -192,19 +192,19 @@ class HadoopFiles(FilesStore):
 
     def names(self, relative: str) -> list[str]:
         top = self._at(relative)
-        with self._told(relative, "listed"):
+        with self._explained(relative, "listed"):
             found = self._system.listStatus(top) if self._system.exists(top) else ()
             return [str(status.getPath().getName()) for status in found]
 
     def read(self, relative: str) -> str | None:
-        with self._told(relative, "read"):
+        with self._explained(relative, "read"):
             if not self._system.exists(self._at(relative)):
                 return None
             with closing(self._system.open(self._at(relative))) as stream:
                 return bytes(stream.readAllBytes()).decode()
 
     def write(self, relative: str, text: str) -> None:
-        with self._told(relative, "written"), closing(self._system.create(self._at(relative), True)) as stream:
+        with self._explained(relative, "written"), closing(self._system.create(self._at(relative), True)) as stream:
             stream.write(bytearray(text.encode()))
 
     def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
@@ -212,7 +212,7 @@ class HadoopFiles(FilesStore):
 
     def move(self, source: str, target: str) -> None:
         origin, goal, mark = self._at(source), self._at(target), self._at(mark_of(source))
-        with self._told(target, "shown"):
+        with self._explained(target, "shown"):
             if self._system.exists(origin):
                 self._system.mkdirs(goal.getParent())
                 if self._system.exists(goal) or not self._system.rename(origin, goal):
@@ -242,14 +242,14 @@ class HadoopFiles(FilesStore):
         return are_same_content(self._jvm, (self._system, one), (self._system, other))
 
     def remove(self, relative: str) -> None:
-        with self._told(relative, "deleted"):
+        with self._explained(relative, "deleted"):
             self._system.delete(self._at(relative), True)
 
     def _at(self, relative: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(relative))
 
     @contextmanager
-    def _told(self, relative: str, done: str) -> Iterator[None]:
+    def _explained(self, relative: str, done: str) -> Iterator[None]:
         """Turn Hadoop's exceptions into a DirectoryError that says what could not be done."""
         try:
             yield

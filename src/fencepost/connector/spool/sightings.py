@@ -26,7 +26,7 @@ class Sightings:
         """Return the identity of the directory of the last listing; None if unknown."""
         return self._directory
 
-    def note(self, directory: str | None, files: Collection[FoundFile]) -> None:
+    def record(self, directory: str | None, files: Collection[FoundFile]) -> None:
         """Record a listing of the directory with this identity; None if the identity is unknown."""
         here = frozenset(files)
         is_the_same = directory is not None and directory == self._directory

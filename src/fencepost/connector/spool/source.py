@@ -127,8 +127,8 @@ class SpoolDirectorySource(DataFrameConnector):
         super().__init__(properties)
         self._sightings = Sightings()
         self._doubtful: set[FoundFile] = set()
-        self._doubtful_told = 0
-        self._unfit_told: set[bytes] = set()
+        self._doubtful_logged = 0
+        self._unfit_logged: set[bytes] = set()
         self._inferred: tuple[FoundFile, Any] | None = None
         self._given: Any = None
         self._layout: tuple[FoundFile, dict[str, str]] | None = None
@@ -167,10 +167,10 @@ class SpoolDirectorySource(DataFrameConnector):
         if files is None:
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
         self._tell_doubtful()
-        self._sightings.note(directory if directory == system.identity(self.path) else None, files)
+        self._sightings.record(directory if directory == system.identity(self.path) else None, files)
         self._taken = frozenset(file for file in files if file.is_taken)
         newest_ms = time.time() * 1000 - self.min_age_ms
-        self._set_unfit_aside(system, newest_ms / 1000 if self.min_age_ms else math.inf)
+        self._set_aside_unfit(system, newest_ms / 1000 if self.min_age_ms else math.inf)
         return [split_of(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
 
     def read(self, session: Session, split: Split) -> DataFrame:
@@ -226,13 +226,13 @@ class SpoolDirectorySource(DataFrameConnector):
     def _tell_doubtful(self) -> None:
         """Log how many missing files could not be confirmed as removed, once for as long as the number stays."""
         doubtful, self._doubtful = self._doubtful, set()
-        if doubtful and len(doubtful) != self._doubtful_told:
+        if doubtful and len(doubtful) != self._doubtful_logged:
             log.warning(
                 "input.path=%s: %d done files are not to be seen, such as %s, but not known to be removed: rights, a "
                 "link whose target is away, or a disk that fails; they stay remembered",
                 self.path, len(doubtful), min(doubtful, key=lambda file: file.path).name,
             )  # fmt: skip
-        self._doubtful_told = len(doubtful)
+        self._doubtful_logged = len(doubtful)
 
     def _is_gone(self, system: SparkFileSystem, file: FoundFile) -> bool:
         return system.is_gone(file, self._sightings.directory)
@@ -268,20 +268,20 @@ class SpoolDirectorySource(DataFrameConnector):
                 check_alteration(dict(partition), offset)
         return True
 
-    def _set_unfit_aside(self, system: SparkFileSystem, newest_s: float) -> None:
+    def _set_aside_unfit(self, system: SparkFileSystem, newest_s: float) -> None:
         """Move files away whose names Spark cannot read; a failure is logged once."""
         directory, target = system.local(self.path), system.local(self._error_path)
         if directory is None:
             return
         for name in local_directory.unfit_files(directory, self.pattern, newest_s):
-            if name in self._unfit_told:
+            if name in self._unfit_logged:
                 continue
             try:
                 if target is None:
                     raise OSError(f"error.path={self._error_path} is of another file system")
                 place = f"it was moved to {local_directory.set_aside(directory, name, target)}"
             except OSError as error:
-                self._unfit_told.add(name)
+                self._unfit_logged.add(name)
                 place = f"it stays where it is ({error})"
             log.error(
                 "input.path=%s: %s cannot be read, since Spark takes no name that has a colon or is not UTF-8: %s. "

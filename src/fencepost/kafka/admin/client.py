@@ -98,7 +98,7 @@ class Admin:
         if not names:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        return self._ask_anew(lambda each_s: self._described(names, each_s), wait_s)
+        return self._ask_repeatedly(lambda each_s: self._described(names, each_s), wait_s)
 
     def _described(self, names: Collection[str], wait_s: float) -> dict[str, Topic]:
         client = self._ready()
@@ -128,7 +128,7 @@ class Admin:
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
         """Return the effective configs of each of `topics`, all of which must exist."""
-        return self._ask_anew(lambda each_s: self._configs(topics, each_s), self._timeout_s) if topics else {}
+        return self._ask_repeatedly(lambda each_s: self._configs(topics, each_s), self._timeout_s) if topics else {}
 
     def _configs(self, topics: Sequence[str], wait_s: float) -> dict[str, dict[str, str | None]]:
         client = self._ready()
@@ -312,9 +312,9 @@ class Admin:
                 raise KafkaUnavailableError(f"Kafka did not answer while {doing}: a leader is unavailable")
             return found
 
-        return self._ask_anew(ask, wait_s)
+        return self._ask_repeatedly(ask, wait_s)
 
-    def _ask_anew(self, ask: Callable[[float], T], timeout_s: float) -> T:
+    def _ask_repeatedly(self, ask: Callable[[float], T], timeout_s: float) -> T:
         """Ask with a growing time-out, and refresh the leaders each time.
 
         Otherwise the client would ask a leader that is gone, without a pause, until the time-out. A broker that is only

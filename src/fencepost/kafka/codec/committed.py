@@ -19,7 +19,7 @@ from fencepost.kafka.codec.encode_header import (
     taken_batch,
 )
 
-_BEHIND_LENGTH = 12
+_AFTER_LENGTH = 12
 _MAGIC_AT, _MAGIC = 16, 2
 _LEAST_OLD = 26  # with checksum, attributes, and the lengths of a missing key and value
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
@@ -113,7 +113,7 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Fetche
     found: list[FetchedBatch] = []
     aborted = sorted(answered.aborted, reverse=True)
     dropped: set[int] = set()
-    position, behind = wanted, -1
+    position, previous_last = wanted, -1
     for view in _whole(answered.records):
         head = Head.of(view)
         if not head.is_old:  # else they have checksums of their own
@@ -125,9 +125,11 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Fetche
                 raise
         if head.last >= answered.stable >= 0:
             break
-        if head.first <= behind or head.last < head.first:
-            raise CorruptBatchError(f"A batch of offsets {head.first} to {head.last} comes behind offset {behind}")
-        behind = head.last
+        if head.first <= previous_last or head.last < head.first:
+            raise CorruptBatchError(
+                f"A batch of offsets {head.first} to {head.last} comes behind offset {previous_last}"
+            )
+        previous_last = head.last
         while aborted and aborted[-1][0] <= head.last:
             dropped.add(aborted.pop()[1])
         if head.attributes & _CONTROL:
@@ -160,7 +162,7 @@ def _whole(records: memoryview) -> Iterator[memoryview]:
     """Yield the complete batches. The last one may be cut off, because the request has a size limit."""
     at = 0
     while len(records) - at > _MAGIC_AT:
-        stop = at + _BEHIND_LENGTH + int.from_bytes(records[at + 8 : at + _BEHIND_LENGTH], "big")
+        stop = at + _AFTER_LENGTH + int.from_bytes(records[at + 8 : at + _AFTER_LENGTH], "big")
         if stop > len(records):
             break
         if stop - at < (HEADER.size if records[at + _MAGIC_AT] >= _MAGIC else _LEAST_OLD):
@@ -194,19 +196,19 @@ def _taken(sent: FetchedBatch, wanted: int, now_ms: int) -> list[CopiedBatch]:
 
 def _rebuilt(records: Iterable[DecodedRecord], codec: int, wanted: int, now_ms: int) -> list[CopiedBatch]:
     return [
-        CopiedBatch(encoded(lot, codec, now_ms), [record.offset for record in lot])
-        for lot in _lots(record for record in records if record.offset >= wanted)
+        CopiedBatch(encoded(chunk, codec, now_ms), [record.offset for record in chunk])
+        for chunk in _chunks(record for record in records if record.offset >= wanted)
     ]
 
 
-def _lots(records: Iterable[DecodedRecord]) -> Iterator[list[DecodedRecord]]:
-    lot: list[DecodedRecord] = []
+def _chunks(records: Iterable[DecodedRecord]) -> Iterator[list[DecodedRecord]]:
+    chunk: list[DecodedRecord] = []
     size = 0
     for record in records:
-        lot.append(record)
+        chunk.append(record)
         size += len(record.key or b"") + len(record.value or b"")
-        if len(lot) >= _REBUILT_RECORDS or size >= _REBUILT_BYTES:
-            yield lot
-            lot, size = [], 0
-    if lot:
-        yield lot
+        if len(chunk) >= _REBUILT_RECORDS or size >= _REBUILT_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

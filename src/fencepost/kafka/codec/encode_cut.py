@@ -84,11 +84,11 @@ def placed(
 def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
     """Yield where to cut rows so that each batch is as large as allowed, or has a single record."""
     overhead = _most_overhead(rows)
-    behind = [ends(column) for column in rows.columns]
+    totals = [ends(column) for column in rows.columns]
     room = limits.cut_bytes - HEADER.size
 
     def bytes_before(index: int) -> int:
-        return overhead * index + sum(each[index] for each in behind)
+        return overhead * index + sum(each[index] for each in totals)
 
     start, count = 0, len(rows)
     while start < count:
@@ -144,8 +144,8 @@ def _most_overhead(rows: Rows) -> int:
 
 def _too_large(topic: str, partition: int, row: Rows, size: int, limits: Limits) -> str:
     parts = zip(("value", "key"), (row.values, row.keys), strict=True)
-    told = ", ".join(f"its {name} {max(lengths(data)[0].as_py(), 0)}" for name, data in parts if data is not None)
+    sizes = ", ".join(f"its {name} {max(lengths(data)[0].as_py(), 0)}" for name, data in parts if data is not None)
     return (
-        f"A record for topic {topic}, partition {partition}, takes {size} bytes as a batch of its own ({told} bytes "
+        f"A record for topic {topic}, partition {partition}, takes {size} bytes as a batch of its own ({sizes} bytes "
         f"before compression), and the topic takes {limits.topic_bytes}: raise its max.message.bytes, or send less"
     )

@@ -12,8 +12,8 @@ from fencepost.api.errors import FatalError
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader's epoch, magic, checksum, attributes, last offset delta, first and newest timestamp,
 producer's id, its epoch, base sequence, count."""
-_BEHIND_LENGTH = 12
-_BEHIND_CHECKSUM = 21
+_AFTER_LENGTH = 12
+_AFTER_CHECKSUM = 21
 _BASE = struct.Struct(">q")
 _CHECKSUM = struct.Struct(">I")
 _CHECKSUM_AT = 17
@@ -76,7 +76,7 @@ class EncodedBatch:
             head,
             0,
             0,  # the broker gives offsets
-            len(self) - _BEHIND_LENGTH,
+            len(self) - _AFTER_LENGTH,
             -1,
             _MAGIC,
             0,
@@ -89,7 +89,7 @@ class EncodedBatch:
             sequence,
             self.count,
         )
-        _CHECKSUM.pack_into(head, _CHECKSUM_AT, _checksum(memoryview(head)[_BEHIND_CHECKSUM:], *self.body))
+        _CHECKSUM.pack_into(head, _CHECKSUM_AT, _checksum(memoryview(head)[_AFTER_CHECKSUM:], *self.body))
         return bytes(head), *self.body
 
     def next_sequence(self, sequence: int) -> int:
@@ -115,8 +115,8 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     place = f"The batch at offset {base}"
     if magic != _MAGIC:
         raise LooseBatchError(f"{place} has the format of version {magic}, of before Kafka 0.11")
-    if length + _BEHIND_LENGTH != len(view):
-        raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _BEHIND_LENGTH}. {_CORRUPT}")
+    if length + _AFTER_LENGTH != len(view):
+        raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _AFTER_LENGTH}. {_CORRUPT}")
     ensure_intact(view)
     if attributes & _CONTROL:
         raise LooseBatchError(f"{place} is a transaction's marker")
@@ -132,7 +132,7 @@ def ensure_intact(batch: memoryview) -> None:
 
     Look before the batch gets a checksum of ours (E22): that would make what was damaged look whole.
     """
-    if _checksum(batch[_BEHIND_CHECKSUM:]) != _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)[0]:
+    if _checksum(batch[_AFTER_CHECKSUM:]) != _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)[0]:
         (base,) = _BASE.unpack_from(batch)
         raise CorruptBatchError(f"The batch at offset {base} is not what its checksum was made of. {_CORRUPT}")
 

@@ -72,8 +72,8 @@ def _words(keys: pa.Array, count: int) -> pa.Array:
 
 def _every(first: int, step: int, count: int) -> pa.Array:
     """Return `count` numbers from `first` on, `step` apart."""
-    behind = pc.cumulative_sum(pa.repeat(pa.scalar(step, pa.int64()), count))
-    return pc.subtract(behind, pa.scalar(step - first, pa.int64()))
+    sums = pc.cumulative_sum(pa.repeat(pa.scalar(step, pa.int64()), count))
+    return pc.subtract(sums, pa.scalar(step - first, pa.int64()))
 
 
 def _times_m(numbers: pa.Array) -> pa.Array:

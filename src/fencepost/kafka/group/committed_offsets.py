@@ -24,7 +24,7 @@ class Committed(NamedTuple):
 
 Offsets = Mapping[TopicPartition, int | None]
 """The committed offsets of a group; None while an open transaction may change one."""
-Standing = Mapping[TopicPartition, Committed | None]
+CommittedOffsets = Mapping[TopicPartition, Committed | None]
 """The same, with metadata."""
 
 
@@ -34,7 +34,7 @@ def read_offsets(
     places: Collection[TopicPartition] | None = None,
     *,
     is_stable: bool = True,
-) -> tuple[dict[str, Standing], dict[str, str]]:
+) -> tuple[dict[str, CommittedOffsets], dict[str, str]]:
     """Return the committed offsets of groups, and why some groups cannot be asked.
 
     With `is_stable`, an offset that an open transaction may change is None (KIP-447). If all partitions are requested,
@@ -44,7 +44,7 @@ def read_offsets(
 
     asked = OffsetFetchRequest.OffsetFetchRequestGroup
     topics = None if places is None else _by_topic(places)
-    found: dict[str, Standing] = {}
+    found: dict[str, CommittedOffsets] = {}
     denied: dict[str, str] = {}
     for node, of_node in by_coordinator(client, groups, denied).items():
         wanted = [asked(group_id=group, topics=topics) for group in of_node]
@@ -54,7 +54,7 @@ def read_offsets(
                 denied[group.group_id] = MAY_NOT_DESCRIBE
             elif group.error_code != KafkaError.GROUP_ID_NOT_FOUND:  # it has just ended
                 ensure(group.error_code, f"group {group.group_id}")
-                found[group.group_id] = _standing(group)
+                found[group.group_id] = _committed_now(group)
     return found, denied
 
 
@@ -81,7 +81,7 @@ def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
     return [asked(name=topic, partition_indexes=partitions) for topic, partitions in topics.items()]
 
 
-def _standing(group: Any) -> Standing:
+def _committed_now(group: Any) -> CommittedOffsets:
     found: dict[TopicPartition, Committed | None] = {}
     for topic in group.topics:
         for each in topic.partitions:
@@ -95,6 +95,6 @@ def _standing(group: Any) -> Standing:
     return found
 
 
-def numbers(standing: Standing) -> Offsets:
+def numbers(committed_offsets: CommittedOffsets) -> Offsets:
     """Return the offsets without their metadata."""
-    return {place: None if committed is None else committed.offset for place, committed in standing.items()}
+    return {place: None if committed is None else committed.offset for place, committed in committed_offsets.items()}

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-_BY, _BESIDE = "fencepost.by", "note"
+_BY, _INNER = "fencepost.by", "note"
 
-LARGEST_NOTE = 4096
+METADATA_MAX_BYTES = 4096
 """The most bytes of an offset's metadata by default: Kafka's `offset.metadata.max.bytes`."""
 
 
@@ -23,35 +23,35 @@ class Contribution:
     producer_id: int
     producer_epoch: int
 
-    def note(self, beside: str = "") -> str:
-        """Return the metadata for an offset of this producer, with `beside` as further metadata, which is never cut.
+    def to_metadata(self, inner_metadata: str = "") -> str:
+        """Return the metadata for an offset of this producer; `inner_metadata` is included, and never cut.
 
-        If both together are larger than a broker accepts, return `beside` alone.
+        If both together are larger than a broker accepts, return `inner_metadata` alone.
         """
         by: dict[str, object] = {_BY: [self.transactional_id, self.producer_id, self.producer_epoch]}
-        if beside:
-            by[_BESIDE] = beside
+        if inner_metadata:
+            by[_INNER] = inner_metadata
         text = orjson.dumps(by)
-        return beside if len(text) > LARGEST_NOTE else text.decode()
+        return inner_metadata if len(text) > METADATA_MAX_BYTES else text.decode()
 
 
-def contribution_of(note: str) -> Contribution | None:
+def contribution_of(metadata: str) -> Contribution | None:
     """Return the producer that an offset's metadata names; None if it has another format or is empty."""
-    by = _parsed(note).get(_BY)
+    by = _parsed(metadata).get(_BY)
     if not isinstance(by, list) or [type(each) for each in by] != [str, int, int]:
         return None
     return Contribution(*by)
 
 
-def beside(note: str) -> str:
+def inner_metadata(metadata: str) -> str:
     """Return an offset's metadata without the producer."""
-    parsed = _parsed(note)
-    return str(parsed.get(_BESIDE, "")) if _BY in parsed else note
+    parsed = _parsed(metadata)
+    return str(parsed.get(_INNER, "")) if _BY in parsed else metadata
 
 
-def _parsed(note: str) -> dict[str, Any]:
+def _parsed(metadata: str) -> dict[str, Any]:
     try:
-        parsed = orjson.loads(note)
+        parsed = orjson.loads(metadata)
     except orjson.JSONDecodeError:
         return {}
     return parsed if isinstance(parsed, dict) else {}

@@ -39,9 +39,9 @@ class GroupOffsets:
 
         Like all methods here, it raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
-        return {TopicPartition(o.topic, o.partition): o.offset for o in self.read_with_notes()}
+        return {TopicPartition(o.topic, o.partition): o.offset for o in self.read_with_metadata()}
 
-    def read_with_notes(self) -> list[GroupOffset]:
+    def read_with_metadata(self) -> list[GroupOffset]:
         """Return the committed offsets with their metadata, without the zero byte that librdkafka appends to it."""
         doing = f"reading the offsets of group {self._group}"
         with closing(RequestClient(self._conf, timeout_s=self._timeout_s)) as client:

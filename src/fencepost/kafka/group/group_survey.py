@@ -13,8 +13,8 @@ from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group.committed_offsets import (
     MAY_NOT_DESCRIBE,
     Committed,
+    CommittedOffsets,
     Offsets,
-    Standing,
     by_coordinator,
     numbers,
     read_offsets,
@@ -69,12 +69,12 @@ class GroupSurvey:
 
     def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
         """Return the stable committed offsets of groups. A group that does not exist has none."""
-        found, denied = self.standing(groups)
+        found, denied = self.committed_offsets(groups)
         for group, why in denied.items():
             raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
-        return {group: numbers(standing) for group, standing in found.items()}
+        return {group: numbers(committed_offsets) for group, committed_offsets in found.items()}
 
-    def standing(self, groups: Iterable[str]) -> tuple[dict[str, Standing], dict[str, str]]:
+    def committed_offsets(self, groups: Iterable[str]) -> tuple[dict[str, CommittedOffsets], dict[str, str]]:
         """Return the stable committed offsets and metadata of groups, and why some groups cannot be asked."""
         wanted = list(groups)
         if not wanted:
@@ -86,13 +86,13 @@ class GroupSurvey:
 
         For partitions in `places` the None is reported even if nothing was committed before that transaction.
         """
-        standing: dict[TopicPartition, Committed | None] = {}
+        committed_offsets: dict[TopicPartition, Committed | None] = {}
         for asked in (None, places) if places else (None,):
             found, denied = self._offsets(_READING_ONE, [group], asked)
             if denied:
                 raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {denied[group]}")
-            standing |= found.get(group, {})
-        return standing
+            committed_offsets |= found.get(group, {})
+        return committed_offsets
 
     def notes(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the metadata of the offsets that are committed now, even if an open transaction may change them."""
@@ -123,7 +123,7 @@ class GroupSurvey:
         places: Collection[TopicPartition] | None = None,
         *,
         is_stable: bool = True,
-    ) -> tuple[dict[str, Standing], dict[str, str]]:
+    ) -> tuple[dict[str, CommittedOffsets], dict[str, str]]:
         return self._client.run(doing, lambda: read_offsets(self._client, groups, places, is_stable=is_stable))
 
     def _authorized(self) -> frozenset[int]:
@@ -182,16 +182,16 @@ class GroupSurvey:
         # Members first: offsets that a member commits before it leaves are then still found.
         offsets, denied = read_offsets(self._client, [g for g, kind in kinds.items() if kind != SHARE])
         doubts |= denied
-        standing = {name: numbers(found) for name, found in offsets.items()}
-        for name, found in standing.items():
+        committed_offsets = {name: numbers(found) for name, found in offsets.items()}
+        for name, found in committed_offsets.items():
             topics[name].update(place.topic for place in found)
         for group in busy:
             if kinds[group] not in (*of_kind, STREAMS):
                 doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
         return [
             GroupSubscription(
-                group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), standing.get(group, {}),
-                doubts.get(group),
+                group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))),
+                committed_offsets.get(group, {}), doubts.get(group),
             )
             for group, kind in kinds.items()
         ]  # fmt: skip

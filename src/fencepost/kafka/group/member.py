@@ -21,7 +21,7 @@ from fencepost.kafka.library_log import library_log
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.2
-_ANEW_S = 1.0
+_REJOIN_S = 1.0
 _ANNOUNCED_S = 3.0
 _LOOK_S = 0.1
 _REPLACED = "group.instance.id"  # in the client's text when another process has replaced a static member
@@ -148,7 +148,7 @@ class GroupMembership:
             self._consumer.close()
         except KafkaException as error:
             log.info("group membership: %s", error)
-        self._stop.wait(_ANEW_S)
+        self._stop.wait(_REJOIN_S)
         self._consumer = Consumer(self._conf, logger=library_log(__name__))
         self._join()
 

@@ -212,7 +212,7 @@ class Protocol:
             connection = self._cluster.connection(node, deadline_s)
             connection.take(deadline_s, leave=IN_FLIGHT - 1)
             self._raise_refused()
-            self._send(connection, others, deadline_s, self._note_refused)
+            self._send(connection, others, deadline_s, self._record_refused)
         if first:
             self._first = first
             _until_known(lambda: self._send_first(deadline_s), deadline_s)  # only the leaders are asked for again
@@ -333,7 +333,7 @@ class Protocol:
         self._refused.clear()
         return is_refused
 
-    def _note_refused(self, failures: Failures) -> None:
+    def _record_refused(self, failures: Failures) -> None:
         """Keep refusals for the next call that sends or settles to raise.
 
         They are not raised here: a caller that is waiting for another request could take one for its answer and retry

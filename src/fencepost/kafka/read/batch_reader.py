@@ -134,8 +134,8 @@ class BatchReader:
         self._is_closed = False
 
     @property
-    def commit_trouble(self) -> str | None:
-        return None if self._committer is None else self._committer.commit_trouble
+    def commit_error(self) -> str | None:
+        return None if self._committer is None else self._committer.commit_error
 
     @property
     def knows_topics(self) -> bool:
@@ -195,19 +195,19 @@ class BatchReader:
 
     def _handed_over(self, most: int, most_bytes: float) -> Fetched:
         entries: list[tuple[TopicPartition, Counted]] = []
-        behind: dict[TopicPartition, Position] = {}
+        next_offsets: dict[TopicPartition, Position] = {}
         count = size_bytes = 0
         while self._come and ((count < most and size_bytes < most_bytes) or isinstance(self._come[0][1], Position)):
             place, one = self._come.popleft()
             if isinstance(one, Position):
-                behind[place] = one
+                next_offsets[place] = one
             else:
                 entries.append((place, one))
                 count += one.count
                 size_bytes += one.size_bytes if isinstance(one, CopiedBatch) else 0
         fetched = self._form.fetched(entries)
-        fetched.ends = {place: position.offset for place, position in behind.items()}
-        fetched.epochs = dict(behind)
+        fetched.ends = {place: position.offset for place, position in next_offsets.items()}
+        fetched.epochs = dict(next_offsets)
         return fetched
 
     # asking
@@ -235,7 +235,7 @@ class BatchReader:
             try:
                 leaders = self._cluster.leaders(topic, time.monotonic() + _CONNECT_S)
             except AnswerError as error:
-                self._note_failed(of_topic, error)
+                self._record_failure(of_topic, error)
                 continue
             except (LostError, UnsupportedError) as error:
                 self._found.away = str(error)
@@ -263,7 +263,7 @@ class BatchReader:
             connection.send(request, version, lambda answer: self._answered(asked, answer), began_s + self._answer_s)
             self._asked[node] = asked
         except AnswerError as error:
-            self._note_failed(places, error)
+            self._record_failure(places, error)
         except (LostError, UnsupportedError) as error:
             self._cluster.let_go(node)
             self._found.away = None if self._asked else str(error)
@@ -332,7 +332,7 @@ class BatchReader:
                 if not self._is_taken(asked):
                     self._asked[asked.node] = asked
             except AnswerError as error:
-                self._note_failed(list(asked.positions), error)
+                self._record_failure(list(asked.positions), error)
             except LostError as error:
                 self._cluster.let_go(asked.node)
                 self._found.away = None if self._asked else str(error)
@@ -362,10 +362,10 @@ class BatchReader:
                 if place not in asked.positions:
                     continue  # it was given up, and may be read from elsewhere, or be another topic's, by now
                 if each.error_code:
-                    self._note_failed([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
+                    self._record_failure([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
                 elif each.diverging_epoch is not None:
                     self._found.cut.add(place)
-                    self._note_lost([place])
+                    self._record_lost([place])
                 elif each.preferred_read_replica >= 0:
                     self._directing.add(asked.node)
                 else:
@@ -390,13 +390,13 @@ class BatchReader:
 
     # what goes wrong
 
-    def _note_failed(self, places: list[TopicPartition], error: AnswerError) -> None:
+    def _record_failure(self, places: list[TopicPartition], error: AnswerError) -> None:
         """Take note of what is wrong with partitions. Raises what no other look would change."""
         if error.code == KafkaError.OFFSET_OUT_OF_RANGE:
-            self._note_lost(places)
+            self._record_lost(places)
         elif error.code in _OTHER_TOPIC:
             self._look_again(places)  # also where it is assigned at once: the broker may not have heard of it yet
-            self._note_lost(places)
+            self._record_lost(places)
         elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._found.refused |= {place.topic: str(error) for place in places}
             self._rest(places, _REFUSED_REST_S)
@@ -411,7 +411,7 @@ class BatchReader:
         else:
             raise translate(KafkaError(error.code), self._doing, self._bootstrap)
 
-    def _note_lost(self, places: Iterable[TopicPartition]) -> None:
+    def _record_lost(self, places: Iterable[TopicPartition]) -> None:
         """Ask for these no more, until they are assigned anew."""
         for place in places:
             self._found.lost.add(place)

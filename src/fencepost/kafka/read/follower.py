@@ -82,16 +82,16 @@ class LogFollower:
         deadline = time.monotonic() + timeout_s
         ends = self._reader.ends(timeout_s)
         with self._reached:
-            if not self._behind(ends):
+            if not self._unread(ends):
                 return
             self._wanted = {p: max(end, self._wanted.get(p, 0)) for p, end in ends.items()}
             self._waiting += 1
             self._reached.notify_all()
             try:
-                while behind := self._behind(ends):
+                while unread := self._unread(ends):
                     left_s = deadline - time.monotonic()
                     if left_s <= 0 or not self._reached.wait(left_s):
-                        raise self._failure or self._reader.timed_out(behind, timeout_s)
+                        raise self._failure or self._reader.timed_out(unread, timeout_s)
             finally:
                 self._waiting -= 1
 
@@ -158,9 +158,9 @@ class LogFollower:
             return dict(self._positions)
 
     def _is_awaited(self) -> bool:
-        return self._waiting > 0 and bool(self._behind(self._wanted))
+        return self._waiting > 0 and bool(self._unread(self._wanted))
 
-    def _behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+    def _unread(self, ends: Mapping[int, int]) -> dict[int, int]:
         return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
 
     def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:

@@ -76,18 +76,18 @@ class BatchGroupInput(GroupInput):
 
     # reading
 
-    def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+    def _chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Return what has come, once callbacks were served: what they have taken away is not there any more (E14)."""
         if self._why and not self._fetches:
-            self._hand_to_client(self._why)
+            self._switch_to_client(self._why)
         if self._fetches:
-            yield from super()._lots(timeout_s, most)
+            yield from super()._chunks(timeout_s, most)
             return
         until_s = time.monotonic() + timeout_s
         is_over = False
         while not is_over:
             found = self._served(until_s)
-            if self._trouble is not None:
+            if self._error is not None:
                 return
             if self._fetches:  # from now on: a record may have come as it was assigned
                 yield found
@@ -96,7 +96,7 @@ class BatchGroupInput(GroupInput):
             self._read(max(0.0, min(_TURN_S, left_s)), most)
             fetched = self._waiting.take(most)
             is_over = len(fetched) > 0 or bool(fetched.ends) or left_s <= 0
-            self._note(fetched)
+            self._record_positions(fetched)
             yield fetched
 
     def _served(self, until_s: float) -> Fetched:
@@ -112,7 +112,7 @@ class BatchGroupInput(GroupInput):
             while (message := self._consumer.poll(timeout_s)) is not None:
                 found.append(message)
                 timeout_s = 0.0
-                if self._fetches or self._trouble is not None:
+                if self._fetches or self._error is not None:
                     break
         except KafkaException as error:
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
@@ -167,7 +167,7 @@ class BatchGroupInput(GroupInput):
                 self._bootstrap,
             )
 
-    def _note(self, fetched: Fetched) -> None:
+    def _record_positions(self, fetched: Fetched) -> None:
         """Take note of where partitions go on."""
         positions = {place: LogPosition(offset, epoch=epoch) for place, (offset, epoch) in fetched.epochs.items()}
         self._next.update(positions)
@@ -255,14 +255,14 @@ class BatchGroupInput(GroupInput):
 
     def _begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._begins) > _MOST_PARTITIONS and not self._fetches:
-            self._hand_to_client(f"it has {len(self._begins)} partitions")
+            self._switch_to_client(f"it has {len(self._begins)} partitions")
         if self._fetches:
             self._fetch_on(begins)  # one that was paused when it was taken away is paused when it comes back
         else:
             super()._begin(begins)
             self._go_to({place: LogPosition(offset) for place, offset in begins.items()})
 
-    def _hand_to_client(self, why: str) -> None:
+    def _switch_to_client(self, why: str) -> None:
         """Have the client fetch from now on: it goes on behind what was handed over."""
         log.info("this member of group %s has its client fetch from now on: %s", self._group, why)
         positions, self._next = self._next, {}

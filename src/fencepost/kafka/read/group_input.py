@@ -32,7 +32,7 @@ _ASK_S = 30.0
 _CLOSE_S = 2.0
 _ID_S, _LEAVE_POLL_S = 2.0, 0.02
 _LOOK_S = 5.0
-_LOT = 500
+_CHUNK = 500
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -77,7 +77,7 @@ def nowhere_to_begin(place: TopicPartition, why: str) -> KafkaRequestError:
     )
 
 
-def _note_of(committed: Any) -> str:
+def _metadata_of(committed: Any) -> str:
     """Return the metadata of an offset that was committed by a client of this kind.
 
     The client expects metadata to end with a zero byte, as its own does, and reads past the end of any other, so the
@@ -120,7 +120,7 @@ class GroupInput:
         self._whole = frozenset(filter(None, whole))  # a sink may have no such topic
         self._resets_to = str(conf.get("auto.offset.reset", "earliest"))
         self._revoked: set[TopicPartition] = set()  # since the last look
-        self._trouble: BaseException | None = None  # an error of a callback; it cannot be raised inside the client
+        self._error: BaseException | None = None  # an error of a callback; it cannot be raised inside the client
         self._is_abandoned = False
         self._is_leaving = False
         self._member = ""  # the id under which the assignment was given
@@ -170,9 +170,9 @@ class GroupInput:
             if self._is_abandoned:
                 return Fetched()
             fetched = self._polled(timeout_s, most)
-        if self._trouble is not None:
-            trouble, self._trouble = self._trouble, None
-            raise trouble
+        if self._error is not None:
+            raised, self._error = self._error, None
+            raise raised
         return fetched
 
     def _subscribe(self, topics: list[str]) -> None:
@@ -197,20 +197,20 @@ class GroupInput:
             self._seek(dict(self._due))
         if self._is_meant is not None and time.monotonic() - self._looked_s >= self._look_every_s:
             self._look_for_topics(self._is_meant)
-        fetched = Fetched.joined(list(self._lots(timeout_s, most)))
+        fetched = Fetched.joined(list(self._chunks(timeout_s, most)))
         if self._revoked:
             fetched = self._without_revoked(fetched)
         return fetched.without(self._due) if self._due else fetched
 
-    def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+    def _chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
         try:
             first = self._consumer.poll(timeout_s)
-            lot = [] if first is None else [first, *self._more(min(most, _LOT) - 1)]
-            while lot and self._trouble is None:
-                yield self._sorted(lot)
-                most -= len(lot)
-                lot = self._more(min(most, _LOT)) if len(lot) == _LOT else []
+            chunk = [] if first is None else [first, *self._more(min(most, _CHUNK) - 1)]
+            while chunk and self._error is None:
+                yield self._sorted(chunk)
+                most -= len(chunk)
+                chunk = self._more(min(most, _CHUNK)) if len(chunk) == _CHUNK else []
         except KafkaException as error:
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
 
@@ -408,7 +408,7 @@ class GroupInput:
     # callbacks of the client
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
-        with self._noted():
+        with self._errors_kept():
             if self._is_leaving:  # partitions assigned now are released at once, unannounced
                 consumer.incremental_assign(partitions) if self._is_cooperative else consumer.assign(partitions)
                 return
@@ -433,7 +433,7 @@ class GroupInput:
 
     def _give_up(self, consumer: Any, partitions: list[Any], tell: Any) -> None:
         places = frozenset(TopicPartition(p.topic, p.partition) for p in partitions) & self.assignment
-        with self._noted():
+        with self._errors_kept():
             if places and not self._is_abandoned:
                 tell(places)
         for place in places:
@@ -442,7 +442,7 @@ class GroupInput:
             self._due.pop(place, None)
         self._revoked |= places
         self._let_go(places)
-        with self._noted():
+        with self._errors_kept():
             # The client keeps a partition paused when it is assigned again, and then it would never be resumed.
             self.pause(self._paused - places)
             consumer.incremental_unassign(partitions) if self._is_cooperative else consumer.unassign()
@@ -456,14 +456,14 @@ class GroupInput:
         """Return no more records of partitions that were released (E14)."""
 
     @contextlib.contextmanager
-    def _noted(self) -> Any:
+    def _errors_kept(self) -> Any:
         """Keep an error for `poll` to raise. The first one counts."""
         try:
             yield
         except BaseException as error:  # the client would lose its type and skip the rest
             if isinstance(error, KafkaException):
                 error = translate(error, f"taking over partitions in group {self._group}", self._bootstrap)
-            self._trouble = self._trouble or error
+            self._error = self._error or error
 
     def _stored(self, consumer: Any, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the group's committed offsets of these partitions. Those without one are left out."""
@@ -479,7 +479,7 @@ class GroupInput:
                 raise KafkaException(each.error)
             if each.offset >= 0:
                 stored[TopicPartition(each.topic, each.partition)] = each.offset
-                self.notes[TopicPartition(each.topic, each.partition)] = _note_of(each)
+                self.notes[TopicPartition(each.topic, each.partition)] = _metadata_of(each)
         return stored
 
     def _membership(self) -> MemberGeneration | None:

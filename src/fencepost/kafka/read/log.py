@@ -36,7 +36,7 @@ _PASSING = frozenset(
     }
 )
 _GROW_S = 10.0
-_NEWS_S, _AGAIN_S = 3.0, 0.05
+_TOPIC_CREATED_S, _AGAIN_S = 3.0, 0.05
 
 
 class LogRecord(NamedTuple):
@@ -78,7 +78,7 @@ class LogReader:
         self._count = 0  # of partitions, by the last look
         self._is_single = is_single
         self._assigned = False
-        self._trouble: Any = None
+        self._broker_error: Any = None
         self._throttled_until_s = float("-inf")  # by a broker's quota
         settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._throttled}
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
@@ -105,9 +105,9 @@ class LogReader:
         """
         found: set[int] = set()
         deadline_s = time.monotonic() + timeout_s
-        while behind := {p: end for p, end in self.behind(ends).items() if p not in found}:
+        while unread := {p: end for p, end in self.unread(ends).items() if p not in found}:
             if time.monotonic() > deadline_s:
-                raise self.timed_out(behind, timeout_s)
+                raise self.timed_out(unread, timeout_s)
             self.poll(lambda record: found.add(record.partition), 0.2)
         return found & ends.keys()
 
@@ -157,13 +157,13 @@ class LogReader:
             self._ensure_there(timeout_s)
         self.start(timeout_s)
         ends = self._ends(timeout_s, read_committed=not waits)
-        while behind := self.behind(ends):
+        while unread := self.unread(ends):
             left_s = max(deadline, self._throttled_until_s + timeout_s) - time.monotonic()
             if left_s <= 0:
-                raise self.timed_out(behind, timeout_s)
+                raise self.timed_out(unread, timeout_s)
             self.poll(handler, min(left_s, 0.2))
 
-    def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+    def unread(self, ends: Mapping[int, int]) -> dict[int, int]:
         """Return those of `ends` that have not been reached."""
         return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
 
@@ -187,12 +187,12 @@ class LogReader:
             self._ask_positions()
         return sum(self._take(message, handler) for message in messages)
 
-    def timed_out(self, behind: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
-        """Return the error for a read that could not reach `behind` within `timeout_s`."""
-        partition, end = next(iter(behind.items()))
+    def timed_out(self, unread: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
+        """Return the error for a read that could not reach `unread` within `timeout_s`."""
+        partition, end = next(iter(unread.items()))
         at = self._positions.get(partition, 0)
-        if self._trouble is not None:
-            why = f"the broker cannot be reached ({self._trouble.str()})"
+        if self._broker_error is not None:
+            why = f"the broker cannot be reached ({self._broker_error.str()})"
         else:
             why = (
                 "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
@@ -215,16 +215,16 @@ class LogReader:
         error = message.error()
         partition, offset = message.partition(), message.offset()
         if error is None:
-            self._trouble = None
+            self._broker_error = None
             at_ms, headers = message.timestamp()[1], message.headers() or ()
             handler(LogRecord(partition, offset, at_ms, message.key(), message.value(), headers))
             self._positions[partition] = offset + 1
             return 1
         if error.code() == KafkaError._PARTITION_EOF:
-            self._trouble = None
+            self._broker_error = None
             self._advance(partition, offset)  # Steps over control records and aborted tails.
         elif is_unavailable(error) or error.code() in _PASSING:
-            self._trouble = error
+            self._broker_error = error
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise KafkaRequestError(
                 f"Topic {self.topic} lost what stood at {partition}/{self._positions.get(partition, 0)}: it was "
@@ -261,7 +261,7 @@ class LogReader:
 
     def _ensure_there(self, timeout_s: float) -> None:
         """Raise MissingTopicError if there is no such topic. Not all brokers have heard of one that was just made."""
-        deadline = time.monotonic() + min(timeout_s, _NEWS_S)
+        deadline = time.monotonic() + min(timeout_s, _TOPIC_CREATED_S)
         while self.look(timeout_s) is None:
             if time.monotonic() > deadline:
                 raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)

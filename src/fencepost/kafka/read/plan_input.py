@@ -37,7 +37,7 @@ _PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 
 class PlanInput:
-    """Reads a fixed set of partitions. For one thread of one process, except `commit` and `commit_trouble`.
+    """Reads a fixed set of partitions. For one thread of one process, except `commit` and `commit_error`.
 
     Nothing connects before the first poll.
     """
@@ -67,7 +67,7 @@ class PlanInput:
         self._gaps: dict[TopicPartition, LogGap] = {}
         self._lost: set[TopicPartition] = set()  # for which the client reports nothing at the position
         self._cut: set[TopicPartition] = set()  # those of them whose read records no longer exist
-        self._news: dict[TopicPartition, int] = {}  # positions to return with the next records
+        self._unreturned: dict[TopicPartition, int] = {}  # positions to return with the next records
         self._taken: Fetched | None = None  # from the client; their topic ids are not checked yet
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
@@ -120,21 +120,21 @@ class PlanInput:
         read = fetched.next_offsets()
         self._doubts.forget(read.keys() | fetched.ends.keys())  # the log continues there
         self._stand_at(read | fetched.ends, fetched.epochs)
-        fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
-        self._news = {}
+        fetched.ends = {place: at for place, at in self._unreturned.items() if place not in read} | fetched.ends
+        self._unreturned = {}
         return fetched
 
     def go_on(self, place: TopicPartition, offset: int) -> None:
         """Resume a partition with a gap at this offset, in the topic that existed when the gap was found."""
         gap = self._gaps.pop(place)
         self._waiting[place] = LogPosition(offset, gap.topic_id)
-        self._news[place] = offset
+        self._unreturned[place] = offset
         self._looked_s = float("-inf")
 
     @property
-    def commit_trouble(self) -> str | None:
+    def commit_error(self) -> str | None:
         """Return why the last answered commit was refused; None if it succeeded or none was answered."""
-        return self._reader.commit_trouble
+        return self._reader.commit_error
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
         """Commit offsets to the group that `conf` names, without waiting for the outcome. For any thread.
@@ -157,7 +157,7 @@ class PlanInput:
         if not self._waiting or time.monotonic() - self._looked_s < _LOOK_EVERY_S:
             return
         found = self._described({place.topic for place in self._waiting})
-        self._note_ids(found)
+        self._record_ids(found)
         there = {
             p: at for p, at in self._waiting.items() if p.topic in found and p.partition < found[p.topic].partitions
         }
@@ -178,8 +178,8 @@ class PlanInput:
         begun = {place: LogPosition(offset) for place, offset in fresh.items()} | known
         self._assign({place: at for place, at in begun.items() if place not in others})
         # A later start also begins there and checks the topic's id, so records deleted before they are read are a gap.
-        self._news |= fresh
-        self._news |= {place: at.offset for place, at in known.items() if not at.topic_id}
+        self._unreturned |= fresh
+        self._unreturned |= {place: at.offset for place, at in known.items() if not at.topic_id}
 
     def _fresh_starts(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not places:
@@ -225,7 +225,7 @@ class PlanInput:
         for topic, why in found.refused.items():
             self._refuse(topic, why)
         if found.away is not None:
-            self._note_absence(found.away)
+            self._record_absence(found.away)
         self._taken = found.fetched if len(found.fetched) or found.fetched.ends else None
 
     def _checked(self, fetched: Fetched) -> Fetched:
@@ -234,15 +234,15 @@ class PlanInput:
         if self._reader.knows_topics:
             return fetched
         touched = {*fetched.next_offsets(), *fetched.ends}
-        replaced = self._note_ids(self._admin.topics({place.topic for place in touched}, timeout_s=_ASK_S))
+        replaced = self._record_ids(self._admin.topics({place.topic for place in touched}, timeout_s=_ASK_S))
         return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched
 
     def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
         """Return the ends that are after the records."""
-        behind = self._positions | fetched.next_offsets()
-        return {place: end for place, end in fetched.ends.items() if end > behind.get(place, end)}
+        next_positions = self._positions | fetched.next_offsets()
+        return {place: end for place, end in fetched.ends.items() if end > next_positions.get(place, end)}
 
-    def _note_absence(self, why: str) -> None:
+    def _record_absence(self, why: str) -> None:
         """Log once that nothing can be read now. The next records end this state."""
         if not self._is_away:
             log.warning("no broker of %s can be reached; waiting: %s", self._bootstrap, why)
@@ -268,14 +268,14 @@ class PlanInput:
             log.error("topic %s is not read, the others are: %s", topic, why)
         self._refused[topic] = why
 
-    def _note_ids(self, topics: Mapping[str, Topic]) -> set[str]:
+    def _record_ids(self, topics: Mapping[str, Topic]) -> set[str]:
         """Stop reading topics whose id has changed, and return their names.
 
         A topic that is gone is not among them: its records so far are right.
         """
         replaced = {name for name, topic in topics.items() if self._ids.get(name, topic.id) != topic.id}
-        standing = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
-        self._stop(self._found_gaps(standing, topics, GapKind.RECREATED))
+        affected = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
+        self._stop(self._found_gaps(affected, topics, GapKind.RECREATED))
         self._ids |= {name: topic.id for name, topic in topics.items()}
         return replaced
 
@@ -288,28 +288,28 @@ class PlanInput:
             return
         self._doubted_s = now_s
         topics = self._described({place.topic for place in self._lost})
-        self._note_ids(topics)
-        standing = {place: at for place, at in self._positions.items() if place in self._lost}
-        gaps = self._found_gaps({place: at for place, at in standing.items() if place.topic in topics}, topics)
+        self._record_ids(topics)
+        affected = {place: at for place, at in self._positions.items() if place in self._lost}
+        gaps = self._found_gaps({place: at for place, at in affected.items() if place.topic in topics}, topics)
         in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
-        confirmed = self._doubts.confirmed(standing, in_doubt, now_s, SURE_S)
+        confirmed = self._doubts.confirmed(affected, in_doubt, now_s, SURE_S)
         in_doubt -= confirmed
         gaps = {place: gap for place, gap in gaps.items() if place not in in_doubt}
         self._stop(gaps)
-        for place in standing.keys() - gaps.keys() - in_doubt:
+        for place in affected.keys() - gaps.keys() - in_doubt:
             if place.topic in topics:
                 self._epochs.pop(place, None)  # the log has the position: with the epoch this would repeat for ever
-        self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})
+        self._begin_again({place: at for place, at in affected.items() if place not in self._gaps})
         self._lost.clear()
         self._cut.clear()
 
-    def _begin_again(self, standing: Mapping[TopicPartition, int]) -> None:
+    def _begin_again(self, affected: Mapping[TopicPartition, int]) -> None:
         """Look for partitions again: their topic is gone, or nothing is wrong with them any more."""
-        if not standing:
+        if not affected:
             return
         epochs = dict(self._epochs)
-        self._unassign(standing)
-        for place, at in standing.items():
+        self._unassign(affected)
+        for place, at in affected.items():
             self._waiting[place] = LogPosition(at, self._ids[place.topic], epochs.get(place, NO_EPOCH))
         self._looked_s = float("-inf")
 
@@ -338,13 +338,13 @@ class PlanInput:
             log.warning("%s", gap)
         self._unassign(gaps)
         self._doubts.forget(gaps)
-        self._leave_untold(gaps)
+        self._drop_unreturned(gaps)
         self._gaps |= gaps
 
-    def _leave_untold(self, places: Collection[TopicPartition]) -> None:
+    def _drop_unreturned(self, places: Collection[TopicPartition]) -> None:
         """Drop positions that were not returned yet: they would be attributed to the present topic."""
         for place in places:
-            self._news.pop(place, None)
+            self._unreturned.pop(place, None)
 
     def _unassign(self, places: Collection[TopicPartition]) -> None:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]

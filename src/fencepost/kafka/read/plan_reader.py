@@ -25,7 +25,7 @@ from fencepost.record import Repeated, TopicPartition
 
 DOING = "reading partitions of a plan"
 
-_LOT = 500
+_CHUNK = 500
 _CUT = "log truncation detected"  # the client's only sign of it, in the error of a position reset
 _PASSING = frozenset(
     {
@@ -56,7 +56,7 @@ class PlanReader(Protocol):
     """Reads partitions. For one thread, except `commit`. Nothing connects before the first `read`."""
 
     @property
-    def commit_trouble(self) -> str | None:
+    def commit_error(self) -> str | None:
         """Return why the last answered commit was refused; None if it succeeded or none was answered."""
 
     @property
@@ -97,11 +97,11 @@ class ClientReader:
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._read_again = read_again_by(conf)
         self._in_commit = threading.Lock()
-        self._lots: list[Fetched] = []  # fetched, but not returned yet
+        self._chunks: list[Fetched] = []  # fetched, but not returned yet
         self._kept: list[Any] = []  # messages for which there was no room
         self._found = Read()
         self._unheard = 0  # commits without an answer
-        self.commit_trouble: str | None = None
+        self.commit_error: str | None = None
         self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
@@ -114,29 +114,29 @@ class ClientReader:
 
     def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
         """Fetch in chunks: with many messages at once Python's garbage collector would visit each of them."""
-        if not self._lots:  # else an error occurred after them
+        if not self._chunks:  # else an error occurred after them
             self._take(timeout_s, most, most_bytes)
         found, self._found = self._found, Read()
-        found.fetched, self._lots = Fetched.joined(self._lots), []
+        found.fetched, self._chunks = Fetched.joined(self._chunks), []
         return found
 
     def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
         left_bytes = float("inf") if most_bytes is None else most_bytes
         while most > 0 and left_bytes > 0:
-            lot = min(most, _LOT)
-            messages, self._kept = self._kept[:lot], self._kept[lot:]
-            messages = messages or self._consumed(lot, timeout_s if not self._lots else 0)
-            is_last = len(messages) < lot and not self._kept
+            chunk = min(most, _CHUNK)
+            messages, self._kept = self._kept[:chunk], self._kept[chunk:]
+            messages = messages or self._consumed(chunk, timeout_s if not self._chunks else 0)
+            is_last = len(messages) < chunk and not self._kept
             if messages and most_bytes is not None:
                 count, size_bytes = _fitting(messages, left_bytes)
                 self._kept = [*messages[count:], *self._kept]
                 del messages[count:]
                 left_bytes -= size_bytes
             if messages:
-                self._lots.append(self._sorted(messages, self._found))
+                self._chunks.append(self._sorted(messages, self._found))
             if is_last:
                 return
-            most -= lot
+            most -= chunk
 
     def serve(self) -> None:
         """Process the answers to commits while nothing is read."""
@@ -167,7 +167,7 @@ class ClientReader:
             self._unheard -= 1
         refused = [place.error for place in places if place.error is not None]
         first = error or next(iter(refused), None)
-        self.commit_trouble = None if first is None else f"{first.str()} ({first.name()})"
+        self.commit_error = None if first is None else f"{first.str()} ({first.name()})"
 
     def _consumed(self, most: int, timeout_s: float) -> list[Any]:
         try:
@@ -220,9 +220,9 @@ def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
     size_bytes = sum(map(len, messages))
     if size_bytes < most_bytes:
         return len(messages), size_bytes
-    behind = list(accumulate(map(len, messages)))
-    count = min(bisect_left(behind, most_bytes) + 1, len(messages))
-    return count, behind[count - 1]
+    totals = list(accumulate(map(len, messages)))
+    count = min(bisect_left(totals, most_bytes) + 1, len(messages))
+    return count, totals[count - 1]
 
 
 def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:
@@ -230,7 +230,7 @@ def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[T
     is_one = isinstance(places, Repeated)
     last = {places[-1]: messages[-1]} if is_one else dict(zip(places, messages, strict=True))
     epochs = {place: (message.offset() + 1, message.leader_epoch()) for place, message in last.items()}
-    return {place: (behind, epoch) for place, (behind, epoch) in epochs.items() if epoch is not None}
+    return {place: (totals, epoch) for place, (totals, epoch) in epochs.items() if epoch is not None}
 
 
 def _placed(place: TopicPartition, at: LogPosition) -> ClientPartition:

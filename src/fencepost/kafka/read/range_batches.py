@@ -24,7 +24,7 @@ from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
-PATIENCE_S = 1.0
+IDLE_S = 1.0
 """How long nothing may come before that is for the client to look into."""
 
 
@@ -61,7 +61,7 @@ class RangeBatches:
         reader.assign({self._wanted.place: LogPosition(self.at)})
         while self.at < self._wanted.end and not self.is_cut:
             try:
-                read = reader.read(PATIENCE_S, ROWS)
+                read = reader.read(IDLE_S, ROWS)
             except (KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError):
                 return
             found, self.is_cut = read.fetched, self._wanted.place in read.cut
@@ -88,11 +88,11 @@ class RangeBatches:
         whole = _record_batch(self._wanted.place, self._columns, found)
         if sent[0].head.first >= self.at and sent[-1].head.last < self._wanted.end:
             return whole
-        before, behind = (
+        begin, stop = (
             pc.sum(pc.less(found.offsets, pa.scalar(offset, pa.int64()))).as_py()
             for offset in (self.at, self._wanted.end)
         )
-        return whole.slice(before, behind - before)
+        return whole.slice(begin, stop - begin)
 
 
 def _record_batch(place: TopicPartition, columns: pa.Schema, found: DecodedColumns) -> pa.RecordBatch:

@@ -87,7 +87,7 @@ class RangeInput:
         self._idle_s = idle_s
         self._at = wanted.start  # everything before it was read
         self._moved_s, self._asked_s = time.monotonic(), float("-inf")
-        self._trouble = ""  # why nothing can come, as far as that is known
+        self._obstacle = ""  # why nothing can come, as far as that is known
         self._doubts: Doubts[LogRange] = Doubts()
         self._end: int | None = None  # of the log, with what is not committed: what its leader last answered
         self._has_stopped = False  # the client fetches nothing before it is assigned again
@@ -163,12 +163,12 @@ class RangeInput:
         if messages:
             messages = self._taken(messages)
         elif not self._is_over:
-            self._check_patience()
+            self._check_progress()
         return messages
 
     def _taken(self, messages: list[Any]) -> list[Any]:
         last = messages[-1].offset()
-        self._moved_s, self._trouble, self._doubts = time.monotonic(), "", Doubts()
+        self._moved_s, self._obstacle, self._doubts = time.monotonic(), "", Doubts()
         self._at = last + 1
         self._is_over = self._is_over or self._at >= self._wanted.end
         if last >= self._wanted.end:
@@ -184,18 +184,18 @@ class RangeInput:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._has_stopped = True
         elif is_unavailable(error) or error.code() in _UNKNOWN:
-            self._trouble = f"the broker cannot be reached ({error.str()})"
+            self._obstacle = f"the broker cannot be reached ({error.str()})"
         else:
             raise self._failed(error)
         return True
 
     def _ended(self, offset: int) -> None:
         """Take note that the log ends at `offset`, for whom reads committed records; it may go on later."""
-        self._trouble = ""
+        self._obstacle = ""
         self._at = max(self._at, offset)
         self._is_over = self._is_over or offset >= self._wanted.end
 
-    def _check_patience(self) -> None:
+    def _check_progress(self) -> None:
         """Raise, or give up, where what is awaited does not come."""
         quiet_since_s = self._asked_s if self._has_stopped else max(self._moved_s, self._asked_s)
         if time.monotonic() - quiet_since_s > _ASK_EVERY_S:
@@ -212,7 +212,7 @@ class RangeInput:
         What the client hears with a fetch is no evidence: after a failover the high watermark lags behind what is
         committed, for as long as too few replicas are in sync.
         """
-        begin, self._end, self._trouble, missing = self._at, None, "", ""
+        begin, self._end, self._obstacle, missing = self._at, None, "", ""
         try:
             edges = self._edges()
             if edges is None:
@@ -222,11 +222,11 @@ class RangeInput:
             if self._end is not None and self._end < self._wanted.end:
                 missing = f"the log ends at {self._end}: it was truncated, or the topic was made anew"
         except KafkaUnavailableError as error:
-            self._trouble = f"the broker cannot be reached ({error})"
+            self._obstacle = f"the broker cannot be reached ({error})"
         except KafkaRequestError as error:
             if error.code not in _UNKNOWN:
                 raise
-            self._trouble = str(error)  # not all brokers have heard of the topic yet, or not any more
+            self._obstacle = str(error)  # not all brokers have heard of the topic yet, or not any more
         self._asked_s = time.monotonic()
         if self._is_confirmed(missing):
             self._lose(missing)
@@ -255,8 +255,8 @@ class RangeInput:
         return bool(self._doubts.confirmed([self._wanted], seeming, self._asked_s, sure_s))
 
     def _reason(self) -> str:
-        if self._trouble:
-            return self._trouble
+        if self._obstacle:
+            return self._obstacle
         if self._end is not None and self._end >= self._wanted.end:
             return (
                 "a transaction that wrote to it may still be open (`kafka-transactions.sh find-hanging --topic "

@@ -78,13 +78,13 @@ class MessageCollector:
         if self._has_offsets:
             self._offsets.append(_offsets(messages))
         for name in self._made:
-            lot = self._header_column(messages) if name == _HEADERS else _MADE[name](messages)
-            self._lots[name].append(lot)
+            chunk = self._header_column(messages) if name == _HEADERS else _MADE[name](messages)
+            self._chunks[name].append(chunk)
             if name == "value":
-                self._size_bytes += lot.nbytes
+                self._size_bytes += chunk.nbytes
         if self._has_times:
-            for name, lot in zip(_TIMES, _time_columns(messages), strict=True):
-                self._lots[name].append(lot)
+            for name, chunk in zip(_TIMES, _time_columns(messages), strict=True):
+                self._chunks[name].append(chunk)
         self._rows += len(messages)
 
     def _header_column(self, messages: Sequence[Any]) -> pa.Array:
@@ -102,10 +102,10 @@ class MessageCollector:
             return constant(self._place, field, self._rows)
         if field.name == _OFFSET:
             return _offset_column(self._offsets, self._rows)
-        return typed(pa.concat_arrays(self._lots[field.name]), field)
+        return typed(pa.concat_arrays(self._chunks[field.name]), field)
 
     def _clear(self) -> None:
-        self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, _HEADERS, *_TIMES)}
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, _HEADERS, *_TIMES)}
         self._offsets: list[Sequence[int]] = []
         self._rows = self._size_bytes = 0
 
@@ -157,12 +157,12 @@ def _offsets(messages: Sequence[Any]) -> Sequence[int]:
     return list(map(Message.offset, messages))
 
 
-def _offset_column(lots: Sequence[Sequence[int]], count: int) -> pa.Array:
+def _offset_column(chunks: Sequence[Sequence[int]], count: int) -> pa.Array:
     """Return the offsets of all chunks, with one call if there is no gap."""
-    first, last = lots[0][0], lots[-1][-1]
+    first, last = chunks[0][0], chunks[-1][-1]
     if last - first == count - 1 and count <= len(_STEPS):
         return pc.add(_STEPS.slice(0, count), pa.scalar(first, pa.int64()))
-    return pa.array(list(chain.from_iterable(lots)), pa.int64())
+    return pa.array(list(chain.from_iterable(chunks)), pa.int64())
 
 
 def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:

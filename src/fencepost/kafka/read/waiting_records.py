@@ -30,7 +30,7 @@ class WaitingRecords:
     def __init__(self, few: int = FEW, portion_bytes: int = PORTION_BYTES) -> None:
         """Decode `few` records in Python rather than by Arrow, and about `portion_bytes` of batches at once."""
         self._few, self._portion_bytes = few, portion_bytes
-        self._lots: deque[Fetched] = deque()  # each of one partition; without records it tells of an end
+        self._chunks: deque[Fetched] = deque()  # each of one partition; without records it tells of an end
         self._at = 0  # how much of the first was taken
         self._records = 0
 
@@ -40,40 +40,40 @@ class WaitingRecords:
 
     def add(self, fetched: UnreadFetched) -> None:
         """Have records wait behind all others. Raises CorruptBatchError."""
-        behind: dict[TopicPartition, int] = {}
+        next_offsets: dict[TopicPartition, int] = {}
         portions = _portions(fetched.entries, self._portion_bytes)
-        for lot in chain.from_iterable(_lots_of(portion, self._few) for portion in portions):
-            self._lots.append(lot)
-            self._records += len(lot)
-            behind.update({place: offset for place, (offset, _) in lot.epochs.items()})
+        for chunk in chain.from_iterable(_chunks_of(portion, self._few) for portion in portions):
+            self._chunks.append(chunk)
+            self._records += len(chunk)
+            next_offsets.update({place: offset for place, (offset, _) in chunk.epochs.items()})
         for place, end in fetched.ends.items():
-            if end > behind.get(place, -1):
-                self._lots.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
+            if end > next_offsets.get(place, -1):
+                self._chunks.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
 
     def take(self, most: int) -> Fetched:
         """Return the first records, and the ends behind them; those that are left wait on."""
         taken: list[Fetched] = []
-        while self._lots and (most > 0 or not len(self._lots[0])):
-            lot = self._lots[0]
-            stop = min(self._at + most, len(lot))
-            taken.append(_part(lot, self._at, stop) if len(lot) else lot)
+        while self._chunks and (most > 0 or not len(self._chunks[0])):
+            chunk = self._chunks[0]
+            stop = min(self._at + most, len(chunk))
+            taken.append(_part(chunk, self._at, stop) if len(chunk) else chunk)
             most -= stop - self._at
             self._records -= stop - self._at
             self._at = stop
-            if stop == len(lot):
-                self._lots.popleft()
+            if stop == len(chunk):
+                self._chunks.popleft()
                 self._at = 0
         return Fetched.joined(taken)
 
     def drop(self, places: Collection[TopicPartition]) -> None:
         """Have nothing wait of these partitions any more."""
-        if not self._lots:
+        if not self._chunks:
             return
         if self._at:
-            self._lots[0] = _part(self._lots[0], self._at, len(self._lots[0]))
+            self._chunks[0] = _part(self._chunks[0], self._at, len(self._chunks[0]))
             self._at = 0
-        self._lots = deque(lot for lot in self._lots if lot.epochs.keys().isdisjoint(places))
-        self._records = sum(map(len, self._lots))
+        self._chunks = deque(chunk for chunk in self._chunks if chunk.epochs.keys().isdisjoint(places))
+        self._records = sum(map(len, self._chunks))
 
 
 Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
@@ -95,14 +95,14 @@ def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:
         yield portion
 
 
-def _lots_of(entries: Entries, few: int) -> Iterator[Fetched]:
+def _chunks_of(entries: Entries, few: int) -> Iterator[Fetched]:
     """Yield the records of batches, a lot for each run of one partition and epoch. Raises CorruptBatchError."""
     try:
         whole, counts = _decoded(entries, few)
     except CorruptBatchError as error:
         if len(entries) > 1:
             for entry in entries:  # to find which it is; all of them may have been too large for one column
-                yield from _lots_of([entry], few)
+                yield from _chunks_of([entry], few)
             return
         place = entries[0][0]
         raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
@@ -113,10 +113,10 @@ def _lots_of(entries: Entries, few: int) -> Iterator[Fetched]:
         wanted = batches[0][0][1].wanted
         begin = start + bisect_left(whole.offsets[start:stop], wanted)
         if begin < stop:
-            lot = whole.part(begin, stop)
-            lot.places = Repeated(place, stop - begin)
-            lot.epochs = {place: (lot.offsets[-1] + 1, epoch)}
-            yield lot
+            chunk = whole.part(begin, stop)
+            chunk.places = Repeated(place, stop - begin)
+            chunk.epochs = {place: (chunk.offsets[-1] + 1, epoch)}
+            yield chunk
         start = stop
 
 
@@ -154,12 +154,12 @@ def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, heade
     )
 
 
-def _part(lot: Fetched, start: int, stop: int) -> Fetched:
+def _part(chunk: Fetched, start: int, stop: int) -> Fetched:
     """Return a part of a lot, which knows where its partition goes on."""
-    part = lot.part(start, stop)
+    part = chunk.part(start, stop)
     if isinstance(part.keys, BinaryColumn) and part.keys.null_count == len(part):
         part.keys = Repeated(None, len(part))
-    part.epochs = {place: (part.offsets[-1] + 1, epoch) for place, (_, epoch) in lot.epochs.items()}
+    part.epochs = {place: (part.offsets[-1] + 1, epoch) for place, (_, epoch) in chunk.epochs.items()}
     return part
 
 

@@ -52,22 +52,22 @@ class Fetched:
         )
 
     @classmethod
-    def joined(cls, lots: "Sequence[Fetched]") -> "Fetched":
+    def joined(cls, chunks: "Sequence[Fetched]") -> "Fetched":
         """Concatenate several fetches."""
-        if len(lots) <= 1:
-            return lots[0] if lots else cls()
-        has_headers = any(lot.headers is not None for lot in lots)
-        headers = chain.from_iterable(lot.headers or Repeated((), len(lot)) for lot in lots)
-        full = [lot for lot in lots if len(lot)]
+        if len(chunks) <= 1:
+            return chunks[0] if chunks else cls()
+        has_headers = any(chunk.headers is not None for chunk in chunks)
+        headers = chain.from_iterable(chunk.headers or Repeated((), len(chunk)) for chunk in chunks)
+        full = [chunk for chunk in chunks if len(chunk)]
         return cls(
-            _joined([lot.places for lot in full]),
-            list(chain.from_iterable(lot.offsets for lot in full)),
-            list(chain.from_iterable(lot.timestamps for lot in full)),
-            _bytes_joined([lot.keys for lot in full]),
-            _bytes_joined([lot.values for lot in full]),
+            _joined([chunk.places for chunk in full]),
+            list(chain.from_iterable(chunk.offsets for chunk in full)),
+            list(chain.from_iterable(chunk.timestamps for chunk in full)),
+            _bytes_joined([chunk.keys for chunk in full]),
+            _bytes_joined([chunk.values for chunk in full]),
             list(headers) if has_headers else None,
-            {place: end for lot in lots for place, end in lot.ends.items()},
-            {place: epoch for lot in lots for place, epoch in lot.epochs.items()},
+            {place: end for chunk in chunks for place, end in chunk.ends.items()},
+            {place: epoch for chunk in chunks for place, epoch in chunk.epochs.items()},
         )
 
     def without(self, places: Collection[TopicPartition]) -> "Fetched":

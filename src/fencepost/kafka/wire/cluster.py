@@ -185,10 +185,10 @@ class Cluster:
         problem = LostError("no bootstrap.servers", is_sent=False)
         known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
         addresses = sorted(known, key=lambda address: self._failed_s.get(address, 0.0))
-        for patience_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
+        for timeout_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
             for address in addresses:
                 try:
-                    return connect(address, self._access, min(deadline_s, time.monotonic() + patience_s))
+                    return connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
                 except LostError as error:
                     problem = error
                     self._failed_s[address] = time.monotonic()

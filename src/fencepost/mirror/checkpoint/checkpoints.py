@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group.committed_offsets import Standing
+from fencepost.kafka.group.committed_offsets import CommittedOffsets
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import Checkpoint
@@ -16,7 +16,7 @@ class Checkpoints:
     def __init__(self, groups: Collection[str]) -> None:
         self._newest: dict[str, dict[TopicPartition, Checkpoint]] = {group: {} for group in groups}
 
-    def note(self, checkpoint: Checkpoint) -> None:
+    def add(self, checkpoint: Checkpoint) -> None:
         """Add a written checkpoint; call it in the order of writing."""
         if checkpoint.group in self._newest:
             self._newest[checkpoint.group][checkpoint.topic_partition] = checkpoint
@@ -74,14 +74,17 @@ def remote_partition(policy: ReplicationPolicy, source: str, target: str, place:
 
 
 def translated(
-    group: str, standing: Standing, translation: Translation, remote: Mapping[TopicPartition, TopicPartition]
+    group: str,
+    committed_offsets: CommittedOffsets,
+    translation: Translation,
+    remote: Mapping[TopicPartition, TopicPartition],
 ) -> list[Checkpoint]:
     """Return checkpoints for a group's offsets in the partitions of `remote`, which maps them to remote partitions.
 
     Offsets that an open transaction may change, or that cannot be translated, get none.
     """
     found = []
-    for place, committed in standing.items():
+    for place, committed in committed_offsets.items():
         if committed is None or place not in remote:
             continue
         downstream = translation.downstream(place, committed.offset)
@@ -90,7 +93,7 @@ def translated(
     return found
 
 
-def steps_of_group(checkpoints: Iterable[Checkpoint], standing: Standing) -> list[GroupOffset]:
+def steps_of_group(checkpoints: Iterable[Checkpoint], committed_offsets: CommittedOffsets) -> list[GroupOffset]:
     """Return what to commit at the target for a group without members there: never less than its current offsets.
 
     Offsets that an open transaction may change are left alone.
@@ -98,8 +101,8 @@ def steps_of_group(checkpoints: Iterable[Checkpoint], standing: Standing) -> lis
     steps = []
     for checkpoint in checkpoints:
         place, to = checkpoint.topic_partition, checkpoint.downstream_offset
-        at = standing.get(place)
-        if place not in standing or (at is not None and at.offset < to):
+        at = committed_offsets.get(place)
+        if place not in committed_offsets or (at is not None and at.offset < to):
             steps.append(GroupOffset(place.topic, place.partition, to, checkpoint.metadata))
     return steps
 

@@ -100,7 +100,7 @@ class MirrorCheckpointTask(MirrorTask):
             each.close()
 
     def _round(self) -> list[Checkpoint]:
-        standing, denied = self.source_groups.standing(self.config.assigned_groups)  # 1
+        committed_offsets, denied = self.source_groups.committed_offsets(self.config.assigned_groups)  # 1
         self.unread.update(
             {f"group {g}": f"its offsets at the source cannot be read: {why}" for g, why in denied.items()}
         )
@@ -111,16 +111,18 @@ class MirrorCheckpointTask(MirrorTask):
             self.checkpoints.catch_up(waits=True)
             self.checkpoints.close()
             self.has_read_written = True
-        places = {place for of_group in standing.values() for place in of_group if self.takes_topic(place.topic)}
+        places = {
+            place for of_group in committed_offsets.values() for place in of_group if self.takes_topic(place.topic)
+        }
         remote = {place: self._remote(place) for place in places}
         found = [
             checkpoint
-            for group, of_group in standing.items()
+            for group, of_group in committed_offsets.items()
             for checkpoint in translated(group, of_group, self.translation, remote)
         ]
         fresh = self._fresh(found)  # 4
         for checkpoint in fresh:
-            self.written.note(checkpoint)
+            self.written.add(checkpoint)
         self.measured.made((each.group, each.topic_partition) for each in fresh)
         return fresh
 
@@ -146,9 +148,9 @@ class MirrorCheckpointTask(MirrorTask):
 
     def _commit_groups(self) -> None:
         groups = [group for group in self.config.assigned_groups if self.written.of(group)]
-        standing, denied = self.target_groups.standing(groups)
+        committed_offsets, denied = self.target_groups.committed_offsets(groups)
         refused = {f"group {g}": f"its offsets at the target cannot be read: {why}" for g, why in denied.items()}
-        steps = {g: steps_of_group(self.written.of(g), standing.get(g, {})) for g in groups if g not in denied}
+        steps = {g: steps_of_group(self.written.of(g), committed_offsets.get(g, {})) for g in groups if g not in denied}
         ends = self.ends.of(
             {TopicPartition(step.topic, step.partition) for of_group in steps.values() for step in of_group}
         )
@@ -197,6 +199,6 @@ class MirrorCheckpointTask(MirrorTask):
 
     def _take_written(self, record: LogRecord) -> None:
         try:
-            self.written.note(Checkpoint.decode(record.key, record.value))
+            self.written.add(Checkpoint.decode(record.key, record.value))
         except FormatError as error:
             LOG.warning("skipping record %d of topic %s: %s", record.offset, self.topic, error)

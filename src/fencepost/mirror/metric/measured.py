@@ -14,7 +14,7 @@ from fencepost.record import TopicPartition
 Rows = Mapping[str, Sequence[Sequence[str | float]]]
 """By kind."""
 _LOOKED_AT = 100  # records for each poll and partition whose age is measured
-_MOST_LOTS = 1_000  # uncommitted polls for each partition: a transform may filter all their records
+_MOST_POLLS = 1_000  # uncommitted polls for each partition: a transform may filter all their records
 
 
 class Spread:
@@ -37,7 +37,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lot:
+class _PolledRecords:
     """Records of a partition from one poll; `times_ms` are timestamps of some of them, possibly none."""
 
     last: int
@@ -54,7 +54,7 @@ class _Place:
     size_bytes: int = 0
     age: Spread = field(default_factory=Spread)
     latency: Spread = field(default_factory=Spread)
-    waiting: deque[_Lot] = field(default_factory=lambda: deque(maxlen=_MOST_LOTS))
+    waiting: deque[_PolledRecords] = field(default_factory=lambda: deque(maxlen=_MOST_POLLS))
 
 
 class MeasuredRecords:
@@ -63,7 +63,7 @@ class MeasuredRecords:
     def __init__(self) -> None:
         self._places: dict[TopicPartition, _Place] = defaultdict(_Place)
         self._gaps: dict[TopicPartition, tuple[int, int]] = {}
-        self._flushed: deque[tuple[TopicPartition, _Lot]] = deque()
+        self._flushed: deque[tuple[TopicPartition, _PolledRecords]] = deque()
 
     def read(self, places: Sequence[TopicPartition], counts: Sequence[int], fetched: Fetched) -> None:
         """Measure the result of a poll: consecutive runs of `counts` records of these partitions."""
@@ -74,7 +74,7 @@ class MeasuredRecords:
             size = fetched.size_bytes(start, stop)
             measured = self._places[place]
             _take(measured.age, times, now_ms)
-            measured.waiting.append(_Lot(fetched.offsets[stop - 1], count, size, times))
+            measured.waiting.append(_PolledRecords(fetched.offsets[stop - 1], count, size, times))
             start = stop
 
     def flushed(self, lasts: Iterable[tuple[TopicPartition, int]]) -> None:
@@ -88,11 +88,11 @@ class MeasuredRecords:
         """Count what was flushed."""
         now_ms = time.time() * 1000
         for _ in range(len(self._flushed)):  # more may be added meanwhile
-            place, lot = self._flushed.popleft()
+            place, polled = self._flushed.popleft()
             measured = self._places[place]
-            measured.records += lot.count
-            measured.size_bytes += lot.size_bytes
-            _take(measured.latency, lot.times_ms, now_ms)
+            measured.records += polled.count
+            measured.size_bytes += polled.size_bytes
+            _take(measured.latency, polled.times_ms, now_ms)
 
     def gone_on(self, gap: LogGap) -> None:
         """Count a gap that the task skips."""

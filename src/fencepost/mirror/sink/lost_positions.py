@@ -11,7 +11,7 @@ from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.value.group_offset import FORGOTTEN
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import FormatError, OffsetSync
-from fencepost.mirror.sink.offsets import MirrorOffsets, noted_position
+from fencepost.mirror.sink.offsets import MirrorOffsets, position_from_metadata
 from fencepost.mirror.sink.restored import Synced, names, restored
 from fencepost.record import TopicPartition
 
@@ -71,14 +71,14 @@ class LostPositions:
         """
         if not lost:
             return {}
-        told = f"Group {self._held.group} of the target has no offsets for {names(lost)}, which have records there"
+        what = f"Group {self._held.group} of the target has no offsets for {names(lost)}, which have records there"
         if is_refused:
-            raise FatalError(f"{told}: {_WAYS_ON.format(connector, self._held.group)}")
+            raise FatalError(f"{what}: {_WAYS_ON.format(connector, self._held.group)}")
         synced = {} if self._syncs_topic is None else self._synced(self._last_syncs(self._syncs_topic, lost))
-        asked = [place for place in lost if place not in synced or synced[place].behind]
+        asked = [place for place in lost if place not in synced or synced[place].lag]
         found = restored(lost, synced, self._by_source_group(asked) if asked else {})
         for saying in found.sayings(self._held.group):
-            log.error("%s; %s", told, saying)
+            log.error("%s; %s", what, saying)
         return found.positions()
 
     def _synced(self, syncs: Mapping[TopicPartition, OffsetSync]) -> dict[TopicPartition, Synced]:
@@ -120,7 +120,7 @@ class LostPositions:
     def _last_syncs(self, syncs_topic: str, lost: Collection[TopicPartition]) -> dict[TopicPartition, OffsetSync]:
         last: dict[TopicPartition, OffsetSync] = {}
 
-        def note(record: LogRecord) -> None:
+        def collect(record: LogRecord) -> None:
             try:
                 sync = OffsetSync.decode(record.key, record.value, record.headers)
             except FormatError:
@@ -136,11 +136,11 @@ class LostPositions:
             admin.close()
         reader = LogReader(self._target_conf, syncs_topic)
         try:
-            reader.read_to_end(_READ_S, note)
+            reader.read_to_end(_READ_S, collect)
         finally:
             reader.close()
         return last
 
     def _by_source_group(self, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
         found = read_stable(self._source_conf, self._held.group, _READ_S)
-        return {place: noted_position(place, *found[place]) for place in lost if place in found}
+        return {place: position_from_metadata(place, *found[place]) for place in lost if place in found}

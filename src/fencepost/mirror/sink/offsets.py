@@ -26,31 +26,31 @@ from fencepost.record import TopicPartition
 _TOPIC, _ID, _EPOCH = "topic", "id", "epoch"
 
 
-class _Note(NamedTuple):
+class _Metadata(NamedTuple):
     topic: str
     topic_id: str
     epoch: int
 
 
-def _note(topic: str | None, topic_id: str, epoch: int = NO_EPOCH) -> str:
+def _to_metadata(topic: str | None, topic_id: str, epoch: int = NO_EPOCH) -> str:
     known = {} if epoch == NO_EPOCH else {_EPOCH: epoch}
     return orjson.dumps({_TOPIC: topic, _ID: topic_id, **known}).decode()
 
 
-def _read(note: str) -> _Note | None:
+def _read(metadata: str) -> _Metadata | None:
     try:
-        told = orjson.loads(note)
-        return _Note(str(told[_TOPIC]), str(told[_ID]), int(told.get(_EPOCH, NO_EPOCH)))
+        parsed = orjson.loads(metadata)
+        return _Metadata(str(parsed[_TOPIC]), str(parsed[_ID]), int(parsed.get(_EPOCH, NO_EPOCH)))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def noted_position(place: TopicPartition, offset: int, note: str) -> LogPosition:
+def position_from_metadata(place: TopicPartition, offset: int, metadata: str) -> LogPosition:
     """Return the position in a source partition from an offset and its metadata; metadata of others is ignored."""
-    told = _read(note)
-    if told is None or told.topic != place.topic:
+    parsed = _read(metadata)
+    if parsed is None or parsed.topic != place.topic:
         return LogPosition(offset)
-    return LogPosition(offset, told.topic_id, told.epoch if told.topic_id else NO_EPOCH)
+    return LogPosition(offset, parsed.topic_id, parsed.epoch if parsed.topic_id else NO_EPOCH)
 
 
 class MirrorOffsets(OffsetsInGroup):
@@ -73,17 +73,19 @@ class MirrorOffsets(OffsetsInGroup):
 
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
         position = position_of(offset) or LogPosition(0)
-        return last_of(offset) + 1, _note(place_of(partition).topic, position.topic_id, position.epoch)
+        return last_of(offset) + 1, _to_metadata(place_of(partition).topic, position.topic_id, position.epoch)
 
-    def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def source(
+        self, place: TopicPartition, position: int, metadata: str
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the source offset of a committed offset. Without metadata it was set by Kafka's tools."""
-        told = _read(note or _note(self._selection.policy.upstream_topic(place.topic), ""))
-        if told is None:
+        parsed = _read(metadata or _to_metadata(self._selection.policy.upstream_topic(place.topic), ""))
+        if parsed is None:
             return None
-        upstream = TopicPartition(told.topic, place.partition)
+        upstream = TopicPartition(parsed.topic, place.partition)
         if self.remote(upstream) != place:
             return None
-        offset = source_offset(position - 1, told.topic_id, told.epoch)
+        offset = source_offset(position - 1, parsed.topic_id, parsed.epoch)
         return source_partition(self._selection.source_alias, upstream), offset
 
     def remote(self, place: TopicPartition) -> TopicPartition:

@@ -11,12 +11,12 @@ from fencepost.record import TopicPartition
 class Synced:
     """Where a partition continues according to its last offset sync.
 
-    `behind`: 0 if the remote partition has no record after that of the sync, else how many offsets it has there, which
+    `lag`: 0 if the remote partition has no record after that of the sync, else how many offsets it has there, which
     is the largest possible number of records mirrored since.
     """
 
     position: LogPosition
-    behind: int
+    lag: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Restored:
         if self.exact:
             yield f"offset syncs say exactly where to continue, for {names(self.exact)}"
         if self.synced:
-            counts = ", ".join(f"{_name(place)} (up to {one.behind})" for place, one in sorted(self.synced.items()))
+            counts = ", ".join(f"{_name(place)} (up to {one.lag})" for place, one in sorted(self.synced.items()))
             yield f"offset syncs lag behind the remote topic: RECORDS ARE MIRRORED TWICE, for {counts}"
         if self.followed:
             yield (
@@ -62,7 +62,7 @@ def restored(
 
     Otherwise the later of both positions in the same topic is taken: neither is ever beyond what was mirrored.
     """
-    exact = {place: synced[place].position for place in lost if place in synced and not synced[place].behind}
+    exact = {place: synced[place].position for place in lost if place in synced and not synced[place].lag}
     by_group = {
         place: followed[place]
         for place in lost

@@ -40,7 +40,7 @@ class MirrorSinkTask(MirrorSourceTask):
         self._renewed_s = float("-inf")  # if plans change often, a task may not live for an hour
         self._followed: dict[tuple[str, int], int] = {}
         self._warnings = WarningLog(log)
-        self._told_s = float("-inf")
+        self._reported_s = float("-inf")
         # Not at once, and rarely if the commit is denied: while a commit is in progress, which then takes seconds, the
         # reader's client does not start to fetch newly assigned partitions.
         what, due_s = f"{self.config.flow}: committing in the source's group", time.monotonic() + _FOLLOW_FIRST_S
@@ -83,8 +83,8 @@ class MirrorSinkTask(MirrorSourceTask):
         if time.monotonic() - self._renewed_s < _RENEW_EVERY_S:
             return ends
         self._renewed_s = time.monotonic()
-        standing = ((place, at) for place, at in self._input.positions.items() if self._committed_of(place) is not None)
-        return ends + [(source_partition(self._alias, place), self._offset_before(place, at)) for place, at in standing]
+        due = ((place, at) for place, at in self._input.positions.items() if self._committed_of(place) is not None)
+        return ends + [(source_partition(self._alias, place), self._offset_before(place, at)) for place, at in due]
 
     def _committed_of(self, place: TopicPartition) -> LogPosition | None:
         return position_of(self.context.offset(source_partition(self._alias, place)))
@@ -94,19 +94,23 @@ class MirrorSinkTask(MirrorSourceTask):
 
         It uses the consumer that reads: another client would take processor time from the records whenever it connects.
         """
-        trouble = self._input.commit_trouble
-        self._warnings.update({} if trouble is None else {f"group {self._group} of the source is not updated": trouble})
-        if trouble is not None:
+        error = self._input.commit_error
+        self._warnings.update({} if error is None else {f"group {self._group} of the source is not updated": error})
+        if error is not None:
             self._followed.clear()
-            if time.monotonic() - self._told_s < _REFUSED_EVERY_S:
+            if time.monotonic() - self._reported_s < _REFUSED_EVERY_S:
                 return
-        standing = [told for place in self._places if (told := self._standing(place)) is not None]
-        moved = [told for told in standing if self._followed.get((told.topic, told.partition)) != told.offset]
-        self._told_s = time.monotonic()
+        due = [committed for place in self._places if (committed := self._to_commit(place)) is not None]
+        moved = [
+            committed
+            for committed in due
+            if self._followed.get((committed.topic, committed.partition)) != committed.offset
+        ]
+        self._reported_s = time.monotonic()
         self._input.commit(moved)
-        self._followed |= {(told.topic, told.partition): told.offset for told in moved}
+        self._followed |= {(committed.topic, committed.partition): committed.offset for committed in moved}
 
-    def _standing(self, place: TopicPartition) -> GroupOffset | None:
+    def _to_commit(self, place: TopicPartition) -> GroupOffset | None:
         """Return the mirror's position in a partition, with the metadata that the target's group has, too."""
         partition = source_partition(self._alias, place)
         offset = self.context.offset(partition)

@@ -30,9 +30,9 @@ class GapSettings(Config):
 
 def gap_error(gaps: Sequence[LogGap], connector: str) -> GapError:
     """Return the error of a task that fails for these gaps: the cause, the numbers, and two ways to continue."""
-    told = "; ".join(str(gap) for gap in gaps)
+    text = "; ".join(str(gap) for gap in gaps)
     return GapError(
-        f"Records of the source are lost for this mirror: {told}. Either choose where to continue (stop the connector, "
+        f"Records of the source are lost for this mirror: {text}. Either choose where to continue (stop the connector, "
         f'PATCH /connectors/{connector}/offsets with {{"offset": the last offset to skip}} for each of them, '
         f"resume it), or set {GapSettings.key_of('on_gap')}=record, which continues where each log begins now and "
         "records the gap"
@@ -41,7 +41,7 @@ def gap_error(gaps: Sequence[LogGap], connector: str) -> GapError:
 
 def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the source partition and offset that record a gap which the mirror has skipped."""
-    told = {
+    text = {
         "reason": gap.kind.name.lower(),
         "position": gap.position,
         "log_start": gap.start,
@@ -49,7 +49,7 @@ def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dic
         "topic_id": gap.topic_id,
         "time_ms": at_ms,
     }
-    return {**source_partition(alias, gap.place), _GAP: gap.position}, told
+    return {**source_partition(alias, gap.place), _GAP: gap.position}, text
 
 
 def is_gap_record(partition: Mapping[str, Any]) -> bool:
@@ -57,7 +57,7 @@ def is_gap_record(partition: Mapping[str, Any]) -> bool:
     return _GAP in partition
 
 
-def told_gap(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> dict[str, Any] | None:
+def gap_of_offset(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the description of a recorded gap; None for any other source partition."""
     if not is_gap_record(partition):
         return None

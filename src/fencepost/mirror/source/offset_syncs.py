@@ -70,7 +70,7 @@ class SyncWriter:
         """`conf` comes from `settings.producer_conf`. Raises ProducerError for invalid settings."""
         self._client = ProducerClient(conf)
         self._topic = topic
-        self._is_in_trouble = False
+        self._has_failed = False
 
     def write(self, syncs: Sequence[OffsetSync]) -> None:
         """Write, and wait only for space in the queue."""
@@ -80,20 +80,20 @@ class SyncWriter:
                 self._client.produce(self._topic, sync.value(), **fields)
             self._client.serve(0)
             failed, self._client.failed_delivery = self._client.failed_delivery, None
-            self._note(failed)
+            self._report(failed)
         except ProducerError as error:
-            self._note(error)
+            self._report(error)
 
     def close(self) -> None:
         """Wait a short time for writes in progress, and close."""
         try:
             self._client.flush(_FLUSH_S)
         except ProducerError as error:
-            self._note(error)
+            self._report(error)
         self._client.drop()
 
-    def _note(self, trouble: ProducerError | None) -> None:
+    def _report(self, failure: ProducerError | None) -> None:
         """Log a failure when it begins."""
-        if trouble is not None and not self._is_in_trouble:
-            log.warning("offset syncs cannot be written to topic %s at the moment: %s", self._topic, trouble)
-        self._is_in_trouble = trouble is not None
+        if failure is not None and not self._has_failed:
+            log.warning("offset syncs cannot be written to topic %s at the moment: %s", self._topic, failure)
+        self._has_failed = failure is not None

@@ -149,13 +149,13 @@ class RemoteTopics:
 
     def _tell(self, left_out: Mapping[str, Exception]) -> None:
         """Log each topic that is skipped once."""
-        told = {topic: str(error) for topic, error in left_out.items()}
-        for topic, why in told.items():
+        reasons = {topic: str(error) for topic, error in left_out.items()}
+        for topic, why in reasons.items():
             if self._left_out.get(topic) != why:
                 log.error("topic %s is not mirrored, the others are: %s", topic, why)
-        for topic in self._left_out.keys() - told.keys():
+        for topic in self._left_out.keys() - reasons.keys():
             log.info("topic %s can be mirrored again", topic)
-        self._left_out = told
+        self._left_out = reasons
 
     def _is_mirrored(self, acl: TopicAcl) -> bool:
         return acl.topic in self._topics and (acl.permission, acl.operation) != (_ALLOW, _WRITE)

@@ -29,7 +29,7 @@ from fencepost.task.delivery.outgoing import Outgoing
 
 _READ_S = 60.0
 # Other transactions in the topic of markers last only for their commit. One that lasts longer may be abandoned.
-_PATIENCE_S = 10.0
+_SUSPICIOUS_S = 10.0
 
 
 class DirectWriteRun:
@@ -54,7 +54,7 @@ class DirectWriteRun:
 
     def admit(self) -> Position | None:
         """Return what this partition has committed. Raises FencedError if another run of the write has begun."""
-        journal = self._news()
+        journal = self._read_journal()
         newest = journal.runs.get(self._options.write_id)
         if newest is None or newest.run != self._plan.run or newest.is_over:
             raise FencedError(f"write.id {self._options.write_id} has ended, or another run of it has begun")
@@ -78,14 +78,14 @@ class DirectWriteRun:
             yield from batches
             return
         marker = Marker.of(committed)
-        digest, behind = RowDigest(), False
+        digest, is_past = RowDigest(), False
         for piece in cut_at(batches, marker.rows):
-            if not behind:
+            if not is_past:
                 digest.add(self._columns.outgoing(piece), piece)
-                behind = self._has_passed(marker, digest)
+                is_past = self._has_passed(marker, digest)
             else:
                 yield piece
-        if not behind:
+        if not is_past:
             self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), {})))
 
     def outgoing(self, batch: Any) -> Outgoing:
@@ -124,13 +124,13 @@ class DirectWriteRun:
         if difference is not None:
             raise differs(self._options.write_id, [difference])
 
-    def _news(self) -> Journal:
+    def _read_journal(self) -> Journal:
         """Read the topic of markers from where it was when the run was planned, to its current end (E3)."""
         journal = self._journal()
         reader = self._reader(read_committed=True)
         try:
             try:
-                reader.read_to_end(_PATIENCE_S, journal.take)
+                reader.read_to_end(_SUSPICIOUS_S, journal.take)
             except ReadTimeoutError:
                 self._end_abandoned()
                 reader.read_to_end(_READ_S, journal.take)

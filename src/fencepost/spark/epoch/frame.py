@@ -61,7 +61,7 @@ class EpochReader:
                 "sends letters to the topics that they came from"
             )
         self._tolerates_errors = config.errors_tolerance.lower() == "all"
-        self._has_letters = self._tolerates_errors and bool(config.dead_letters_topic)
+        self._has_dead_letters = self._tolerates_errors and bool(config.dead_letters_topic)
         if self._schema is None and self._value.kind == JSON and self._value.has_schemas:
             raise ConfigError(
                 f"{_SCHEMA} is missing: values with schemas (value.converter.schemas.enable=true, the default) are "
@@ -90,9 +90,9 @@ class EpochReader:
         return self._queried(session, read, _topic(epoch), tally)
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         """Return whether records may be left out that must become dead letters."""
-        return self._has_letters and self._schema is not None
+        return self._has_dead_letters and self._schema is not None
 
     def left_out(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
         """Return the records of an epoch that `frame` leaves out because their values do not fit, as they were read.
@@ -109,8 +109,8 @@ class EpochReader:
         if not made:
             read = read.withColumns({READ: F.col("value").cast("binary"), MISFIT_REASON: F.lit(None).cast("string")})
         found = self._parsed(read, self._schema).where(_IS_CORRUPT)
-        told = {"value": F.col(READ), "timestamp": F.unix_millis("timestamp"), LETTER_REASON: F.col(MISFIT_REASON)}
-        return found.withColumns(told).select(*LETTER_COLUMNS, LETTER_REASON)
+        added = {"value": F.col(READ), "timestamp": F.unix_millis("timestamp"), LETTER_REASON: F.col(MISFIT_REASON)}
+        return found.withColumns(added).select(*LETTER_COLUMNS, LETTER_REASON)
 
     def _columns(self) -> dict[str, str]:
         """Return the types, by name, of the columns of `records` that a query can use, without the columns of
@@ -222,8 +222,8 @@ class EpochReader:
             return parsed
         is_refused, reason = F.coalesce(F.expr(refused[0]), F.lit(False)), F.lit(refused[1])
         if MISFIT_REASON in parsed.columns:
-            told = F.coalesce(F.col(MISFIT_REASON), F.when(is_refused, reason))
-            parsed = parsed.withColumn(MISFIT_REASON, told)
+            added = F.coalesce(F.col(MISFIT_REASON), F.when(is_refused, reason))
+            parsed = parsed.withColumn(MISFIT_REASON, added)
         return parsed.withColumn(_CORRUPT, F.col(_CORRUPT) | is_refused)
 
     def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:

@@ -30,10 +30,10 @@ MISFIT = "the value is no JSON that fits value.schema"
 _STAGE = "VALUE_CONVERTER"
 _SETTLE_S = 1.0
 _NO_TIME = -1
-_COUNT, _TOLD_S, _LOOK_S = "count", 2.0, 0.005
+_COUNT, _COUNT_WAIT_S, _LOOK_S = "count", 2.0, 0.005
 
 
-def letters_spec(spec: TaskSpec) -> TaskSpec:
+def dead_letters_spec(spec: TaskSpec) -> TaskSpec:
     """Return the part of a task's spec that executors need to write its dead letters, and no more (E11)."""
     bare = replace(spec, connector_config={}, task_config={}, admin_conf={})
     return replace(bare, consumer_conf={}, reader_conf={}, reader_admin_conf={})
@@ -49,7 +49,7 @@ class Tally:
         """Return the same frame, whose rows are counted if they meet the condition."""
         return frame.observe(self._observation, F.count_if(F.expr(condition)).alias(_COUNT))
 
-    def count(self, within_s: float = _TOLD_S) -> int | None:
+    def count(self, within_s: float = _COUNT_WAIT_S) -> int | None:
         """Return the count; None if Spark does not report it, because its optimiser may have dropped the rows."""
         future, deadline_s = self._observation._jo.future(), time.monotonic() + within_s
         while not future.isCompleted():  # it arrives soon after the action, through Spark's listeners
@@ -62,7 +62,7 @@ class Tally:
             return None
 
 
-def write_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
+def write_dead_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
     """Write these records as dead letters, on executors; return how many there are.
 
     Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns. On an executor,
@@ -84,7 +84,7 @@ class _Writing:
         try:
             for row in rows:
                 letters = letters or self._opened()
-                letters.add(_record(row), _STAGE, self.converter, RecordError(_told(row[LETTER_REASON])))
+                letters.add(_record(row), _STAGE, self.converter, RecordError(_reason_text(row[LETTER_REASON])))
                 count += 1
             while letters is not None and not letters.settle(_SETTLE_S):
                 pass  # a record without an acknowledgement is refused when the producer's delivery.timeout.ms is over
@@ -99,7 +99,7 @@ class _Writing:
         return DeadLetters(spec, ErrorCounters())
 
 
-def _told(reason: str | None) -> str:
+def _reason_text(reason: str | None) -> str:
     return MISFIT if reason is None else f"{MISFIT} ({reason})"
 
 

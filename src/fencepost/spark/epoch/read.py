@@ -66,13 +66,13 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         if MISFIT_REASON not in self._made and PARSED not in self._made:
             return read
         from fencepost.spark.row.payload_columns import PayloadColumns
-        from fencepost.spark.row.payloads import told_columns, with_payloads
+        from fencepost.spark.row.payloads import columns_in_option, with_payloads
 
         exact, parsed = None, None
         if MISFIT_REASON in self._made:
             option = self._options[PAYLOAD_OPTION]
             read = with_payloads(read, option, keeps_read=READ in self._made)
-            exact = told_columns(option)
+            exact = columns_in_option(option)
         if PARSED in self._made:
             parsed = {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields}
         return map(PayloadColumns(exact, parsed).made, read)

@@ -30,7 +30,7 @@ class EpochRecords:
     def __init__(self, stream: DataFrameStream, properties: Mapping[str, str]) -> None:
         """Raise ConfigError for settings of `properties` that a DataFrame stream does not support."""
         self._reader = EpochReader(stream, properties)
-        if self._reader.has_letters:
+        if self._reader.has_dead_letters:
             raise ConfigError(
                 "errors.deadletterqueue.topic.name: a DataFrame stream writes no dead letters; remove it, or use a "
                 "stream task"

@@ -86,7 +86,7 @@ class KafkaSource:
         """
         self._check_beyond({place: starts[place] for place, end in ends.items() if starts.get(place, end) > end})
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
-        lows, highs = self.lows(places), self._highs_behind({place: ends[place] for place in places})
+        lows, highs = self.lows(places), self._confirmed_highs({place: ends[place] for place in places})
         ranges = []
         for place in places:
             wanted = LogRange(place, starts[place], ends[place], found.topics[place.topic].id)
@@ -102,7 +102,7 @@ class KafkaSource:
             ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
         return ranges
 
-    def _highs_behind(self, wanted: Offsets) -> Offsets:
+    def _confirmed_highs(self, wanted: Offsets) -> Offsets:
         """Return where logs end.
 
         If a log ends before `wanted` and that will not fail the query, ask repeatedly: a broker that was deposed, but
@@ -112,7 +112,7 @@ class KafkaSource:
 
     def _check_beyond(self, starts: Offsets) -> None:
         """Report starts beyond the end of the log."""
-        for place, high in sorted(self._highs_behind(starts).items()):
+        for place, high in sorted(self._confirmed_highs(starts).items()):
             if starts[place] > high:
                 what = f"the log ends at {high}; was it truncated, or the topic deleted and created again?"
                 self.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)

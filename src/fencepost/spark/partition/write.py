@@ -111,7 +111,7 @@ def cut_at(batches: Iterable[Any], rows: int) -> Iterator[Any]:
             yield batch.slice(first)
 
 
-def behind(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+def rows_after(batches: Iterable[Any], rows: int) -> Iterator[Any]:
     """Yield the rows after the first `rows`."""
     for piece in cut_at(batches, rows):
         if rows <= 0:

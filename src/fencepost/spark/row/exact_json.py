@@ -194,8 +194,8 @@ def _decimal(value: Any) -> Decimal | None:
 
 
 def _misfit(value: Any, kind: Any, path: str) -> MisfitError:
-    told = _decimal(value) if isinstance(value, float) else value
-    return MisfitError(path, f"{shown(told)} does not fit {kind.simpleString().upper()}")
+    readable = _decimal(value) if isinstance(value, float) else value
+    return MisfitError(path, f"{shown(readable)} does not fit {kind.simpleString().upper()}")
 
 
 def _byte(value: Any, kind: Any, path: str) -> Any:

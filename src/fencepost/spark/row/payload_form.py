@@ -201,8 +201,8 @@ def _exact_decimal(kind: T.DecimalType, path: str) -> Form:
 
 def _fitting(number: Decimal, kind: T.DecimalType, path: str) -> str:
     """Return the digits of a number that the column holds exactly; Spark would round others."""
-    whole, _, behind = decimal_text(number).lstrip("-").partition(".")
-    if len(whole.lstrip("0")) > kind.precision - kind.scale or len(behind.rstrip("0")) > kind.scale:
+    whole, _, fraction = decimal_text(number).lstrip("-").partition(".")
+    if len(whole.lstrip("0")) > kind.precision - kind.scale or len(fraction.rstrip("0")) > kind.scale:
         raise MisfitError(path, f"{shown(number)} does not fit {_said(kind)}")
     return decimal_text(number)
 

@@ -32,8 +32,8 @@ class MisfitError(ValueError):
 
 def reason_of(error: Exception) -> str:
     """Return why a record does not fit, as text that can always be encoded and is not long."""
-    told = str(error) if isinstance(error, MisfitError) else f"the payload: it cannot be read: {error!r}"
-    return told[:_LONGEST_REASON].encode(errors="replace").decode()
+    text = str(error) if isinstance(error, MisfitError) else f"the payload: it cannot be read: {error!r}"
+    return text[:_LONGEST_REASON].encode(errors="replace").decode()
 
 
 def exact_number(text: str) -> Decimal:

@@ -21,11 +21,11 @@ _LONGEST_INT = 18  # orjson writes all of this many digits
 
 def payload_option(columns: T.StructType, *, has_schemas: bool, is_null_replaced: bool) -> str:
     """Return the option that describes values and their columns to executors."""
-    told = {"columns": columns.jsonValue(), "has_schemas": has_schemas, "is_null_replaced": is_null_replaced}
-    return orjson.dumps(told).decode()
+    fields = {"columns": columns.jsonValue(), "has_schemas": has_schemas, "is_null_replaced": is_null_replaced}
+    return orjson.dumps(fields).decode()
 
 
-def told_columns(option: str) -> T.StructType:
+def columns_in_option(option: str) -> T.StructType:
     """Return the columns in an option that `payload_option` made."""
     return T.StructType.fromJson(orjson.loads(option)["columns"])
 
@@ -35,11 +35,13 @@ def with_payloads(batches: Iterator[Any], option: str, *, keeps_read: bool) -> I
 
     Values without schemas are their own payloads.
     """
-    told = orjson.loads(option)
-    payloads = Payloads(told_columns(option), is_null_replaced=told["is_null_replaced"])
+    fields = orjson.loads(option)
+    payloads = Payloads(columns_in_option(option), is_null_replaced=fields["is_null_replaced"])
     for batch in batches:
         values = batch["value"]
-        texts, reasons = payloads.taken(values) if told["has_schemas"] else (values, pa.nulls(len(values), pa.string()))
+        texts, reasons = (
+            payloads.taken(values) if fields["has_schemas"] else (values, pa.nulls(len(values), pa.string()))
+        )
         made = {name: texts if name == "value" else batch[name] for name in batch.schema.names}
         made[MISFIT_REASON] = reasons
         if keeps_read:

@@ -43,7 +43,7 @@ class ProcessEnds:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
-    def note(self, what: str, error: BaseException | None) -> str | None:
+    def record(self, what: str, error: BaseException | None) -> str | None:
         """Record how `what` ended; return the signal's name, if a signal ended it."""
         name = signal_of(error)
         if name is not None:

@@ -102,7 +102,7 @@ def is_refused_by_query(causes: Iterable[Cause]) -> bool:
     return any(_has(cause, ("USER_RAISED_EXCEPTION",)) for cause in causes)
 
 
-def is_storage_trouble(causes: Iterable[Cause]) -> bool:
+def is_storage_failure(causes: Iterable[Cause]) -> bool:
     """Return whether a file system or a network refused something that it may grant later: permissions, a full disk."""
     found = list(causes)
     return any(map(_is_storage, found)) and not is_broken_content(found)

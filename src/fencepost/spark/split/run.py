@@ -9,7 +9,7 @@ import orjson
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.spark.partition.reading import READING, ensure_same_reading
-from fencepost.spark.partition.write import OffsetRecords, PartitionResult, Position, behind
+from fencepost.spark.partition.write import OffsetRecords, PartitionResult, Position, rows_after
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.split_client import SplitClient, split_client
 from fencepost.task.delivery.copies import OffsetCopier
@@ -103,7 +103,7 @@ class ChannelRun:
 
     def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
         """Yield the rows after the committed ones. The reading guarantees that these have not changed."""
-        return behind(batches, int((committed or {}).get("rows", 0)))
+        return rows_after(batches, int((committed or {}).get("rows", 0)))
 
     def offset_records(self, position: Position) -> OffsetRecords:
         """Return the position of each split; with the last one, tombstones for the offsets that are to be forgotten.
@@ -137,7 +137,7 @@ class ChannelRun:
                 if isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired:
                     self._client.expired(self._took_s())
                 elif self._passes(error):
-                    self._client.trouble(f"{type(error).__name__}: {error}")
+                    self._client.temporary_failure(f"{type(error).__name__}: {error}")
             raise
 
     def _took_s(self) -> float:

@@ -14,8 +14,8 @@ from fencepost.task.channel.split_message import (
     SplitExpiry,
     SplitReport,
     SplitRun,
-    SplitTrouble,
     SplitUnchanged,
+    TemporaryFailure,
 )
 
 
@@ -39,7 +39,7 @@ class SplitClient(Protocol):
     def expired(self, after_s: float) -> None:
         """Report that the broker ended the transaction because it was open for longer than its timeout."""
 
-    def trouble(self, reason: str) -> None:
+    def temporary_failure(self, reason: str) -> None:
         """Report that the run ends with a passing error, so that it is retried without a limit."""
 
 
@@ -75,8 +75,8 @@ class _ChannelSplitClient:
     def expired(self, after_s: float) -> None:
         self._call(Path.SPLIT_EXPIRED, SplitExpiry(self._run, after_s).to_json())
 
-    def trouble(self, reason: str) -> None:
-        self._call(Path.SPLIT_TROUBLE, SplitTrouble(self._run, reason).to_json())
+    def temporary_failure(self, reason: str) -> None:
+        self._call(Path.SPLIT_TEMPORARY_FAILURE, TemporaryFailure(self._run, reason).to_json())
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:

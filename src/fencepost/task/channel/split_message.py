@@ -78,7 +78,7 @@ class SplitExpiry(Message):
 
 
 @dataclass(frozen=True)
-class SplitTrouble(Message):
+class TemporaryFailure(Message):
     """The run ended with a passing error (`reason`), such as an unreachable broker or a lost connection."""
 
     run: str

@@ -130,16 +130,16 @@ class CopyingDelivery(Delivery):
         return self._inner.is_ready()
 
     def cover(self, offsets: OffsetRecords) -> bool:
-        self._note(offsets)
+        self._remember(offsets)
         return self._inner.cover(offsets)
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         if len(outgoing) and outgoing.keys is not None and outgoing.topics[0] == self._offsets_topic:
-            self._note([(key or b"", value) for key, value in zip(outgoing.keys, outgoing.values, strict=True)])
+            self._remember([(key or b"", value) for key, value in zip(outgoing.keys, outgoing.values, strict=True)])
         self._inner.send(outgoing, on_delivered)
 
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
-        self._note(offsets)
+        self._remember(offsets)
         if not self._inner.commit(offsets, closing):
             return False
         self._begun.append(self._current)
@@ -159,16 +159,16 @@ class CopyingDelivery(Delivery):
     def close(self) -> None:
         self._inner.close()
 
-    def _note(self, offsets: OffsetRecords) -> None:
+    def _remember(self, offsets: OffsetRecords) -> None:
         """Write tombstones before the commit, and let no copy of an earlier commit follow them (E7)."""
         now_ms = int(time.time() * 1000)
-        noted = [OffsetCopy(key, value, now_ms) for key, value in offsets]
-        tombstones = [one for one in noted if one.value is None]
+        own = [OffsetCopy(key, value, now_ms) for key, value in offsets]
+        tombstones = [one for one in own if one.value is None]
         for made in (*self._begun, self._current):
             for one in tombstones:
                 made.pop(one.key, None)
         self._copier.forget(tombstones)
-        self._current.update({one.key: one for one in noted if one.value is not None})
+        self._current.update({one.key: one for one in own if one.value is not None})
 
 
 def copier_of(spec: TaskSpec, copy: Copy | None) -> OffsetCopier | None:

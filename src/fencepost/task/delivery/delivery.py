@@ -83,7 +83,7 @@ class Delivery(ABC):
         ended_s, self._ended_s = self._ended_s, None
         return ended_s or ()
 
-    def _note_commit(self) -> None:
+    def _record_commit(self) -> None:
         """Record that a commit is made now; for deliveries that commit at once."""
         self._ended_s = self._ended_s or []
         self._ended_s.append(time.monotonic())
@@ -148,7 +148,7 @@ class PlainDelivery(Delivery):
                 return False
             raise produce_error(error) from None
         self._has_sent = False
-        self._note_commit()
+        self._record_commit()
         return True
 
     def abort(self) -> None:

@@ -34,14 +34,14 @@ class LastSent:
         self._task = task
         self._last: dict[tuple[str, int | None], _Last] = {}
 
-    def note(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
+    def callbacks_for(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
         """Add records that are about to be sent; returns the delivery callbacks of some of them, by index."""
-        told: dict[int, DeliveryCallback] = {}
+        callbacks: dict[int, DeliveryCallback] = {}
         for place, index in _last_indexes(outgoing).items():
             source = index if outgoing.sources is None else outgoing.sources[index]
             last = self._last[place] = _Last(batch.source_partitions[source], batch.source_offsets[source])
-            told[index] = last.told
-        return told
+            callbacks[index] = last.callbacks
+        return callbacks
 
     def closing(self) -> Sequence[SourceRecord]:
         """Return the records that the task adds. Raises ProduceError if it is unknown where a record went."""
@@ -75,7 +75,7 @@ class _Last:
     offset: Any
     metadata: RecordMetadata | None = None
 
-    def told(self, error: Any, message: Any) -> None:
+    def callbacks(self, error: Any, message: Any) -> None:
         if error is None:
             self.metadata = RecordMetadata(
                 message.topic(), message.partition(), message.offset(), message.timestamp()[1]

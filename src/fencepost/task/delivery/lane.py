@@ -125,7 +125,7 @@ class Turn:
         self._before = before
         self._held = held
         self._flushed = threading.Event()
-        self._told = threading.Event()
+        self._added = threading.Event()
         self._done = threading.Event()
         self.error: BaseException | None = None
         self.is_struck = False
@@ -158,9 +158,9 @@ class Turn:
             self._finish.await_offsets(self._writer)
             self._flushed.set()
             if self._before is not None:
-                self._before.await_told()
+                self._before.await_additions()
             self._finish.send(self._writer)  # 3
-            self._told.set()
+            self._added.set()
             if self._before is not None:
                 self._before.await_committed()  # 4
             self._writer.commit()  # 5
@@ -171,7 +171,7 @@ class Turn:
             self._before = None  # else every transaction would keep all earlier ones in memory
             self.ended_s = time.monotonic()
             self.took_s = self.ended_s - self._begun_s
-            for step in (self._done, self._told, self._flushed):
+            for step in (self._done, self._added, self._flushed):
                 step.set()
 
     def await_flushed(self) -> None:
@@ -182,9 +182,9 @@ class Turn:
         self._flushed.wait()
         self._raise_if_failed()
 
-    def await_told(self) -> None:
+    def await_additions(self) -> None:
         """Wait until the records that the task added to it are in the log, too."""
-        self._told.wait()
+        self._added.wait()
         self._raise_if_failed()
 
     def await_committed(self) -> None:
@@ -211,7 +211,7 @@ class Lane:
         self._turn: Turn | None = None
         self._closing = threading.Lock()
         self._is_closed = False
-        self._is_told = False
+        self._is_logged = False
 
     @property
     def is_busy(self) -> bool:
@@ -238,9 +238,9 @@ class Lane:
             try:
                 thread.start()
             except RuntimeError as error:
-                level = logging.DEBUG if self._is_told else logging.WARNING
+                level = logging.DEBUG if self._is_logged else logging.WARNING
                 log.log(level, "%s: %s; the task waits for each of its commits", name, error)
-                self._is_told = True
+                self._is_logged = True
                 return False
             self._thread = thread
         return True

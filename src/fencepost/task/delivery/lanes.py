@@ -116,10 +116,10 @@ class LanedDelivery(Delivery):
         try:
             self._send(writer, outgoing, on_delivered)
         except (ProduceError, WriterFencedError):
-            self._note_failed(self._sent_bytes, time.monotonic() - self._begun_s)
+            self._record_failure(self._sent_bytes, time.monotonic() - self._begun_s)
             raise
 
-    def _note_failed(self, size_bytes: int, took_s: float) -> None:
+    def _record_failure(self, size_bytes: int, took_s: float) -> None:
         """Learn from a transaction that failed, once: later ones fail with it."""
         if self._sizes is not None and not self._was_late:
             self._was_late = self._sizes.failed(size_bytes, took_s)
@@ -172,7 +172,7 @@ class LanedDelivery(Delivery):
             if turn.error is not None:
                 if ended_s:
                     break  # report the committed ones first; the next call raises
-                self._note_failed(turn.size_bytes, turn.took_s)
+                self._record_failure(turn.size_bytes, turn.took_s)
                 raise turn.error
             if self._sizes is not None:
                 self._sizes.committed(turn.size_bytes, turn.took_s)

@@ -17,7 +17,7 @@ class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
     `sources` are the indexes of the records in the polled batch (None: all of them, in order). `letters` are the dead
-    letters of the batch's other records, to be sent with these; `is_letters` is true of those. `callbacks` maps
+    letters of the batch's other records, to be sent with these; `is_dead_letters` is true of those. `callbacks` maps
     indexes to functions, which are called with (error, message) when the record is delivered.
     """
 
@@ -30,7 +30,7 @@ class Outgoing:
     sources: Sequence[int] | None = None
     letters: "Outgoing | None" = None
     callbacks: Mapping[int, DeliveryCallback] = field(default_factory=dict)
-    is_letters: bool = False
+    is_dead_letters: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -79,9 +79,9 @@ class Outgoing:
     def fitting(self, most: int, room_bytes: int) -> tuple[int, int]:
         """Return how many of the first `most` records have fewer than `room_bytes` in total, and their total."""
         if isinstance(self.values, BinaryColumn) and self.keys is None and self.headers is None:
-            behind = ends(self.values.array[:most])
-            count = bisect_left(behind, behind[0] + room_bytes, lo=1) - 1
-            return count, behind[count] - behind[0]
+            totals = ends(self.values.array[:most])
+            count = bisect_left(totals, totals[0] + room_bytes, lo=1) - 1
+            return count, totals[count] - totals[0]
         running = list(accumulate(self.sizes(most), initial=0))
         count = max(bisect_left(running, room_bytes) - 1, 0)
         return count, running[count]

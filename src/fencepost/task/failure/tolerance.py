@@ -102,14 +102,14 @@ class Tolerance:
         if self.logs:
             self.counters.logged += 1
             log.error("%s", self._described(stage, error, record))
-        told = None if self.tell is None else self.tell(stage, error, record)
+        handled = None if self.tell is None else self.tell(stage, error, record)
         if not self.tolerates_all:
             raise FatalError(
                 f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {record.origin}: "
                 f"{_one_line(error)}"
             ) from error
         self.counters.skipped += 1
-        return told
+        return handled
 
     def _described(self, stage: str, error: Exception, record: ConnectRecord) -> str:
         text = f"Error encountered in task {self.task_id}. Executing stage '{stage}'"

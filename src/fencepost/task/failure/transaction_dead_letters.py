@@ -32,7 +32,7 @@ class _Failed:
 
 
 @dataclass
-class TransactionLetters:
+class TransactionDeadLetters:
     """The records of one batch that could not be processed. Belongs to one task and one thread; sends nothing.
 
     `class_of` names the class whose code failed in a stage.
@@ -67,7 +67,7 @@ class TransactionLetters:
             keys=[key for key, _, _ in letters],
             headers=[headers for _, _, headers in letters],
             sources=[one.index for one in failed],
-            is_letters=True,
+            is_dead_letters=True,
         )
 
     def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:

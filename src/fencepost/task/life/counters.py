@@ -40,7 +40,7 @@ class Counters:
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
     _topics_in_transaction: set[str] = field(default_factory=set)
-    _letters_in_transaction: int = 0
+    _dead_letters_in_transaction: int = 0
     _begun: deque[tuple[float, int, set[str], int]] = field(default_factory=deque)
 
     def polled(self, count: int, took_s: float) -> None:
@@ -58,17 +58,17 @@ class Counters:
         if count:
             self._topics_in_transaction.update(distinct(topics))
 
-    def sent_letters(self, count: int) -> None:
+    def sent_dead_letters(self, count: int) -> None:
         """Add dead letters of a source; they are in the same transaction as the records sent."""
         self.errors.dead_letters += count
-        self._letters_in_transaction += count
+        self._dead_letters_in_transaction += count
 
     def commit_begun(self, now_s: float) -> None:
         """Record that a commit has begun: what was sent since the last call is one transaction."""
-        transaction = now_s, self.in_transaction, set(self._topics_in_transaction), self._letters_in_transaction
+        transaction = now_s, self.in_transaction, set(self._topics_in_transaction), self._dead_letters_in_transaction
         self._begun.append(transaction)
         self._topics_in_transaction.clear()
-        self.in_transaction = self._letters_in_transaction = 0
+        self.in_transaction = self._dead_letters_in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
         """Record that the oldest transaction begun was committed at `ended_s`, possibly a while ago."""
@@ -104,15 +104,17 @@ class Counters:
 
     def dropped(self) -> None:
         """Record that what was sent and not committed never will be, as its producer is gone."""
-        self.errors.dead_letter_failures += sum(letters for *_, letters in self._begun) + self._letters_in_transaction
+        self.errors.dead_letter_failures += (
+            sum(letters for *_, letters in self._begun) + self._dead_letters_in_transaction
+        )
         self._begun.clear()
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = self._letters_in_transaction = 0
+        self.in_transaction = self.active_records = self._dead_letters_in_transaction = 0
 
     def aborted(self) -> None:
         self.aborts += 1
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = self._letters_in_transaction = 0
+        self.in_transaction = self.active_records = self._dead_letters_in_transaction = 0
 
     def to_json(self) -> dict[str, float]:
         """Return the totals by name."""

@@ -14,13 +14,15 @@ from fencepost.api import Epoch, OffsetRange
 from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
-NOTE_MAX_BYTES = 4_000
+EPOCH_METADATA_MAX_BYTES = 4_000
 """The maximal length of a note: a broker accepts 4,096 bytes with an offset (offset.metadata.max.bytes)."""
 
-NOTES_MAX_BYTES = 400_000
+COMMIT_METADATA_MAX_BYTES = 400_000
 """The maximal size of all notes in one commit, which is one batch of the group's log: a broker accepts 1 MiB
 (message.max.bytes)."""
-NOTE_BYTES = 300  # in the group's log, without the topic: group name, note with a short token, and framing
+PARTITION_METADATA_BYTES = (
+    300  # in the group's log, without the topic: group name, note with a short token, and framing
+)
 _ROOM_BYTES = 64
 
 
@@ -70,7 +72,7 @@ class EpochOffset:
         return self.note.end is not None and self.note.start == self.offset < self.note.end
 
 
-Standings = Mapping[TopicPartition, EpochOffset]
+EpochOffsets = Mapping[TopicPartition, EpochOffset]
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,12 @@ class OpenEpoch:
         return {each.place: EpochOffset(each.end, EpochMetadata(self.epoch.number)) for each in self.epoch.ranges}
 
 
-def begun(standings: Standings) -> OpenEpoch | None:
+def begun(standings: EpochOffsets) -> OpenEpoch | None:
     """Return the oldest epoch that has begun and not ended; None if there is no such epoch."""
     return next(iter(all_begun(standings)), None)
 
 
-def all_begun(standings: Standings) -> list[OpenEpoch]:
+def all_begun(standings: EpochOffsets) -> list[OpenEpoch]:
     """Return the epochs that have begun and not ended, the oldest first.
 
     An epoch from which partitions were removed has only the remaining ones. They share its token, so that what is
@@ -117,7 +119,7 @@ def all_begun(standings: Standings) -> list[OpenEpoch]:
     return [_begun(*key, own) for key, own in sorted(open_.items())]
 
 
-def _begun(number: int, id_: str, own: Standings) -> OpenEpoch:
+def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
     ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
     return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
 
@@ -127,27 +129,27 @@ def has_room(token: str) -> bool:
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
-def decided(standings: Standings) -> dict[TopicPartition, EpochOffset]:
+def decided(standings: EpochOffsets) -> dict[TopicPartition, EpochOffset]:
     """Return the entries of open epochs that only remain to be published."""
     return {place: s for place, s in standings.items() if s.is_open and s.note.token is not None}
 
 
-def tokens(standings: Standings) -> set[str]:
+def tokens(standings: EpochOffsets) -> set[str]:
     """Return the tokens of all epochs that only remain to be published."""
     return {s.note.token for s in decided(standings).values() if s.note.token is not None}
 
 
-def newest(standings: Standings) -> int:
+def newest(standings: EpochOffsets) -> int:
     """Return the number of the newest epoch."""
     return max((s.note.number for s in standings.values()), default=0)
 
 
 def planned(
-    standings: Standings,
+    standings: EpochOffsets,
     ends: Mapping[TopicPartition, int],
     rows_max: int,
     known: int = 0,
-    notes_max_bytes: int | None = None,
+    metadata_max_bytes: int | None = None,
 ) -> OpenEpoch | None:
     """Return the next epoch, from the group's offsets up to at most these ends; None if there is nothing new.
 
@@ -156,8 +158,8 @@ def planned(
     number is above `known`, and above all numbers of the group.
     """
     new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
-    if notes_max_bytes is not None:
-        new = _fitting(new, standings, notes_max_bytes)
+    if metadata_max_bytes is not None:
+        new = _fitting(new, standings, metadata_max_bytes)
     if not new:
         return None
     taken = shares(new, rows_max)
@@ -173,10 +175,10 @@ def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
     return {each.place: EpochOffset(each.start, EpochMetadata(epoch.epoch.number)) for each in left_out}
 
 
-def _fitting(new: Mapping[TopicPartition, int], standings: Standings, max_bytes: int) -> dict[TopicPartition, int]:
+def _fitting(new: Mapping[TopicPartition, int], standings: EpochOffsets, max_bytes: int) -> dict[TopicPartition, int]:
     kept: dict[TopicPartition, int] = {}
     for place in sorted(new, key=lambda place: (standings[place].note.number, -new[place], place)):
-        max_bytes -= NOTE_BYTES + len(place.topic)
+        max_bytes -= PARTITION_METADATA_BYTES + len(place.topic)
         if kept and max_bytes < 0:
             break
         kept[place] = new[place]

@@ -102,7 +102,7 @@ class SinkLoop:
             log.info("task %s stops before the batch that it was processing is put: %s", self._spec.id, error)
         finally:
             self._give_up(frozenset(self._taken), is_lost=False)
-            self._are_letters_safe(is_last=True)  # including that of a record that made the task fail
+            self._are_dead_letters_safe(is_last=True)  # including that of a record that made the task fail
             self._counters.dropped()
 
     def _turn(self) -> None:
@@ -143,8 +143,8 @@ class SinkLoop:
     def _measure(self) -> None:
         self._measure_due_s = time.monotonic() + _MEASURE_S
         self._counters.partition_count = len(self._taken)
-        behind = [end - self._taken[place] for place, end in self._input.known_ends().items() if place in self._taken]
-        self._counters.lag_max = max(behind, default=0)
+        lags = [end - self._taken[place] for place, end in self._input.known_ends().items() if place in self._taken]
+        self._counters.lag_max = max(lags, default=0)
 
     def _wait_s(self) -> float:
         due_s = self._commit_due_s
@@ -250,7 +250,7 @@ class SinkLoop:
             self._commit(dict(self._taken), is_last=False)
 
     def _commit(self, offsets: dict[TopicPartition, int], *, is_last: bool) -> None:
-        if not self._are_letters_safe(is_last=is_last):
+        if not self._are_dead_letters_safe(is_last=is_last):
             return  # before the flush, in which a store that keeps its own offsets advances them
         started = time.monotonic()
         try:
@@ -267,7 +267,7 @@ class SinkLoop:
         if not is_last:
             self._go_back(rewinds)
         due = {place: offset for place, offset in allowed.items() if self._stored.get(place) != offset}
-        if not due or not self._are_letters_safe(is_last=is_last):
+        if not due or not self._are_dead_letters_safe(is_last=is_last):
             return
         self._counters.commit_begun(started)
         try:
@@ -282,7 +282,7 @@ class SinkLoop:
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self._safe.update((place, offset) for place, offset in committed.items() if place not in rewinds)
 
-    def _are_letters_safe(self, *, is_last: bool) -> bool:
+    def _are_dead_letters_safe(self, *, is_last: bool) -> bool:
         """Wait for dead letters: no offset goes past an unsafe one. Raises the refusal of one, unless `is_last`."""
         if self._letters is None:
             return True

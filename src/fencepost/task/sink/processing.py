@@ -167,8 +167,8 @@ def _raw(fetched: Fetched, index: int) -> SinkRecord:
 
 def _before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:
     """Return topic, time and headers of a record before it was resent; unchanged if no header has them."""
-    told = dict(pairs)
-    origin, time = told.get(RESENT_TOPIC), told.get(RESENT_TIMESTAMP) or b""
+    header_values = dict(pairs)
+    origin, time = header_values.get(RESENT_TOPIC), header_values.get(RESENT_TIMESTAMP) or b""
     own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
     return (topic if origin is None else origin.decode()), (int(time) if time.isdigit() else timestamp), own
 

@@ -24,9 +24,9 @@ class Reporter:
         self._letters = letters
 
     def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
-        told = self._processor.tolerance.failed(_PUT, error, self._processor.raw_of(record))
-        assert isinstance(told, Future)
-        return told
+        written = self._processor.tolerance.failed(_PUT, error, self._processor.raw_of(record))
+        assert isinstance(written, Future)
+        return written
 
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
         """Pass on a record whose key, value and headers are bytes. The future is done once it is safe."""

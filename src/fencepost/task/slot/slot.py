@@ -83,7 +83,7 @@ class Slot:
         self._report_filter = ReportFilter()
         self._starts = StartQueue()
         self._lock = threading.Lock()
-        self._has_news = threading.Event()
+        self._has_report = threading.Event()
         self._is_leaving = False
         self._failed_reports = 0
         self._last_contact = time.monotonic()
@@ -96,7 +96,7 @@ class Slot:
         reporter.start()
         self._obey()
         self._leave()
-        self._has_news.set()
+        self._has_report.set()
         reporter.join(2.0)
 
     def _call(self, path: Path, message: Message, timeout_s: float = 30.0) -> dict[str, Any]:
@@ -212,15 +212,15 @@ class Slot:
                 self._runners.pop(report.incarnation, None)
             self._starts.done(report.incarnation)
         self._begin_due()
-        self._has_news.set()
+        self._has_report.set()
 
     def _report_all(self) -> None:
         """Send changes of state at once and changed counters every second; also collect garbage."""
         last_counters, garbage = 0.0, Garbage()
         while True:
             garbage.collect_if_due()
-            self._has_news.wait(_REPORT_EVERY_S)
-            self._has_news.clear()
+            self._has_report.wait(_REPORT_EVERY_S)
+            self._has_report.clear()
             self._begin_due()
             is_last = self._is_leaving
             with self._lock:
@@ -232,7 +232,7 @@ class Slot:
                 self._report_filter = ReportFilter()
                 with self._lock:
                     self._reports = changes + self._reports
-                self._has_news.set()
+                self._has_report.set()
                 threading.Event().wait(_RETRY_S)
                 if self._is_lease_over():
                     return

@@ -7,12 +7,12 @@ class StartQueue:
     """Lets a few tasks start at a time.
 
     A thousand producers that connect at the same moment overflow the broker's backlog, and TCP lets the dropped ones
-    wait for seconds. A task's place is free again once it has reported anything, or after `patience_s`.
+    wait for seconds. A task's place is free again once it has reported anything, or after `reserved_s`.
     """
 
-    def __init__(self, most: int = 24, patience_s: float = 5.0) -> None:
+    def __init__(self, most: int = 24, reserved_s: float = 5.0) -> None:
         self._most = most
-        self._patience_s = patience_s
+        self._reserved_s = reserved_s
         self._waiting: deque[str] = deque()
         self._starting: dict[str, float] = {}
 
@@ -24,7 +24,7 @@ class StartQueue:
 
     def take(self, now: float) -> list[str]:
         """Return the tasks that may start now."""
-        self._starting = {i: t for i, t in self._starting.items() if now - t < self._patience_s}
+        self._starting = {i: t for i, t in self._starting.items() if now - t < self._reserved_s}
         count = min(self._most - len(self._starting), len(self._waiting))
         taken = [self._waiting.popleft() for _ in range(count)]
         self._starting.update(dict.fromkeys(taken, now))

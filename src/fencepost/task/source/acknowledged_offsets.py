@@ -128,7 +128,7 @@ class AcknowledgedOffsets:
         self._book.updated_by(self._queue.ready())
         self._queue.updated(checked_update(self._task.update_offsets(self._book.pending), self._spec.id))
         self._book.updated_by(self._queue.ready())
-        if not self._book.has_news:
+        if not self._book.has_changes:
             self._book.drop_pending()
             return Flushed(is_whole, has_written=False)
         has_written = self._write(delivery)

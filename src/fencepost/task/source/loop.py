@@ -202,14 +202,14 @@ class SourceLoop:
         for batch, outgoing in ready:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
             if self._last_sent is not None:
-                outgoing = replace(outgoing, callbacks=self._last_sent.note(batch, outgoing))
+                outgoing = replace(outgoing, callbacks=self._last_sent.callbacks_for(batch, outgoing))
             try:
                 self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
             except ProduceError as error:
                 raise self._placed(error, batch, outgoing) from None
             self.counters.sent(len(outgoing), outgoing.topics)
             if outgoing.letters is not None:  # E15
-                self.counters.sent_letters(len(outgoing.letters))
+                self.counters.sent_dead_letters(len(outgoing.letters))
                 self._delivery.send(outgoing.letters, queued)
         if self._acknowledged is not None:
             self._acknowledged.relieve(self._delivery)
@@ -255,7 +255,7 @@ class SourceLoop:
             return not self._is_cut_short and self._flush(self._acknowledged)
         if self._updates_offsets and not self._is_cut_short:
             self.book.updated_by(checked_update(self.task.update_offsets(self.book.pending), self.spec.id))
-        if not self._delivery.is_open and not self.book.has_news and not self._has_ends:
+        if not self._delivery.is_open and not self.book.has_changes and not self._has_ends:
             self.book.drop_pending()
             if not self.book.is_committing:  # else the author would take it for the commit in progress
                 self._tell_committed()

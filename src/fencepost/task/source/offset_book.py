@@ -39,11 +39,11 @@ class OffsetBook:
     def updated_by(self, update: Mapping[PartitionKey, Offset]) -> None:
         """Merge the checked result of `update_offsets` (KIP-910); unchanged offsets are left out."""
         for key, offset in update.items():
-            if key in self._pending or self._is_news(key, offset):
+            if key in self._pending or self._is_change(key, offset):
                 self._pending[key] = offset
                 self._partitions.setdefault(key, dict(key))
 
-    def _is_news(self, key: PartitionKey, offset: Offset) -> bool:
+    def _is_change(self, key: PartitionKey, offset: Offset) -> bool:
         """Say whether an offset will differ from the committed one after the commits in progress.
 
         A tombstone does so once even if no offset is known: another task may have committed what it removes.
@@ -54,9 +54,9 @@ class OffsetBook:
         return True
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Say whether what is pending would change what is committed."""
-        return any(self._is_news(key, offset) for key, offset in self._pending.items())
+        return any(self._is_change(key, offset) for key, offset in self._pending.items())
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:

@@ -27,7 +27,7 @@ from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.task.failure.transaction_dead_letters import TransactionLetters
+from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
@@ -41,7 +41,7 @@ class Processor:
     value_converter: Converter
     header_converter: HeaderConverter
     tolerance: Tolerance
-    letters: TransactionLetters | None = None
+    letters: TransactionDeadLetters | None = None
     """Takes the records that could not be processed, if there is a dead letter topic."""
 
     @property
@@ -162,6 +162,6 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
     """Return the transforms, converters and error handling that a source's config asks for."""
     processor = Processor(*conversion_of(spec, control, counters))
     if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
-        processor.letters = TransactionLetters(spec, partial(class_of, processor))
+        processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell
     return processor

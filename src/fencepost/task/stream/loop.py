@@ -205,8 +205,8 @@ class StreamLoop:
         except ProduceError as error:
             most_bytes = most_record_bytes(self._spec.producer_conf)
             raise with_its_place(error, outgoing, most_bytes, lambda i: f"for topic {outgoing.topics[i]}") from None
-        if outgoing.is_letters:
-            self._counters.sent_letters(len(outgoing))
+        if outgoing.is_dead_letters:
+            self._counters.sent_dead_letters(len(outgoing))
         else:
             self._counters.sent(len(outgoing), outgoing.topics)
 

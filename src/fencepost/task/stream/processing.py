@@ -17,7 +17,7 @@ from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.failure.transaction_dead_letters import TransactionLetters
+from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.plugins import conversion_of, given_properties
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
@@ -34,15 +34,15 @@ class StreamProcessor:
         self._incoming = incoming
         self._outgoing = outgoing
         incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
-        self._letters: TransactionLetters | None = None
+        self._letters: TransactionDeadLetters | None = None
         if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails instead
-            self._letters = TransactionLetters(spec, partial(class_of, incoming))
-            outgoing.letters = TransactionLetters(spec, partial(class_of, outgoing))
+            self._letters = TransactionDeadLetters(spec, partial(class_of, incoming))
+            outgoing.letters = TransactionDeadLetters(spec, partial(class_of, outgoing))
             incoming.tolerance.tell = self._letters.tell
             outgoing.tolerance.tell = self._tell_of_output
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return self._letters is not None
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class StreamRunner(ProducingLife):
             configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
             context = StreamContext(configs, self.control, processor.report)
             task.initialize(context, config)
-            if processor.has_letters:
+            if processor.has_dead_letters:
                 ensure_topics(self.spec)
             loop = StreamLoop(
                 self.spec,

@@ -26,8 +26,8 @@ from fencepost.task.channel.split_message import (
     SplitExpiry,
     SplitReport,
     SplitRun,
-    SplitTrouble,
     SplitUnchanged,
+    TemporaryFailure,
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -140,7 +140,7 @@ class DataFrameHost:
             Path.SPLIT_COPY: self._copy,
             Path.SPLIT_REPORT: self._report,
             Path.SPLIT_EXPIRED: self._expired,
-            Path.SPLIT_TROUBLE: self._trouble,
+            Path.SPLIT_TEMPORARY_FAILURE: self._temporary_failure,
             Path.EPOCH_READING: self._reading,
         }
 
@@ -235,8 +235,8 @@ class DataFrameHost:
         self._run(message.run).expired_s = message.after_s
         return {}
 
-    def _trouble(self, body: dict[str, Any]) -> dict[str, Any]:
-        message = SplitTrouble.from_json(body)
+    def _temporary_failure(self, body: dict[str, Any]) -> dict[str, Any]:
+        message = TemporaryFailure.from_json(body)
         self._run(message.run).error = RetriableError(message.reason)
         return {}
 

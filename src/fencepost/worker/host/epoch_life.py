@@ -14,12 +14,12 @@ from fencepost.api import Epoch, EpochConnector, FatalError, FencedError, Retria
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group.contribution import beside
+from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.kafka.read.group_input import GroupInput, PositionReader
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.frame import EpochReader
-from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
+from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_failure, raised_in_python, reason
 from fencepost.spark.slot.job import job_group
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.message import RunState
@@ -29,8 +29,8 @@ from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import (
     EpochMetadata,
     EpochOffset,
+    EpochOffsets,
     OpenEpoch,
-    Standings,
     all_begun,
     begun,
     newest,
@@ -43,7 +43,7 @@ from fencepost.worker.host.frame_life import FrameHost, FrameLife, FrameRuntime
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-_BESIDE_S = 0.02
+_WAIT_FOR_WORK_S = 0.02
 _LOOK_S = 0.5
 _ASK_S = 30.0
 _NOT_WHOLE_S = 30.0
@@ -81,7 +81,7 @@ class _Holding:
         """Add partitions, with the epochs that were begun in them."""
         notes = self._notes()
         self.standings.update(
-            {p: EpochOffset(at, EpochMetadata.of_text(beside(notes.get(p, "")))) for p, at in positions.items()}
+            {p: EpochOffset(at, EpochMetadata.of_text(inner_metadata(notes.get(p, "")))) for p, at in positions.items()}
         )
         self.fresh |= set(fresh)
         self.changes += 1
@@ -99,7 +99,7 @@ class _Holding:
         for place in partitions:
             self.standings.pop(place, None)
 
-    def committed(self, standings: Standings) -> None:
+    def committed(self, standings: EpochOffsets) -> None:
         """Record the group's new offsets."""
         for place, standing in standings.items():
             if self.decided.pop(place, None) is None:
@@ -134,7 +134,7 @@ class EpochLife(FrameLife):
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
         self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
-        self._notes_max: int | None = None  # bytes of notes in one commit; None if plans need not be durable
+        self._metadata_max_bytes: int | None = None  # bytes of notes in one commit; None if plans need not be durable
         self._known = 0  # the newest number of an epoch known elsewhere, such as in the store
         self._rows_max = self._connector.epoch_rows_max
         self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
@@ -247,7 +247,7 @@ class EpochLife(FrameLife):
             self.commit({place: fresh[place] for place in places[first : first + _AT_ONCE]})
 
     @abstractmethod
-    def _started(self, number: int, standings: Standings) -> None:
+    def _started(self, number: int, standings: EpochOffsets) -> None:
         """Prepare for the first epoch of an assignment; `number` is that of the newest epoch."""
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
@@ -288,14 +288,14 @@ class EpochLife(FrameLife):
             return None
         self._look_s = now + _LOOK_S
         standings, ends = self._looked()
-        behind = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
-        self.counters.partition_count, self.counters.lag_max = len(behind), max(behind.values(), default=0)
+        lags = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
+        self.counters.partition_count, self.counters.lag_max = len(lags), max(lags.values(), default=0)
         ripe, most = self._ripeness.ripe({p: s.offset for p, s in standings.items()}, ends, now), self._rows_max
         if sum(ripe.values()) < most and now < self._next_epoch_s:
             return None
         taken = self._ripeness.taken(ripe, most)
         ends_taken = {p: standings[p].offset + count for p, count in taken.items()}
-        plan = planned(standings, ends_taken, most, self._known, self._notes_max)
+        plan = planned(standings, ends_taken, most, self._known, self._metadata_max_bytes)
         if plan is not None:
             is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others' epoch follows at once
             self._next_epoch_s = now + (self._connector.epoch_interval_ms / 1000 if is_all else 0.0)
@@ -348,7 +348,7 @@ class EpochLife(FrameLife):
         self._back_off.passed()
         self._report(RunState.RUNNING)
 
-    def _beside(self, what: str, work: Callable[[], object]) -> None:
+    def _run_in_thread(self, what: str, work: Callable[[], object]) -> None:
         """Run work in a thread of its own, and take part in rebalances in the meantime. Raises what the work raises.
 
         Raises CutShortError if the partitions or the task are lost first; the work's Spark jobs are cancelled then.
@@ -373,7 +373,7 @@ class EpochLife(FrameLife):
                 if self.control.is_stopping:
                     self._end_work(_LAST_WORK_S)
                 elif self.input is not None:
-                    self._work.join(_BESIDE_S)  # returns at once when the work ends
+                    self._work.join(_WAIT_FOR_WORK_S)  # returns at once when the work ends
                     self.input.poll(0, 1)
             if self._holding.changes != before or (self._work is None and not raised):
                 raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
@@ -389,7 +389,7 @@ class EpochLife(FrameLife):
         """Return the error that the work's thread raised; one of Spark's is translated to its cause."""
         if isinstance(error, RetriableError | ConfigError | FencedError | OSError) or not isinstance(error, Exception):
             return error
-        self._host.ends.note(f"an epoch of task {self.spec.id}", error)
+        self._host.ends.record(f"an epoch of task {self.spec.id}", error)
         causes = causes_of(error)
         said = next((text for kind in _LATER if (text := raised_in_python(causes, kind))), None)
         if said is not None:
@@ -397,7 +397,7 @@ class EpochLife(FrameLife):
         refusal = raised_in_python(causes, FatalError)
         if refusal is not None or is_refused_by_query(causes):
             return FatalError(refusal or reason(error))
-        return (OSError if is_storage_trouble(causes) else RuntimeError)(reason(error))
+        return (OSError if is_storage_failure(causes) else RuntimeError)(reason(error))
 
     def _end_work(self, within_s: float) -> None:
         """Wait for the running work, and cancel it if it takes longer than `within_s`."""
@@ -410,7 +410,7 @@ class EpochLife(FrameLife):
             work.join(within_s)
             self._work = None
 
-    def commit(self, standings: Standings) -> None:
+    def commit(self, standings: EpochOffsets) -> None:
         """Make standings durable, all or none. Raises CutShortError if the membership is over.
 
         After any failure the member leaves the group: the broker may have accepted the commit all the same, or may

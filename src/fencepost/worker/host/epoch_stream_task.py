@@ -15,7 +15,7 @@ from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
-from fencepost.task.sink.epoch_plan import EpochMetadata, OpenEpoch, Standings
+from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoch
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
@@ -54,7 +54,7 @@ class EpochStreamTask(EpochLife):
         self._waits_for = f"Waits: {why}" if why else None
         self._report(RunState.RUNNING)
 
-    def _started(self, number: int, standings: Standings) -> None:
+    def _started(self, number: int, standings: EpochOffsets) -> None:
         """Do nothing: earlier starts leave nothing that an administrator could see."""
 
     def _make_durable(self, plan: OpenEpoch) -> None:
@@ -73,7 +73,7 @@ class EpochStreamTask(EpochLife):
         session, url = self._runtime.session, self._host.channel_url
         self._may_be_open = True
         try:
-            self._beside("write", lambda: self._records.write(session, epoch.epoch, url, run))
+            self._run_in_thread("write", lambda: self._records.write(session, epoch.epoch, url, run))
         except Exception:
             self._leave()  # rejoining reads the group's offsets, as some ranges may be committed
             raise

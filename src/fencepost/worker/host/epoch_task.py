@@ -13,21 +13,21 @@ import time
 from fencepost.api import DataFrameSink, Epoch
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
-from fencepost.kafka.group.contribution import beside
+from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch.letters import Tally, letters_spec, write_letters
+from fencepost.spark.epoch.letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.sink.epoch_plan import (
-    NOTE_BYTES,
-    NOTE_MAX_BYTES,
-    NOTES_MAX_BYTES,
+    COMMIT_METADATA_MAX_BYTES,
+    EPOCH_METADATA_MAX_BYTES,
+    PARTITION_METADATA_BYTES,
     EpochMetadata,
     EpochOffset,
+    EpochOffsets,
     OpenEpoch,
-    Standings,
     decided,
     halved,
     has_room,
@@ -47,11 +47,11 @@ class EpochTask(EpochLife):
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
-        self._notes_max = NOTES_MAX_BYTES
+        self._metadata_max_bytes = COMMIT_METADATA_MAX_BYTES
         self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
-        self._has_letters_of = ""  # the epoch whose dead letters this start has written
+        self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
 
-    def _started(self, number: int, standings: Standings) -> None:
+    def _started(self, number: int, standings: EpochOffsets) -> None:
         assert self._admin is not None
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
         known: list[int | None] = []
@@ -59,7 +59,9 @@ class EpochTask(EpochLife):
         if not self._take_core():  # for the Spark jobs of `started`
             raise CutShortError("the task is stopping or pausing")
         try:
-            self._beside("started", lambda: known.append(start(self._runtime.session, number, tokens(standings))))
+            self._run_in_thread(
+                "started", lambda: known.append(start(self._runtime.session, number, tokens(standings)))
+            )
         finally:
             self._release_core()
         self._known = max(self._known, *(each or 0 for each in known))
@@ -67,15 +69,15 @@ class EpochTask(EpochLife):
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.reader_admin_conf, str(self.spec.consumer_conf["group.id"]))
-        found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_notes()}
-        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(beside(o.note))) for p, o in found.items()}
+        found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
+        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.note))) for p, o in found.items()}
         self._known = max(self._known, newest(others))
         return {p: s for p, s in decided(others).items() if p not in self._holding.standings}
 
     def _make_durable(self, plan: OpenEpoch) -> None:
-        self._commit_notes(plan)
+        self._commit_plan(plan)
 
-    def _commit_notes(self, epoch: OpenEpoch) -> None:
+    def _commit_plan(self, epoch: OpenEpoch) -> None:
         """Commit the notes of an epoch. If they are too large for the broker, the next plans have fewer.
 
         If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
@@ -95,8 +97,8 @@ class EpochTask(EpochLife):
                     " and offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
                     error.code,
                 ) from error
-            assert self._notes_max is not None
-            self._notes_max = min(self._notes_max, count * NOTE_BYTES) // 2
+            assert self._metadata_max_bytes is not None
+            self._metadata_max_bytes = min(self._metadata_max_bytes, count * PARTITION_METADATA_BYTES) // 2
             if epoch.token is not None:
                 self._too_large = epoch.epoch.id
             raise CutShortError(f"the notes of {count} partitions are too large for one commit: {error}") from error
@@ -111,44 +113,44 @@ class EpochTask(EpochLife):
         if epoch.token is None:
             epoch = self._written(epoch)
         token = epoch.token or ""
-        self._beside("publish", lambda: self._connector.publish(session, epoch.epoch, token))
+        self._run_in_thread("publish", lambda: self._connector.publish(session, epoch.epoch, token))
         self.commit(epoch.ended())
         self._ended(epoch.epoch, began_s)
         with contextlib.suppress(CutShortError):
-            self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))
+            self._run_in_thread("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
         if not self._take_core():
             raise CutShortError("the task is stopping or pausing")
         made: list[str] = []
-        has_letters = self._reader.has_letters
-        reading = EpochReading(self.spec.reader_conf, letters_spec(self.spec) if has_letters else None)
+        has_dead_letters = self._reader.has_dead_letters
+        reading = EpochReading(self.spec.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None)
         run = self._host.add_reading(reading)
-        tally = Tally() if has_letters and self._connector.writes_at_once else None
+        tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
         def write() -> None:
             frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel_url, run, tally)
             made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
         try:
-            self._beside("write", write)
+            self._run_in_thread("write", write)
             count = None if tally is None else tally.count()
-            if has_letters and count != 0 and self._has_letters_of != epoch.epoch.id:
-                self._beside("dead letters", lambda: self._write_letters(epoch.epoch, run, count))
-                self._has_letters_of = epoch.epoch.id
+            if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
+                self._run_in_thread("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
+                self._has_dead_letters_of = epoch.epoch.id
         finally:
             self._host.remove_reading(run)
             self._release_core()
         written = epoch.with_token(made[0])
         standings = written.standings()
-        if max(len(s.note.to_text().encode()) for s in standings.values()) > NOTE_MAX_BYTES:
+        if max(len(s.note.to_text().encode()) for s in standings.values()) > EPOCH_METADATA_MAX_BYTES:
             name = type(self._connector).__name__
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
-        self._commit_notes(written)
+        self._commit_plan(written)
         return written
 
-    def _write_letters(self, epoch: Epoch, run: str, count: int | None) -> None:
+    def _write_dead_letters(self, epoch: Epoch, run: str, count: int | None) -> None:
         """Write the records that were left out to the dead letter topic; all are safe there when this returns (E13).
 
         `count`: how many there were, if known.
@@ -156,7 +158,7 @@ class EpochTask(EpochLife):
         session, url = self._runtime.session, self._host.channel_url
         ensure_topics(self.spec)
         left_out = self._reader.left_out(session, epoch, url, run)
-        written = write_letters(left_out, url, run, self._properties["value.converter"])
+        written = write_dead_letters(left_out, url, run, self._properties["value.converter"])
         self.counters.errors.left_out(written)
         if count is not None and written > count:
             log.error(

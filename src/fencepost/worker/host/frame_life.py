@@ -22,7 +22,7 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.host.trouble import Trouble, text_of
+from fencepost.worker.host.trouble import RetriedError, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 
@@ -84,7 +84,7 @@ class FrameLife(ABC):
         self._runtime = runtime
         self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
-        self._trouble = Trouble()
+        self._retried = RetriedError()
         self._waits_for: str | None = None  # shown in the task's status
         self._group: str | None = None  # of the running Spark jobs
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
@@ -175,7 +175,7 @@ class FrameLife(ABC):
     def _loop(self) -> None:
         while not self.control.is_stopping:
             if self.control.is_paused:
-                self._trouble.passed()
+                self._retried.passed()
                 self._settle()
                 self._report(RunState.PAUSED, self._is_left_open())
                 self._stay_paused()
@@ -185,7 +185,7 @@ class FrameLife(ABC):
                 if self.counters.state is not RunState.RUNNING:
                     self._report(RunState.RUNNING)
                 has_run = self._turn()
-                if self._is_well and self._trouble.passed():
+                if self._is_well and self._retried.passed():
                     self._report(RunState.RUNNING)
                 if not has_run:
                     self._rest()
@@ -206,7 +206,7 @@ class FrameLife(ABC):
             if self._back_off.failures >= _MOST_FAILURES:
                 raise error
         log.warning("task %s will retry: %s", self.spec.id, text_of(error))
-        if self._trouble.met(error):
+        if self._retried.met(error):
             self._report(self.counters.state)
         self._back_off.wait()
 
@@ -238,7 +238,7 @@ class FrameLife(ABC):
         if self._is_abandoned:
             return
         if state is RunState.RUNNING:
-            trace = self._trouble.trace or self._waits_for
+            trace = self._retried.trace or self._waits_for
         report = report_of(self.spec, state, trace, self.counters.to_json(), self._topics_used())
         self._host.events.reported([report])
 

@@ -176,7 +176,7 @@ class FrameTask(FrameLife):
             run.rows_per_commit = self._rows_per_commit(splits)
             run_splits(self._runtime, self._reader, splits, self._host.channel_url, name)
         except Exception as error:
-            self._host.ends.note(f"a split of task {self.spec.id}", error)
+            self._host.ends.record(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
         finally:
             self._group = None

@@ -202,7 +202,7 @@ class SlotPool:
             slot = self._current(message.slot, message.attempt)
             known = [one for one in message.reports if one.incarnation in slot.tasks]
             for each in known:
-                self._note(slot, each)
+                self._record_report(slot, each)
         self._events.reported(known)
         return {}
 
@@ -216,7 +216,7 @@ class SlotPool:
                 return
             self._ledger.release(1, CoreUse.SLOT)
             lost = tuple(slot.tasks)
-        name = self._ends.note(f"slot {slot_id}", error)
+        name = self._ends.record(f"slot {slot_id}", error)
         if error is not None and name is None:
             log.warning("slot %s ended: %s", slot_id, error)
         how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
@@ -313,7 +313,7 @@ class SlotPool:
         slot.next_seq += 1
         self._changed.notify_all()
 
-    def _note(self, slot: _Slot, report: TaskReport) -> None:
+    def _record_report(self, slot: _Slot, report: TaskReport) -> None:
         if report.state.is_over:
             slot.tasks.pop(report.incarnation, None)
             self._maybe_retire(slot)

@@ -6,11 +6,11 @@ import time
 _SAID_AGAIN_AFTER_S = 30.0
 
 
-class Trouble:
+class RetriedError:
     """One series of failed turns without a successful one. For the task's thread."""
 
     def __init__(self) -> None:
-        self._since_s = self._told_s = 0.0
+        self._since_s = self._logged_s = 0.0
         self._trace: str | None = None
 
     @property
@@ -23,9 +23,9 @@ class Trouble:
         now = time.monotonic()
         if self._trace is None:
             self._since_s = now
-        elif now - self._told_s < _SAID_AGAIN_AFTER_S:
+        elif now - self._logged_s < _SAID_AGAIN_AFTER_S:
             return False
-        self._told_s, age_s = now, now - self._since_s
+        self._logged_s, age_s = now, now - self._since_s
         since = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s)
         self._trace = f"failing for {age_s:.0f} s, since {since:%Y-%m-%dT%H:%M:%SZ}, and retrying: {text_of(error)}"
         return True

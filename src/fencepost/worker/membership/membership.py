@@ -59,7 +59,7 @@ class Membership:
             key_ttl_ms=config.key_ttl_ms,
             lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
             left_open=self._left_open,
-            left_behind=departures.left_behind,
+            abandoned_tasks=departures.abandoned_tasks,
         )
         self._group = GroupMembership(
             settings.member_conf(),

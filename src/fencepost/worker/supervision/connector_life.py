@@ -134,9 +134,9 @@ class ConnectorLife:
     def restart(self) -> None:
         """Stop and start it, not its tasks."""
         self._call_off_restarts()
-        self._start_anew()
+        self._restart()
 
-    def _start_anew(self) -> None:
+    def _restart(self) -> None:
         if self._config is None or self._target is not TargetState.STARTED:
             return
         self._end()
@@ -168,7 +168,7 @@ class ConnectorLife:
             self._restarts.made(self.name)
             self._around.count_startup("restarts")
             log.info("connector %s is restarted automatically", self.name)
-            self._start_anew()
+            self._restart()
 
     def _call_off_restarts(self) -> None:
         self._failure = None

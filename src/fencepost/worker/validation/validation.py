@@ -88,7 +88,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
         check_stream(findings, given, worker, find_plugin)
     if not issubclass(connector, SinkConnector) or issubclass(connector, StreamConnector):
         _check_topic_creation(findings, given)
-    _check_letters(findings, given, worker)
+    _check_dead_letters_topic(findings, given, worker)
     for key, text in own_client_faults(connector, given, worker).items():
         findings.fault(key, text)
     _check_nulls(findings, config)
@@ -214,7 +214,7 @@ def _check_construction(
         check_interval(findings, transaction_limit_ms(given, worker))
     if isinstance(instance, DataFrameConnector):
         _check_frame(findings, lambda: _split_reader(instance, given))
-        _check_no_letters(findings, given)
+        _check_no_dead_letters(findings, given)
 
 
 def _epoch_reader(connector: EpochConnector, given: Mapping[str, str]) -> object:
@@ -239,7 +239,7 @@ def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
             findings.fault(text.partition("=")[0].partition(":")[0], text)
 
 
-def _check_letters(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
     """Refuse dead letter topics that contain the cluster's own records, or the connector's offsets."""
     own = SourceConnectorConfig.key_of("offsets_storage_topic")
     taken = (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic, given.get(own))
@@ -249,7 +249,7 @@ def _check_letters(findings: Findings, given: Mapping[str, str], worker: WorkerC
             findings.fault(key, invalid(key, name, "this topic holds configs, offsets or statuses; choose another one"))
 
 
-def _check_no_letters(findings: Findings, given: Mapping[str, str]) -> None:
+def _check_no_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
     key = DeadLetterConfig.key_of("dead_letters_topic")
     if given.get(key):
         findings.fault(

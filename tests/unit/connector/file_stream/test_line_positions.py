@@ -15,4 +15,4 @@ def test_each_position_is_that_behind_the_line() -> None:
 def test_the_last_one_is_known_without_adding_up() -> None:
     positions = LinePositions(LINES, ending=1, end=110)
     assert (positions[-1], next(reversed(positions))) == (110, 110)
-    assert positions._behind is None
+    assert positions._line_ends is None

@@ -10,7 +10,7 @@ ANOTHER_A = FoundFile("/in/a", 2, 2)
 def missing(*listings: tuple[str | None, list[FoundFile]], asked: bool = True) -> list[FoundFile]:
     sightings, found = Sightings(), []
     for directory, files in listings:
-        sightings.note(directory, files)
+        sightings.record(directory, files)
         found = [file for file in (A, B, C, ANOTHER_A) if asked and sightings.is_missing(file)]
     return found if asked else [file for file in (A, B, C, ANOTHER_A) if sightings.is_missing(file)]
 

@@ -2,22 +2,22 @@
 
 import pytest
 
-from fencepost.kafka.group.contribution import LARGEST_NOTE, Contribution, beside, contribution_of
+from fencepost.kafka.group.contribution import METADATA_MAX_BYTES, Contribution, contribution_of, inner_metadata
 
 BY = Contribution("connect-cluster-C-0", 7, 3)
 
 
 @pytest.mark.parametrize("other", ["", "plain", '{"some": ["json"]}', "ü \0 ", "AgAAAZ=="])
 def test_a_note_names_the_producer_and_what_was_noted_beside_it_survives(other):
-    assert contribution_of(BY.note(other)) == BY
-    assert beside(BY.note(other)) == other
+    assert contribution_of(BY.to_metadata(other)) == BY
+    assert inner_metadata(BY.to_metadata(other)) == other
 
 
 def test_a_note_stays_within_what_a_broker_takes_and_what_was_noted_is_whole():
-    note = BY.note("x" * (LARGEST_NOTE - 20))
-    assert note == "x" * (LARGEST_NOTE - 20)
+    note = BY.to_metadata("x" * (METADATA_MAX_BYTES - 20))
+    assert note == "x" * (METADATA_MAX_BYTES - 20)
     assert contribution_of(note) is None
-    assert contribution_of(BY.note("x" * 3000)) == BY
+    assert contribution_of(BY.to_metadata("x" * 3000)) == BY
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_a_note_of_somebody_else_names_nobody(note):
 
 @pytest.mark.parametrize("note", ["", "forgotten", '{"plan": 1}', "{"])
 def test_a_note_of_somebody_else_is_beside_as_a_whole(note):
-    assert beside(note) == note
+    assert inner_metadata(note) == note

@@ -54,7 +54,7 @@ class Client:
 def client(monkeypatch: pytest.MonkeyPatch) -> type[Client]:
     monkeypatch.setattr(Client, "made", [])
     monkeypatch.setattr("fencepost.kafka.group.member.Consumer", Client)
-    monkeypatch.setattr("fencepost.kafka.group.member._ANEW_S", 0.01)
+    monkeypatch.setattr("fencepost.kafka.group.member._REJOIN_S", 0.01)
     monkeypatch.setattr("fencepost.kafka.group.member._ANNOUNCED_S", 0.05)
     return Client
 

@@ -19,7 +19,7 @@ def column(values: list[bytes | None]) -> BinaryColumn:
 
 def lots_of(drawn: list[tuple[TopicPartition, int, bool]]) -> tuple[list[Fetched], Fetched]:
     """Return lots, in columns, and all that is in them, in lists."""
-    lots: list[Fetched] = []
+    chunks: list[Fetched] = []
     at = dict.fromkeys(PLACES, 0)
     whole = Fetched([], [], [], [], [], [])
     for place, count, has_more in drawn:
@@ -28,14 +28,14 @@ def lots_of(drawn: list[tuple[TopicPartition, int, bool]]) -> tuple[list[Fetched
         keys: list[bytes | None] = [b"k" if has_more else None] * count
         headers: Any = [[("h", b"x")]] * count if has_more else None
         own = column(keys) if has_more else Repeated(None, count)
-        lots.append(Fetched(Repeated(place, count), offsets, offsets, own, column(values), headers))
+        chunks.append(Fetched(Repeated(place, count), offsets, offsets, own, column(values), headers))
         at[place] += count + 1  # past a marker
-        lots[-1].ends, lots[-1].epochs = {place: at[place]}, {place: (at[place], 1)}
+        chunks[-1].ends, chunks[-1].epochs = {place: at[place]}, {place: (at[place], 1)}
         pieces: list[Any] = [[place] * count, offsets, offsets, keys, values, headers or [()] * count]
         for name, piece in zip(("places", "offsets", "timestamps", "keys", "values", "headers"), pieces, strict=True):
             getattr(whole, name).extend(piece)
-        whole.ends, whole.epochs = {**whole.ends, **lots[-1].ends}, {**whole.epochs, **lots[-1].epochs}
-    return lots, whole
+        whole.ends, whole.epochs = {**whole.ends, **chunks[-1].ends}, {**whole.epochs, **chunks[-1].epochs}
+    return chunks, whole
 
 
 def listed(fetched: Fetched) -> list[Any]:
@@ -46,8 +46,8 @@ def listed(fetched: Fetched) -> list[Any]:
 
 @given(drawn=LOTS)
 def test_lots_of_columns_are_joined_as_lists_are(drawn: list[tuple[TopicPartition, int, bool]]) -> None:
-    lots, whole = lots_of(drawn)
-    found = Fetched.joined(lots)
+    chunks, whole = lots_of(drawn)
+    found = Fetched.joined(chunks)
     assert listed(found) == listed(whole)
     assert found.first_offsets() == (whole.first_offsets() if drawn else {})
     assert found.next_offsets() == whole.next_offsets()
@@ -64,16 +64,16 @@ def test_lots_of_columns_are_joined_as_lists_are(drawn: list[tuple[TopicPartitio
 def test_what_is_not_of_some_partitions_stays_in_columns(
     drawn: list[tuple[TopicPartition, int, bool]], gone: set[TopicPartition]
 ) -> None:
-    lots, whole = lots_of(drawn)
-    found = Fetched.joined(lots).without(gone)
+    chunks, whole = lots_of(drawn)
+    found = Fetched.joined(chunks).without(gone)
     assert listed(found) == listed(whole.without(gone))
     assert isinstance(found.places, Repeated | Runs) or not len(found)
 
 
 def test_an_end_alone_is_kept_beside_records() -> None:
     end = Fetched(ends={PLACES[1]: 7}, epochs={PLACES[1]: (7, 2)})
-    lots, _ = lots_of([(PLACES[0], 2, False)])
-    found = Fetched.joined([*lots, end])
+    chunks, _ = lots_of([(PLACES[0], 2, False)])
+    found = Fetched.joined([*chunks, end])
     assert found.ends == {PLACES[0]: 3, PLACES[1]: 7}
     assert isinstance(found.places, Repeated)
     assert Fetched.joined([end, end]).ends == {PLACES[1]: 7}

@@ -24,7 +24,7 @@ def checkpoint(upstream: int, downstream: int, group: str = "g") -> Checkpoint:
 def written(*checkpoints: Checkpoint) -> Checkpoints:
     made = Checkpoints(["g"])
     for each in checkpoints:
-        made.note(each)
+        made.add(each)
     return made
 
 
@@ -61,7 +61,7 @@ def test_without_steps_back_at_the_source_checkpoints_never_go_back(rounds: list
     for upstream, downstream in sorted(rounds):
         now = checkpoint(upstream, downstream)
         if known.is_due(now, end + 60):
-            known.note(now)
+            known.add(now)
             places.append(downstream)
     assert places == sorted(set(places))
 

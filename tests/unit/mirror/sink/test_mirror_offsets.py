@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
 from fencepost.mirror.setting.policy import policy_of
-from fencepost.mirror.sink.offsets import MirrorOffsets, noted_position
+from fencepost.mirror.sink.offsets import MirrorOffsets, position_from_metadata
 from fencepost.mirror.source.gap import gap_record
 from fencepost.mirror.source.planning import Selection
 from fencepost.mirror.source.position import source_offset, source_partition
@@ -33,9 +33,9 @@ def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
 
 def test_what_the_source_s_group_notes_says_of_which_topic_it_is() -> None:
     position, note = held().position(source_partition("west", PLACE), source_offset(41, "id", 7))
-    assert noted_position(PLACE, position, note) == LogPosition(42, "id", 7)
-    assert noted_position(PLACE, 42, "") == LogPosition(42)
-    assert noted_position(TopicPartition("another", 3), position, note) == LogPosition(42)
+    assert position_from_metadata(PLACE, position, note) == LogPosition(42, "id", 7)
+    assert position_from_metadata(PLACE, 42, "") == LogPosition(42)
+    assert position_from_metadata(TopicPartition("another", 3), position, note) == LogPosition(42)
 
 
 @pytest.mark.parametrize(

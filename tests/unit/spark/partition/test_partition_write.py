@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.spark.partition.write import _pieces, behind
+from fencepost.spark.partition.write import _pieces, rows_after
 
 
 def batches(sizes: list[int]) -> Iterator[pa.RecordBatch]:
@@ -20,7 +20,7 @@ def batches(sizes: list[int]) -> Iterator[pa.RecordBatch]:
 def transactions(sizes: list[int], skip: int, rows_per_commit: int) -> list[list[int]]:
     """Return the rows of each transaction; the last may be empty."""
     found: list[list[int]] = [[]]
-    for piece in _pieces(behind(batches(sizes), skip), rows_per_commit):
+    for piece in _pieces(rows_after(batches(sizes), skip), rows_per_commit):
         if piece is None:
             found.append([])
         else:

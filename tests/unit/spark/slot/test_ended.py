@@ -29,9 +29,9 @@ def test_the_signal_is_that_of_the_fault_handler_and_sigkill_where_nothing_was_w
 def test_ends_by_signal_are_counted_and_said_and_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
     ends = ProcessEnds()
     for error in (RuntimeError(GONE), RuntimeError(GONE), RuntimeError(f"{GONE}: Fatal Python error: Aborted")):
-        ends.note("slot s", error)
-    assert ends.note("slot t", RuntimeError("no such table")) is None
-    assert ends.note("slot u", None) is None
+        ends.record("slot s", error)
+    assert ends.record("slot t", RuntimeError("no such table")) is None
+    assert ends.record("slot u", None) is None
     assert ends.counts() == {"SIGKILL": 2, "SIGABRT": 1}
     assert "the process of slot s was ended by SIGABRT" in caplog.text
     assert "slot t" not in caplog.text

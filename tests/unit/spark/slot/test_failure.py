@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.spark.slot.failure import Cause, is_broken_content, is_storage_trouble, raised_in_python
+from fencepost.spark.slot.failure import Cause, is_broken_content, is_storage_failure, raised_in_python
 
 READ = Cause("org.apache.spark.SparkException", "FAILED_READ_FILE.NO_HINT", "Encountered error while reading file /a")
 PYTHON = "org.apache.spark.api.python.PythonException"
@@ -90,7 +90,7 @@ def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
         "org.apache.spark.SparkException", "TASK_WRITE_FAILED", "Task failed while writing rows to s3a://a/b"
     )
     cause = Cause("software.amazon.awssdk.services.s3.model.S3Exception", "", "SlowDown (Service: S3)")
-    assert is_storage_trouble([failed, Cause(java_class, "", "SlowDown"), cause])
+    assert is_storage_failure([failed, Cause(java_class, "", "SlowDown"), cause])
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
     ],
 )
 def test_what_a_query_throws_is_no_trouble_with_a_file_system(java_class: str) -> None:
-    assert not is_storage_trouble([Cause(java_class, "", "org.apache.hadoop.fs.s3a.AWSStatus500Exception: 500")])
+    assert not is_storage_failure([Cause(java_class, "", "org.apache.hadoop.fs.s3a.AWSStatus500Exception: 500")])

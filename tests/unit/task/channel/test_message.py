@@ -29,8 +29,8 @@ from fencepost.task.channel.split_message import (
     SplitExpiry,
     SplitReport,
     SplitRun,
-    SplitTrouble,
     SplitUnchanged,
+    TemporaryFailure,
 )
 from fencepost.task.channel.task_spec import TaskSpec
 
@@ -87,7 +87,7 @@ MESSAGES = [
     TaskCopies("c", 0, "abc", (COPY,)),
     RunRequest("r"),
     SplitRun("r", {"bootstrap.servers": "b:1"}, "t", "o", (b"k1", b"k2"), None, 5, (b"k3",), True, True),
-    SplitTrouble("r", "a connection was lost"),
+    TemporaryFailure("r", "a connection was lost"),
     SplitAdmission(True, "", ({"rows": 5}, None)),
     SplitUnchanged(False),
     SplitCopies("r", (COPY,)),

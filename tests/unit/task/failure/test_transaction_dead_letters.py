@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.api import Header, SourceRecord
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.transaction_dead_letters import TransactionLetters, to_bytes_for_dlq
+from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters, to_bytes_for_dlq
 
 
 class Wordless:
@@ -54,7 +54,7 @@ def spec(**more: Any) -> TaskSpec:
 
 def letters_of(own: TaskSpec, **changes: Any) -> Any:
     record = SourceRecord({"f": 1}, None, "t", "v", headers=(Header("h", "x"), Header("b", b"y")))
-    letters = TransactionLetters(own, lambda stage, error: "some.Class")
+    letters = TransactionDeadLetters(own, lambda stage, error: "some.Class")
     letters.tell("TRANSFORMATION", ValueError("why"), record.replace(**changes))
     letters.at(7)
     return letters.take()
@@ -98,7 +98,7 @@ def test_the_records_time_is_left_out_where_it_makes_a_letter_too_large(length: 
 
 
 def test_what_is_taken_is_gone() -> None:
-    letters = TransactionLetters(spec(), lambda stage, error: "")
+    letters = TransactionDeadLetters(spec(), lambda stage, error: "")
     assert letters.take() is None
     letters.tell("TRANSFORMATION", ValueError(), SourceRecord({}, {}, "t", "v"))
     letters.clear()

@@ -25,7 +25,7 @@ class Processor:
     def __init__(self) -> None:
         self.closed = 0
         self.letters = self.tolerance = SimpleNamespace(logs=False)
-        self.has_letters = True
+        self.has_dead_letters = True
         self.report = None
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ import pytest
 from fencepost.api import Epoch, OffsetRange
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import (
-    NOTE_MAX_BYTES,
-    NOTES_MAX_BYTES,
+    COMMIT_METADATA_MAX_BYTES,
+    EPOCH_METADATA_MAX_BYTES,
     EpochMetadata,
     EpochOffset,
     OpenEpoch,
@@ -63,7 +63,7 @@ def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
     assert plan.epoch.number == 4
     for stage in (plan, plan.with_token("x" * 1_000)):
         durable = {p: (s.offset, s.note.to_text()) for p, s in {**held, **stage.standings()}.items()}
-        assert max(len(text.encode()) for _, text in durable.values()) < NOTE_MAX_BYTES
+        assert max(len(text.encode()) for _, text in durable.values()) < EPOCH_METADATA_MAX_BYTES
         assert (
             begun({p: EpochOffset(offset, EpochMetadata.of_text(text)) for p, (offset, text) in durable.items()})
             == stage
@@ -116,7 +116,7 @@ def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
     held = {TopicPartition("t" * 50, n): EpochOffset(0) for n in range(5_000)}
     seen, rounds = set(), 0
     while len(seen) < len(held):
-        plan = planned(held, dict.fromkeys(held, 10 + rounds), 10**9, 0, NOTES_MAX_BYTES)
+        plan = planned(held, dict.fromkeys(held, 10 + rounds), 10**9, 0, COMMIT_METADATA_MAX_BYTES)
         assert plan is not None
         notes = plan.with_token("x" * 40).standings()
         assert 300_000 < sum(350 + len(s.note.to_text()) for s in notes.values()) < 1_000_000

@@ -19,7 +19,7 @@ def test_a_few_begin_at_once_and_each_that_speaks_lets_another_in() -> None:
 
 
 def test_one_that_takes_long_keeps_nobody_waiting_for_ever() -> None:
-    queue = StartQueue(most=1, patience_s=5.0)
+    queue = StartQueue(most=1, reserved_s=5.0)
     queue.put("slow")
     assert queue.take(0.0) == ["slow"]
     queue.put("next")

@@ -126,7 +126,7 @@ class Stuck(Delivery):
                 acknowledge()
         if self._waiting:
             return False
-        self._note_commit()
+        self._record_commit()
         return True
 
     def abort(self) -> None: ...

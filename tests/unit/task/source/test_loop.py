@@ -63,7 +63,7 @@ class Notes(Delivery):
         if self.refuses_to_commit is not None:
             raise self.refuses_to_commit
         self.is_sending = False
-        self._note_commit()
+        self._record_commit()
         self.log.append("commit " + " ".join(orjson.dumps(orjson.loads(v or b"null")).decode() for _, v in offsets))
         return True
 

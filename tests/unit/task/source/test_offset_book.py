@@ -73,7 +73,7 @@ def test_update_offsets_that_change_nothing_write_nothing() -> None:
     book.updated_by({partition_key(A): {"n": 1}})
     book.updated_by({})
     assert book.to_write() == []
-    assert not book.has_news
+    assert not book.has_changes
 
 
 def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
@@ -82,11 +82,11 @@ def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
     for _ in range(2):
         book.updated_by({partition_key(B): None})
         assert book.to_write() == [(B, None)]
-        assert book.has_news
+        assert book.has_changes
         book.seal()
         book.committed()
         book.updated_by({partition_key(B): None})
-        assert not book.has_news
+        assert not book.has_changes
         book.updated_by({partition_key(B): {"n": 1}})  # and it comes back
         book.seal()
         book.committed()
@@ -95,12 +95,12 @@ def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
 def test_an_offset_that_came_back_to_what_is_committed_is_no_news() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
-    assert book.has_news
+    assert book.has_changes
     book.add([(A, {"n": 1})])
-    assert not book.has_news
+    assert not book.has_changes
     book.seal()
     book.add([(A, {"n": 2})])
-    assert book.has_news
+    assert book.has_changes
 
 
 def test_an_author_may_change_an_offset_that_was_given_before() -> None:
@@ -184,7 +184,7 @@ def test_update_of_one_partition_is_none_of_another_type() -> None:
 def test_offset_of_another_type_is_news() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.updated_by(checked_update({partition_key(A): {"n": True}}, "c-0"))
-    assert book.has_news
+    assert book.has_changes
     book.seal()
     book.committed()
     assert book.differs_from([(A, {"n": 1})])

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.cluster.command import PutConnector
 from fencepost.cluster.info import ConnectorOffset, ConnectorType
 from fencepost.config.raw import RawConfig
-from fencepost.mirror.source.gap import told_gap
+from fencepost.mirror.source.gap import gap_of_offset
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import type_of_config
 from fencepost.worker.operation.offset.alteration import Lead
@@ -28,7 +28,7 @@ class Offsets:
         return self._of(snapshot.connectors[name]).read(snapshot, name)
 
     def gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
-        gaps = (told_gap(partition or {}, offset or {}) for partition, offset in self.read(name))
+        gaps = (gap_of_offset(partition or {}, offset or {}) for partition, offset in self.read(name))
         return [gap for gap in gaps if gap is not None]
 
     def alter(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:

@@ -105,13 +105,13 @@ class SourceOffsets:
                 self._apply(connector, config, wanted, lambda: _ignore(lead(ensure)))  # 5
         if not is_apart:
             topic = self._settings.config.offset_storage_topic
-            command = replace(command, beside=[(topic, *view.change(*one).main) for one in wanted])  # 5
+            command = replace(command, other_records=[(topic, *view.change(*one).main) for one in wanted])  # 5
         try:
             snapshot = lead(command)
         except Exception as error:
             if is_apart:
                 self._put_back(ensure, config, view, wanted, lead)
-            if isinstance(error.__cause__, ProduceError) and command.beside:
+            if isinstance(error.__cause__, ProduceError) and command.other_records:
                 raise OperationError(
                     f"Failed to create connector {connector} with initial_offsets: {error.__cause__}. The worker's "
                     f"principal must be allowed to write to topic {self._settings.config.offset_storage_topic}"

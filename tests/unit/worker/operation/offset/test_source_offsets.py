@@ -73,7 +73,7 @@ class Scene:
         command.decide(self.snapshot)
         if isinstance(command, PutConnector):
             self.on_put()
-            for _, key, value in command.beside:
+            for _, key, value in command.other_records:
                 self.log.append(("beside", key, value))
         return self.snapshot
 
