@@ -3,8 +3,7 @@
 `kafka.connect:type=source-task-metrics` attribute `source-record-poll-total` becomes
 `kafka_connect_source_task_metrics_source_record_poll_total`, as the JMX exporter usually spells it. A total whose
 attribute begins with `total-` has that word at its end, as Prometheus requires. Metrics that Kafka Connect does not
-have
-begin with `fencepost_`, and those of any process with `process_`.
+have begin with `fencepost_`, and those of any process with `process_`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,214 +20,24 @@ from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.channel.message import TaskReport
+from fencepost.worker.operation.metric.counters import (
+    LAST,
+    OF_SINKS,
+    OF_STREAMS,
+    OF_TASKS,
+    SINKS_COUNTER,
+    SOURCE,
+    STREAMS_COUNTER,
+    TASKS,
+    Value,
+    counter,
+)
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 _TASK = ("connector", "task")
 _STATES = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
 _NO_PROCESS = -1
-
-Value = Callable[[dict[str, float]], float]
-
-
-def _of(name: str) -> Value:
-    return lambda c: c.get(name, 0.0)
-
-
-def _ratio(part: str, whole: str, scale: float = 1.0) -> Value:
-    return lambda c: scale * c.get(part, 0.0) / c[whole] if c.get(whole) else 0.0
-
-
-_SOURCE = "kafka_connect_source_task_metrics"
-_SINK = "kafka_connect_sink_task_metrics"
-_TASKS = "kafka_connect_connector_task_metrics"
-_ERRORS = "kafka_connect_task_error_metrics"
 _WORKER = "kafka_connect_connect_worker_metrics"
-_SINCE = "since the task started"
-
-# Name (a counter if it ends in _total), description with unit, and value.
-_FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
-    (f"{_SOURCE}_source_record_poll_total", f"Records that polls returned, {_SINCE}.", _of("records_polled")),
-    (
-        f"{_SOURCE}_source_record_write_total",
-        f"Records handed to Kafka, after transforms, {_SINCE}; aborted ones included.",
-        _of("records_written"),
-    ),
-    (
-        f"{_SOURCE}_source_record_active_count",
-        "Records handed to Kafka and neither committed nor aborted yet.",
-        _of("active_records"),
-    ),
-    (
-        f"{_SOURCE}_poll_batch_max_time_ms",
-        f"The longest poll that returned records, in milliseconds, {_SINCE}.",
-        lambda c: 1000 * c.get("poll_time_max_s", 0.0),
-    ),
-    (
-        f"{_SOURCE}_poll_batch_avg_time_ms",
-        f"The mean of the polls that returned records, in milliseconds, {_SINCE}.",
-        _ratio("poll_time_total_s", "batches", 1000),
-    ),
-    (
-        f"{_SOURCE}_transaction_size_min",
-        f"The smallest committed transaction, in records, {_SINCE}.",
-        _of("transaction_size_min"),
-    ),
-    (
-        f"{_SOURCE}_transaction_size_max",
-        f"The largest committed transaction, in records, {_SINCE}.",
-        _of("transaction_size_max"),
-    ),
-    (
-        f"{_SOURCE}_transaction_size_avg",
-        f"The mean of the committed transactions, in records, {_SINCE}.",
-        _ratio("transaction_size_total", "commits"),
-    ),
-    (
-        f"{_TASKS}_batch_size_max",
-        f"The largest batch that a poll returned, in records, {_SINCE}.",
-        _of("batch_size_max"),
-    ),
-    (
-        f"{_TASKS}_batch_size_avg",
-        f"The mean of the batches that polls returned, in records, {_SINCE}.",
-        _ratio("records_polled", "batches"),
-    ),
-    (
-        f"{_TASKS}_offset_commit_max_time_ms",
-        f"The longest commit of offsets, in milliseconds, {_SINCE}.",
-        lambda c: 1000 * c.get("commit_time_max_s", 0.0),
-    ),
-    (
-        f"{_TASKS}_offset_commit_avg_time_ms",
-        f"The mean of the commits of offsets, in milliseconds, {_SINCE}.",
-        _ratio("commit_time_total_s", "commits", 1000),
-    ),
-    (
-        f"{_TASKS}_offset_commit_failure_percentage",
-        f"The share of commits of offsets that failed, from 0 to 1, {_SINCE}.",
-        lambda c: _share(c.get("commit_failures", 0.0), c.get("commits", 0.0)),
-    ),
-    (
-        f"{_TASKS}_offset_commit_success_percentage",
-        f"The share of commits of offsets that succeeded, from 0 to 1, {_SINCE}.",
-        lambda c: _share(c.get("commits", 0.0), c.get("commit_failures", 0.0)),
-    ),
-    (
-        f"{_ERRORS}_record_failures_total",
-        f"Failures of transforms and converters, {_SINCE}; one for each attempt.",
-        _of("error_failures"),
-    ),
-    (f"{_ERRORS}_record_errors_total", f"Records that could not be processed, {_SINCE}.", _of("error_errors")),
-    (
-        f"{_ERRORS}_records_skipped_total",
-        f"Records dropped because of errors.tolerance=all, {_SINCE}.",
-        _of("error_skipped"),
-    ),
-    (f"{_ERRORS}_retries_total", f"Retries of operations after a passing error, {_SINCE}.", _of("error_retries")),
-    (f"{_ERRORS}_errors_logged_total", f"Errors of records that were logged, {_SINCE}.", _of("error_logged")),
-    (
-        f"{_ERRORS}_deadletterqueue_produce_requests",
-        f"Records written to the dead letter topic, {_SINCE}; refused ones included.",
-        _of("error_dead_letters"),
-    ),
-    (
-        f"{_ERRORS}_deadletterqueue_produce_failures",
-        f"Records that the dead letter topic refused, {_SINCE}. For a source also those in a transaction that was "
-        "not committed, or whose outcome is unknown.",
-        _of("error_dead_letter_failures"),
-    ),
-    (
-        f"{_ERRORS}_last_error_timestamp",
-        "When a record last could not be processed, in milliseconds since 1970; 0: never.",
-        _of("error_last_error_ms"),
-    ),
-)
-_FROM_COUNTERS_OF_SINKS: tuple[tuple[str, str, Value], ...] = (
-    (f"{_SINK}_sink_record_read_total", f"Records read from topics, {_SINCE}.", _of("records_polled")),
-    (
-        f"{_SINK}_sink_record_send_total",
-        f"Records that put accepted, after transforms, {_SINCE}; again after a rewind. Of a stream: records written.",
-        _of("records_written"),
-    ),
-    (
-        f"{_SINK}_sink_record_lag_max",
-        "Records between what put accepted and the end of the log, of the partition with the largest lag.",
-        _of("lag_max"),
-    ),
-    (f"{_SINK}_partition_count", "Partitions that the group has assigned to the task.", _of("partition_count")),
-    (
-        f"{_SINK}_offset_commit_completion_total",
-        f"Commits of offsets that succeeded, {_SINCE}.",
-        _of("commits"),
-    ),
-    (
-        f"{_SINK}_put_batch_max_time_ms",
-        f"The longest put, in milliseconds, {_SINCE}.",
-        lambda c: 1000 * c.get("poll_time_max_s", 0.0),
-    ),
-    (
-        f"{_SINK}_put_batch_avg_time_ms",
-        f"The mean of the puts, in milliseconds, {_SINCE}.",
-        _ratio("poll_time_total_s", "batches", 1000),
-    ),
-)
-_STREAM = "fencepost_stream_task"
-_FROM_COUNTERS_OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
-    (
-        f"{_STREAM}_fenced_producers_total",
-        f"Producers of others that were fenced because they had partitions of the task's input, {_SINCE}.",
-        _of("producers_fenced"),
-    ),
-    (
-        f"{_STREAM}_is_waiting_for_offsets",
-        "1 while the task waits for others' transactions with offsets of its input that cannot be fenced.",
-        _of("is_waiting_for_offsets"),
-    ),
-    (
-        f"{_STREAM}_record_write_total",
-        f"Records that a stream's task has handed to Kafka, {_SINCE}; aborted ones included.",
-        _of("records_written"),
-    ),
-    (
-        f"{_STREAM}_record_active_count",
-        "Records that a stream's task has handed to Kafka and neither committed nor aborted yet.",
-        _of("active_records"),
-    ),
-    (
-        f"{_STREAM}_transaction_size_max",
-        f"The largest transaction that a stream's task has committed, in records, {_SINCE}.",
-        _of("transaction_size_max"),
-    ),
-    (
-        f"{_STREAM}_transaction_size_avg",
-        f"The mean of the transactions that a stream's task has committed, in records, {_SINCE}.",
-        _ratio("transaction_size_total", "commits"),
-    ),
-    (
-        f"{_STREAM}_producers_retired_total",
-        f"Producers of a stream's task that were replaced after a strike, a fence or an error, {_SINCE}.",
-        _of("producers_retired"),
-    ),
-)
-_OF_A_SINK = "partition_count"  # a counter that only sinks have
-_OF_A_STREAM = "producers_fenced"
-# Of running tasks: if one of these stops growing while the task is RUNNING, it is worth an alarm.
-_LAST: tuple[tuple[str, str, str], ...] = (
-    (
-        "fencepost_task_last_record_timestamp_seconds",
-        "When the source last returned a record, in seconds since 1970; before the first: when the task started.",
-        "last_record_s",
-    ),
-    (
-        "fencepost_task_last_commit_timestamp_seconds",
-        "When records or offsets were last committed, in seconds since 1970; before the first: when the task started.",
-        "last_commit_s",
-    ),
-)
-
-
-def _share(part: float, other: float) -> float:
-    return part / (part + other) if part + other else 0.0
 
 
 @dataclass(frozen=True)
@@ -312,22 +121,22 @@ class WorkerMetrics(Collector):
     def _tasks(self) -> Iterator[Metric]:
         reports = self._totals.reports().values()
         status = GaugeMetricFamily(
-            f"{_TASKS}_status", "1 for the state that the task is in, on this worker.", labels=(*_TASK, "status")
+            f"{TASKS}_status", "1 for the state that the task is in, on this worker.", labels=(*_TASK, "status")
         )
         for report in reports:
             status.add_metric([report.connector, str(report.task), report.state.lower()], 1)
         yield status
-        sinks = [report for report in reports if _OF_A_SINK in report.counters]
-        sources = [report for report in reports if _OF_A_SINK not in report.counters]
-        for name, text, value in _FROM_COUNTERS:
-            yield _family(name, text, value, sources if name.startswith(_SOURCE) else reports)
-        for name, text, value in _FROM_COUNTERS_OF_SINKS:
+        sinks = [report for report in reports if SINKS_COUNTER in report.counters]
+        sources = [report for report in reports if SINKS_COUNTER not in report.counters]
+        for name, text, value in OF_TASKS:
+            yield _family(name, text, value, sources if name.startswith(SOURCE) else reports)
+        for name, text, value in OF_SINKS:
             yield _family(name, text, value, sinks)
-        for name, text, value in _FROM_COUNTERS_OF_STREAMS:
-            yield _family(name, text, value, [report for report in sinks if _OF_A_STREAM in report.counters])
-        for name, text, counter in _LAST:
-            running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(counter)]
-            yield _family(name, text, _of(counter), running)
+        for name, text, value in OF_STREAMS:
+            yield _family(name, text, value, [report for report in sinks if STREAMS_COUNTER in report.counters])
+        for name, text, key in LAST:
+            running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
+            yield _family(name, text, counter(key), running)
 
     def _worker(self) -> Iterator[Metric]:
         tasks = {
