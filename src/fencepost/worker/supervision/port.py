@@ -1,8 +1,9 @@
-"""The port between the supervisor and the two hosts that run tasks."""
+"""The ports of the supervisor: hosts that run tasks, the other workers, the fence."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from fencepost.cluster.running import Start
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 
@@ -44,3 +45,24 @@ class HostEvents(Protocol):
 
     def room_changed(self) -> None:
         """Report that there may now be a slot or core for starts that wait for one."""
+
+
+class HostLookup(Protocol):
+    """Finds the host that runs the tasks of a connector class."""
+
+    def of(self, connector_class: str) -> TaskHost:
+        """Return the host. Raises ConfigError if the class is not found."""
+
+
+class Notices(Protocol):
+    """Informs the other workers."""
+
+    def ended_here(self, starts: Sequence[Start]) -> None:
+        """Announce soon that these starts of tasks have ended here. Never waits."""
+
+
+class StartFence(Protocol):
+    """The part of `TaskFence` that is needed here."""
+
+    def lock_out(self, spec: TaskSpec) -> None:
+        """End what a start without a successor has left open; called in a thread of its own."""

@@ -21,9 +21,10 @@ from fencepost.worker.supervision.connector_host import ConnectorHost
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.offsets_ahead import OffsetsAhead
+from fencepost.worker.supervision.port import Notices
 from fencepost.worker.supervision.preparation import Preparation
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.supervisor import Notices, TaskSupervisor
+from fencepost.worker.supervision.supervisor import TaskSupervisor
 from fencepost.worker.supervision.task_hosts import TaskHosts
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.info import ConnectorType
@@ -28,39 +27,18 @@ from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
-from fencepost.worker.supervision.port import NoRoomError, TaskHost
+from fencepost.worker.supervision.port import HostLookup, NoRoomError, Notices, StartFence
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.suspicion import TRIAL_S, Life, Outcome, Suspicions
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
+from fencepost.worker.supervision.trial import Trials, blame
 
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _ABANDONED_RETRY_S = 1.0
 _PREPARED_TOGETHER = 32  # of one connector; those of other connectors never wait for them
-
-
-class HostLookup(Protocol):
-    """Finds the host that runs the tasks of a connector class."""
-
-    def of(self, connector_class: str) -> TaskHost:
-        """Return the host. Raises ConfigError if the class is not found."""
-
-
-class Notices(Protocol):
-    """Informs the other workers."""
-
-    def ended_here(self, starts: Sequence[Start]) -> None:
-        """Announce soon that these starts of tasks have ended here. Never waits."""
-
-
-class StartFence(Protocol):
-    """The part of `TaskFence` that is needed here."""
-
-    def lock_out(self, spec: TaskSpec) -> None:
-        """End what a start without a successor has left open; called in a thread of its own."""
 
 
 class TaskSupervisor:
@@ -94,7 +72,7 @@ class TaskSupervisor:
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
-        self._suspicions = Suspicions()
+        self._trials = Trials()
         self._restarts: AutomaticRestarts[Start] = AutomaticRestarts()
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._is_shutting_down = False
@@ -176,7 +154,8 @@ class TaskSupervisor:
         now = time.monotonic()
         for handle in [h for h in self._stopping if h.stop_deadline is not None and now >= h.stop_deadline]:
             self._abandon(handle)
-        self._clear_who_lives(now)
+        self._trials.look(self._handles.values(), now)
+        self._restarts.keep_only(handle.start for handle in self._handles.values())
         self._reconcile()
         if self._is_shutting_down and not self._stopping:
             self._is_done.set()
@@ -207,7 +186,7 @@ class TaskSupervisor:
         """Tell the others which of the cancelled starts have ended here, or never began."""
         called_off = self._departures.of(self._settings.incarnation, self._snapshot.offset)
         if called_off:
-            here = {(h.id, h.generation) for h in (*self._stopping, *self._handles.values()) if h.is_live}
+            here = {h.start for h in (*self._stopping, *self._handles.values()) if h.is_live}
             ended = [start for start in called_off if start not in here]
             if ended:
                 self._departures.ended(self._settings.incarnation, ended)
@@ -256,7 +235,9 @@ class TaskSupervisor:
         assert handle.spec is not None
         target = self._snapshot.target_state(handle.id.connector).value
         handle.target = target
-        spec = replace(handle.spec, target_state=target, runs_alone=self._runs_alone(handle))
+        spec = replace(
+            handle.spec, target_state=target, runs_alone=self._trials.runs_alone(handle, self._handles.values())
+        )
         try:
             host = self._hosts.of(str(spec.connector_config["connector.class"]))
             handle.host = host
@@ -371,33 +352,32 @@ class TaskSupervisor:
         lived_s = now - handle.hosted_at if handle.hosted_at else 0.0
         is_paused = target is TargetState.PAUSED
         handle.target = target.value
-        handle.plan = None if is_paused else self._restarts.failed((handle.id, handle.generation), policy, lived_s)
+        handle.plan = None if is_paused else self._restarts.failed(handle.start, policy, lived_s)
         in_s = None if handle.plan is None else handle.plan.in_s
         handle.starts_again_at = math.inf if in_s is None else now + in_s
 
     def _see_to_failed(self, handle: TaskHandle, now: float) -> None:
         """Restart it automatically when that is due. A pause cancels that; after a resume the count begins at 0."""
-        start = (handle.id, handle.generation)
         if self._snapshot.target_state(handle.id.connector).value != handle.target:
             before = handle.plan
-            self._restarts.forget(start)
+            self._restarts.forget(handle.start)
             self._plan_restart(handle)
             if handle.plan != before:
                 self._board.failed(handle.id, handle.failure, handle.plan)
         elif now >= handle.starts_again_at:
-            self._restarts.made(start)
+            self._restarts.made(handle.start)
             self._totals.restarted()
             log.info("task %s is restarted automatically", handle.id)
             handle.move(HandleState.ENDED)
             self._board.task(handle.id, State.RESTARTING)
-            self._begin(*start)
+            self._begin(*handle.start)
 
     def _restart(self, task: TaskId) -> None:
         handle = self._handles.get(task)
         if handle is not None:
             self._board.task(task, State.RESTARTING)
-            self._suspicions.clear((handle.id, handle.generation))
-            self._restarts.forget((handle.id, handle.generation))
+            self._trials.clear(handle)
+            self._restarts.forget(handle.start)
             self._let_go(handle)
         self._reconcile()
 
@@ -413,37 +393,13 @@ class TaskSupervisor:
 
     def _take_crash(self, incarnations: set[str], reason: str) -> None:
         """Restart the starts that a process took with it: innocent ones at once, suspects later, the culprit never."""
-        there = {(h.id, h.generation): h for h in self._handles.values() if h.incarnation in incarnations and h.is_live}
-        for start, outcome in self._suspicions.crashed([_life(h) for h in there.values()]).items():
-            handle = there[start]
-            handle.starts_again_at = time.monotonic() + outcome.delay_s
+        there = [h for h in self._handles.values() if h.incarnation in incarnations and h.is_live]
+        for handle, outcome in self._trials.crashed(there):
             if outcome.is_culprit:
                 incarnations = incarnations - {handle.incarnation}
-                self._fail(handle, _blame(handle, outcome, reason))
+                self._fail(handle, blame(handle, outcome, reason))
                 self._lock_out(handle)
         self._take_loss(incarnations, reason)
-
-    def _runs_alone(self, handle: TaskHandle) -> bool:
-        """Say whether a start is to have a slot of its own.
-
-        If there is no room for one for some time, it shares a slot, but never with another suspect: the culprit among
-        two
-        suspects could never be found.
-        """
-        if not self._suspicions.runs_alone((handle.id, handle.generation)):
-            return False
-        waits_s = time.monotonic() - handle.prepared_at
-        return waits_s < TRIAL_S or any(self._is_on_trial(other) for other in self._handles.values())
-
-    def _is_on_trial(self, handle: TaskHandle) -> bool:
-        return handle.state is HandleState.HOSTED and self._suspicions.is_suspect((handle.id, handle.generation))
-
-    def _clear_who_lives(self, now: float) -> None:
-        for counts in (self._suspicions, self._restarts):
-            counts.keep_only((h.id, h.generation) for h in self._handles.values())
-        for handle in self._handles.values():
-            if handle.state is HandleState.HOSTED and (now - handle.hosted_at > TRIAL_S or _has_committed(handle)):
-                self._suspicions.clear((handle.id, handle.generation))
 
     def _take_reports(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
@@ -494,24 +450,3 @@ class TaskSupervisor:
     def _begin_shutdown(self) -> None:
         self._is_shutting_down = True
         self._reconcile()
-
-
-def _has_committed(handle: TaskHandle) -> bool:
-    return handle.report is not None and handle.report.counters.get("commits", 0) > 0
-
-
-def _life(handle: TaskHandle) -> Life:
-    is_paused = handle.report is not None and handle.report.state is RunState.PAUSED
-    is_at_work = not is_paused and not _has_committed(handle)
-    return Life((handle.id, handle.generation), time.monotonic() - handle.hosted_at, is_at_work)
-
-
-def _blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
-    return (
-        f"Task {handle.id} ended the process of its slot {outcome.crashes} times in a row, less than {TRIAL_S:g} s "
-        f"after its start and before it had committed anything, the last time as the only suspect: {reason}. Likely "
-        "causes are too little memory (see the log of the system or the cluster manager; raise "
-        "spark.executor.memoryOverhead or the container's limit) or a crash of a native library "
-        "that the connector, a transform or a converter uses (see the executor's stderr). Restart the task when the "
-        "cause is removed."
-    )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from fencepost.cluster.running import Start
 from fencepost.storage.ids import TaskId
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
@@ -58,6 +59,11 @@ class TaskHandle:
     prepared_at: float = 0.0  # monotonic time, like the next one
     hosted_at: float = 0.0
     report: TaskReport | None = field(default=None, repr=False)
+
+    @property
+    def start(self) -> Start:
+        """Return the task and its generation."""
+        return self.id, self.generation
 
     def move(self, target: HandleState) -> None:
         """Move to another state. Raises RuntimeError for a move that is not in the table, which is a bug."""
