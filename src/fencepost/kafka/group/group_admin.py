@@ -75,11 +75,12 @@ class GroupAdmin:
         came_at = time.monotonic()
         with self._turn:
             if self._asked[0] != group_id or self._asked[1] < came_at:
-                self._asked = (group_id, time.monotonic())
+                asked = (group_id, time.monotonic())
                 try:
                     self._found = self._client.run(f"describing group {group_id}", lambda: self._described(group_id))
                 except Exception as error:
                     self._found = error
+                self._asked = asked  # not after an interruption: others would take an older result
             found = self._found
         if isinstance(found, Group):
             return found

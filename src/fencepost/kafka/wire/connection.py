@@ -39,11 +39,13 @@ def _clock_s() -> float:
 def connect(address: Address, access: Access, deadline_s: float) -> "Connection":
     """Return a new connection. If the broker refuses a cached token, this retries with a new one.
 
-    Raises what `Connection` raises.
+    Raises what `Connection` raises, but LostError as before anything is sent: the caller's request was not.
     """
     kept = access.token
     try:
         return Connection(address, access, deadline_s)
+    except LostError as error:
+        raise LostError(str(error), is_sent=False, is_late=error.is_late) from None
     except AnswerError as error:
         if error.code != KafkaError.SASL_AUTHENTICATION_FAILED or not kept or access.token == kept:
             raise

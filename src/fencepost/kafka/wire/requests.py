@@ -18,7 +18,7 @@ from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 T = TypeVar("T")
 
 _METADATA_AGE_S = 0.0  # leaders are looked up for each question
-_PAUSE_S = 0.05
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
 
 
 class RequestClient:
@@ -51,15 +51,16 @@ class RequestClient:
         """
         self._guard.check("The client for requests")
         with self._turn:
-            until_s = time.monotonic() + self._timeout_s
+            until_s, pause_s = time.monotonic() + self._timeout_s, _PAUSE_S
             while True:
                 try:
                     return ask()
                 except (AnswerError, LostError, UnsupportedError, OSError) as error:
                     self.close()  # addresses may be those of brokers that are gone
-                    if not _is_unreachable(error) or time.monotonic() + _PAUSE_S > until_s:
+                    if not _is_unreachable(error) or time.monotonic() + pause_s > until_s:
                         raise request_failure(error, doing, str(self._conf.get("bootstrap.servers", ""))) from error
-                time.sleep(_PAUSE_S)
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def ask(self, request: Any, node: int | None = None, *, oldest: int = 0, newest: int | None = None) -> Any:
         """Return a broker's answer: that of `node`, whose address is known from an earlier answer, or else of any.
@@ -105,9 +106,10 @@ class RequestClient:
 
     def _sent(self, send: Callable[[Cluster, float], T]) -> T:
         self.sent += 1
-        if self._cluster is None:
-            self._cluster = Cluster(Access.of(self._conf), _METADATA_AGE_S, awaits_topics=False)
-        return send(self._cluster, time.monotonic() + self._timeout_s)
+        cluster = self._cluster  # `close` may set it to None at any moment
+        if cluster is None:
+            cluster = self._cluster = Cluster(Access.of(self._conf), _METADATA_AGE_S, awaits_topics=False)
+        return send(cluster, time.monotonic() + self._timeout_s)
 
 
 def _is_unreachable(error: Exception) -> bool:
