@@ -86,7 +86,7 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
     eventually(lambda: old.leader.is_leading, within_s=30)
     new.start()
     # With it the group has another generation: a write that still names the last one would be refused.
-    eventually(lambda: has_joined(new) and old.leader.term.number > 1, within_s=30)
+    eventually(lambda: has_joined(new) and old.leader.term.number > 1, within_s=30)  # type: ignore[attr-defined]
     yield old, new
     for each in (old, new):
         each.stop()
