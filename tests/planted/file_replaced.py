@@ -9,7 +9,7 @@ from planted import replace
 
 def _give_name(origin: Path, goal: Path) -> Any:
     origin.replace(goal)
-    return files_store._Named.BY_RENAME
+    return files_store._Naming.BY_RENAME
 
 
 replace(files_store, "_give_name", _give_name)

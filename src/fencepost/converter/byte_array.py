@@ -11,7 +11,7 @@ OPTIONAL_BYTES = BYTES.optional()
 
 
 class ByteArrayConverter(Converter, HeaderConverter):
-    """Passes bytes on untouched; anything else is refused."""
+    """Passes bytes on unchanged; refuses anything else."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is not None and schema.type is not SchemaType.BYTES:

@@ -1,4 +1,4 @@
-"""Whole columns as JSON: many values in one call, and no look at each where a look at all will do."""
+"""Encodes whole columns as JSON, many values in one call, without checking each if one check of all suffices."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
@@ -12,8 +12,7 @@ from fencepost.converter.json_encoding import INTEGER_BITS, decimal_fallback
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.record import SchemaType
 
-# Stands between the values while they are written together. JSON leaves DEL as it is, so that a text which
-# contains one is noticed by counting.
+# Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
 _MARK = "\x7f"
 _MARK_BYTES = _MARK.encode()
 _BETWEEN = b',"' + _MARK_BYTES + b'",'
@@ -25,7 +24,7 @@ def dumped_all(
     suffix: bytes = b"",
     default: Callable[[Any], Any] = decimal_fallback,
 ) -> list[bytes] | None:
-    """Return the JSON of each value between `prefix` and `suffix`, or None where they cannot be written together.
+    """Return the JSON of each value between `prefix` and `suffix`, or None if they cannot be encoded together.
 
     One call for all is six times faster than one each. `default` writes what orjson does not know. Raises TypeError for
     a value that JSON cannot hold.
@@ -42,7 +41,7 @@ def dumped_all(
 
 
 def is_plain(schema: Schema, column: Sequence[Any]) -> bool:
-    """Say whether all values fit the schema and are written as they are; False also where that is not known."""
+    """Say whether all values fit the schema and need no encoding of their own; False if that is unknown."""
     if schema.name in LOGICAL_TYPES:
         return False
     kinds = set(map(type, column))

@@ -15,7 +15,7 @@ JSON_KIND = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int:
 
 
 def decode(schema: Schema | None, value: Any, *, is_null_replaced: bool = True) -> Any:
-    """Return the value that a payload stands for. Raises RecordError where it does not fit the schema."""
+    """Return the value of a payload. Raises RecordError if it does not fit the schema."""
     if schema is None:
         return value
     if value is None:

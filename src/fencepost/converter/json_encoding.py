@@ -1,4 +1,4 @@
-"""Values of a schema as what `orjson` can write: compiled once per schema into nested functions."""
+"""Converts values of a schema to what `orjson` can encode: compiled once per schema into nested functions."""
 
 import base64
 import math
@@ -17,11 +17,11 @@ Encode = Callable[[Any], Any]
 
 INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 
-_LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # that orjson writes
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
 
 
 class EncodingOptions(NamedTuple):
-    """The converter's settings that change what is written."""
+    """The settings of the converter that change its output."""
 
     is_decimal_numeric: bool = False
     is_null_replaced: bool = True
@@ -44,7 +44,7 @@ def encoder(schema: Schema, options: EncodingOptions) -> Encode:
 
 
 def encode_schemaless(value: Any) -> Any:
-    """Return plain JSON for a value that `orjson` alone refuses.
+    """Return plain JSON for a value that `orjson` does not support.
 
     It has bytes, integers of more than 64 bits, or maps with keys other than text.
     """
@@ -199,7 +199,7 @@ def _misfit(kind: SchemaType, value: Any) -> RecordError:
 
 
 def decimal_fallback(value: Any) -> Any:
-    """Write a schemaless decimal as a number; for `orjson.dumps(default=…)`."""
+    """Encode a schemaless decimal as a number; for `orjson.dumps(default=…)`."""
     if isinstance(value, Decimal) and value.is_finite() and not has_many_zeros(value):
         return orjson.Fragment(format(value, "f"))
     if isinstance(value, bytes | bytearray | memoryview):

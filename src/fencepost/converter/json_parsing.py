@@ -1,4 +1,4 @@
-"""JSON as Python's values, with numbers that are exact: those that a double would round are integers or Decimals."""
+"""Parses JSON with exact numbers: those that a double would round become integers or Decimals."""
 
 import json
 import re
@@ -9,17 +9,17 @@ import orjson
 
 from fencepost.converter.logical import has_many_zeros
 
-# A double has 15 digits for certain. Of most records two looks at all bytes say that they have no number of more.
+# A double holds any 15 digits. For most records two searches of the bytes show that no number has more.
 _SHAPES = bytes(
     ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-" else " ") for byte in range(256)
 )
 _LONG_RUNS, _TINY = (b"0" * 17, b"0" * 16 + b"e"), b"e-000"
 _LONG_NUMBER = re.compile(rb"\d[\d.]{15,}(?:[eE][-+]?\d+)?")
-_MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of what orjson does not read as a double, whatever the sign is
+_MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of numbers that orjson does not parse as doubles, with either sign
 
 
 def parsed(data: bytes) -> Any:
-    """Parse JSON. Raises ValueError, also for a number that is too large for a double to come near it."""
+    """Parse JSON. Raises ValueError, also for a number that is far too large for a double."""
     found = orjson.loads(data)
     shapes = data.translate(_SHAPES)
     if _TINY in shapes or (
@@ -39,7 +39,7 @@ def _is_rounded(number: bytes) -> bool:
 
 
 def exact_float(text: str) -> float | Decimal:
-    """Return a double where its shortest digits are these, else all of them."""
+    """Return a double if these are its shortest digits, else an exact number."""
     near = float(text)
     shortest = repr(near)
     if shortest == text:
@@ -49,7 +49,7 @@ def exact_float(text: str) -> float | Decimal:
 
 
 def exact_decimal(text: str) -> Decimal:
-    """Return a number with all its digits. Raises ValueError where it would be written with thousands of zeros."""
+    """Return a number with all its digits. Raises ValueError for one with thousands of zeros."""
     try:
         exact = Decimal(text)
     except InvalidOperation:

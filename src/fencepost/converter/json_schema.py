@@ -34,7 +34,7 @@ def schema_to_json(schema: Schema, options: EncodingOptions) -> dict[str, Any]:
 
 
 def schema_from_json(written: Any) -> Schema | None:
-    """Return the schema that an envelope carries. Raises RecordError where it is none."""
+    """Return the schema in an envelope. Raises RecordError if it is not a schema."""
     if written is None:
         return None
     if not isinstance(written, dict) or not isinstance(written.get("type"), str):

@@ -1,4 +1,4 @@
-"""Connect's logical types: a schema name that gives another type a meaning of its own.
+"""Connect's logical types: a schema name that gives the underlying type another meaning.
 
 Values are Python's `Decimal`, `date`, `time` and `datetime` (UTC where it says nothing); date, time and timestamp
 may also be given as the numbers that stand for them.
@@ -21,7 +21,7 @@ _TOO_LARGE = 10**MOST_DIGITS
 
 
 class LogicalType(NamedTuple):
-    """How values of a logical type become values of the underlying type, and back."""
+    """Converts values of a logical type to the underlying type, and back."""
 
     to_plain: Callable[[Schema, Any], Any]
     from_plain: Callable[[Schema, Any], Any]
@@ -39,7 +39,7 @@ def scale_of(schema: Schema) -> int:
 
 
 def unscaled(schema: Schema, value: Any) -> int:
-    """Return a decimal's digits, as many behind the point as the schema has, as one integer.
+    """Return a decimal's digits, with as many decimals as the schema has, as one integer.
 
     Raises RecordError if digits would be lost.
     """
@@ -66,13 +66,13 @@ def with_scale(schema: Schema, number: int) -> Decimal:
 
 
 def has_many_zeros(number: Decimal) -> bool:
-    """Say whether a finite decimal is a few bytes that would be written as thousands: 1e999999999."""
+    """Say whether a short finite decimal has thousands of digits: 1e999999999."""
     _, digits, exponent = number.as_tuple()
     return int(exponent) > MOST_DIGITS or -int(exponent) - len(digits) > MOST_DIGITS
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of a value for a message; its type, of an integer with too many digits for a text."""
+    """Return the beginning of a value for a message; the type of an integer with too many digits to print."""
     try:
         return repr(value)[:80]
     except ValueError:

@@ -8,7 +8,7 @@ from fencepost.record import SchemaType
 
 
 class _NumberConverter(Converter, HeaderConverter):
-    """`kind` is the one type that it takes, `layout` that of the bytes."""
+    """Converts values of the type `kind`, packed as `layout`."""
 
     kind: ClassVar[SchemaType]
     layout: ClassVar[struct.Struct]

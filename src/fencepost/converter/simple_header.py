@@ -1,4 +1,4 @@
-"""SimpleHeaderConverter: header values as text that tells its type."""
+"""SimpleHeaderConverter: header values as text from which the type can be inferred."""
 
 import base64
 import datetime as dt
@@ -19,7 +19,7 @@ _INTEGERS = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Writes text as it is and other values as literals; reads literals back and takes anything else as text."""
+    """Writes text unchanged and other values as literals; reads literals back, and anything else as text."""
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return None if value is None else _text(value, is_inside=False).encode("utf-8", "replace")
@@ -63,7 +63,7 @@ def _moment(value: dt.date | dt.time) -> str:
 
 
 def _parsed(text: str) -> tuple[Schema | None, Any]:
-    """Raise ValueError for what is no literal."""
+    """Raise ValueError for anything that is not a literal."""
     if text in ("null", "true", "false"):
         return (None, None) if text == "null" else (BOOLEAN, text == "true")
     if text[:1] in ("[", "{"):
@@ -89,7 +89,7 @@ def _number_or_moment(text: str) -> tuple[Schema | None, Any]:
 
 
 def _decimal(text: str) -> Decimal:
-    """Raise ValueError for what is no number, as Kafka sees it: it wants a digit before the point."""
+    """Raise ValueError for anything that is not a number to Kafka, which requires a digit before the point."""
     if text.lstrip("+").startswith("."):
         raise ValueError(text)
     try:
@@ -107,7 +107,7 @@ def _finite(text: str) -> float:
 
 def _parsed_moment(text: str) -> tuple[Schema | None, Any]:
     if text.endswith("Z") and len(text) not in (_TIME_LENGTH, _TIMESTAMP_LENGTH):
-        raise ValueError(text)  # another number of digits behind the second than a value of Kafka Connect has
+        raise ValueError(text)  # a fraction of a second with another number of digits than Kafka Connect writes
     if "T" in text:
         moment = dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=dt.UTC)
         return TIMESTAMP, EPOCH + (moment - EPOCH) // MILLISECOND * MILLISECOND

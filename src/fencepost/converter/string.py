@@ -22,7 +22,7 @@ def _known_encoding(name: str) -> str | None:
 
 
 class StringConverter(Converter, HeaderConverter):
-    """Writes text as it is and anything else as Java would print it; reads text."""
+    """Writes text unchanged and anything else as Java prints it; reads text."""
 
     encoding: str = setting(
         "converter.encoding",
@@ -70,7 +70,7 @@ class StringConverter(Converter, HeaderConverter):
         return [b"%d" % value for value in values] if kinds == {int} else None
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Leave UTF-8 as bytes until somebody looks: what only passes through is never decoded."""
+        """Keep UTF-8 as bytes until the text is used: values that only pass through are never decoded."""
         if self._codec != "utf-8":
             return None
         if isinstance(column, BinaryColumn) and not column.null_count:

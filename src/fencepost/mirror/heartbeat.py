@@ -21,7 +21,7 @@ from fencepost.api import (
 from fencepost.mirror.formats import OFFSET, Heartbeat
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets
-from fencepost.mirror.schedule.timer import Beat
+from fencepost.mirror.schedule.timer import IntervalTimer
 from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import MirrorSettings, TargetClusterSettings, replicas
 from fencepost.record.schema import BYTES
@@ -34,7 +34,7 @@ class MirrorHeartbeatTask(SourceTask):
 
     def start(self) -> None:
         self.topic = self.config.policy().heartbeats_topic()
-        self.beat = Beat(self.config.interval_s)
+        self.beat = IntervalTimer(self.config.interval_s)
 
     def poll(self) -> Batch | None:
         if not self.beat.take():

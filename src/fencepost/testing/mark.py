@@ -1,4 +1,4 @@
-"""Marks that outlive the process that sets them, a SIGKILL a moment later included."""
+"""Marks that outlive the process that sets them, even if it is killed right afterwards."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ class Marks:
         self._topic = topic
 
     def set(self, mark: str) -> None:
-        """Set `mark` once more; in the log when this returns."""
+        """Set `mark` once more; it is in the log when this returns."""
         client = ProducerClient({**self._conf, "acks": "all"})
         client.produce(self._topic, mark.encode())
         client.flush(_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""A `read_committed` reader that watches topics while faults happen, and one that reads them afterwards."""
+"""A `read_committed` reader that follows topics while faults happen, and can read them again afterwards."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from fencepost.testing.verdict import Observation
 from fencepost.testing.waiting import eventually
 
 _POLL_S = 0.2
-_WAIT_MS = 250  # while there is nothing: how often each topic is asked for, and how late its end is seen
+_WAIT_MS = 250  # how often an idle topic is fetched, and how late its end is noticed
 _RETRY_S = 0.2
 
 
@@ -37,21 +37,21 @@ class CommittedReader:
             watch.thread.join()
 
     def seen(self) -> list[Observation]:
-        """Everything that has become visible so far, in the order of each topic partition."""
+        """Return all records that are visible so far, in the order of each topic partition."""
         return [observation for watch in self._watches for observation in watch.so_far()]
 
     def seen_of(self, topic: str, start: int = 0) -> list[Observation]:
-        """Return what has become visible of a topic, less the first `start` records: for who looks again and again."""
+        """Return the visible records of a topic after the first `start`, for repeated calls."""
         return next(watch for watch in self._watches if watch.topic == topic).so_far(start)
 
     def catch_up(self, within_s: float = 30.0) -> list[Observation]:
-        """`seen`, when all that is in the log at the call has been passed: open transactions are waited for."""
+        """Wait until everything in the log at the call was read, open transactions included, and return `seen`."""
         for watch in self._watches:
             watch.catch_up(within_s)
         return self.seen()
 
     def read_all(self, within_s: float = 60.0) -> list[Observation]:
-        """Everything visible, read anew from the beginning to the end at the call, by consumers of their own."""
+        """Read all visible records again, from the beginning to the end at the call, with other consumers."""
         return [o for watch in self._watches for o in _read_all(self._conf, watch.topic, within_s)]
 
 

@@ -1,4 +1,4 @@
-"""A source that follows a script, for crashes in the small: `TestingSource([r1, r2, CRASH(), r3])`.
+"""A source that follows a script, with crashes at chosen points: `TestingSource([r1, r2, CRASH(), r3])`.
 
 The script travels in the connector's config, because tasks run in other processes. What a command has done must outlive
 the process that it kills, in a transaction that never commits: so it is remembered in a topic of its own.
@@ -28,7 +28,7 @@ POLL, UPDATE_OFFSETS, COMMIT = "poll", "update_offsets", "commit"
 
 @dataclass(frozen=True)
 class Command:
-    """An item of a script that is not a record. It is carried out the first `times` times that it is reached.
+    """An item of a script that is not a record. It is carried out the first `times` times it is reached.
 
     `at` says in which of the task's methods. In `update_offsets` the records before it are sent and their transaction
     is open; in `commit` it is committed. There the command needs a record right before it.
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True)
 class ScriptedRecord:
-    """A record for `topic` (the connector's, if None). A list of these is a script without incidents."""
+    """A record for `topic` (the connector's, if None). A list of these is a script without faults."""
 
     value: str
     key: str | None = None
@@ -69,17 +69,17 @@ def RETRY(times: int = 1) -> Command:  # noqa: N802
 
 
 def HANG(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
-    """Block until told to stop, as a well-behaved task does that waits for its source."""
+    """Block until the task is stopped, as a task does that waits for its source."""
     return Command("hang", at, times)
 
 
 def DEAF(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
-    """Block for ever, whatever the task is told."""
+    """Block for ever, even if the task is stopped."""
     return Command("deaf", at, times)
 
 
 class TestingSource:
-    """Scripts, one for each task, and what must come of them. A text in a script is a record of that value."""
+    """Scripts, one for each task, and the records that must result. A text in a script is a record with that value."""
 
     __test__ = False
 
@@ -113,20 +113,20 @@ class TestingSource:
 
     @staticmethod
     def sighting(observation: Observation) -> Sighting:
-        """Say, for `judge`, which record of which script this is."""
+        """Return, for `judge`, the script and the place of a record."""
         payload = json.loads(observation.value or b"")
         return Sighting(payload["script"], payload["place"])
 
     @staticmethod
     def is_at_home(observation: Observation) -> bool:
-        """Say, for `judge`, whether topic and key are those that the payload names."""
+        """Return, for `judge`, whether topic and key are those in the payload."""
         payload = json.loads(observation.value or b"")
         key = None if observation.key is None else observation.key.decode()
         return (payload["topic"], payload["key"]) == (observation.topic, key)
 
 
 class TestingSourceTask(SourceTask):
-    """Gives the records up to the next command at once, then carries that out. When the script ends it waits."""
+    """Returns the records up to the next command, then carries it out. Waits at the end of the script."""
 
     __test__ = False
 
@@ -207,7 +207,7 @@ class TestingSourceTask(SourceTask):
 
 
 class ScriptedError(Exception):
-    """What RAISE raises."""
+    """The error that RAISE raises."""
 
 
 def _item(data: Mapping[str, Any]) -> ScriptedRecord | Command:

@@ -1,4 +1,4 @@
-"""The verdict on a delivery: what a source gave, against what a `read_committed` reader saw. There is only one."""
+"""The only verdict on a delivery: compares the records of a source with those that a `read_committed` reader saw."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class Observation(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What an observation says: the source partition and the sequence that stand in its payload."""
+    """The source partition and the sequence in the payload of an observation."""
 
     source_partition: SourcePartition
     sequence: Hashable
@@ -69,7 +69,7 @@ def judge(
     sighting: Callable[[Observation], Sequenced] | None = None,
     is_at_home: Callable[[Observation], bool] | None = None,
 ) -> Verdict:
-    """Compare all that the source gave with all that became visible.
+    """Compare all records of the source with all that became visible.
 
     Args:
         expected: for each source partition everything it gave, in order, from the generator's own list: to the last
@@ -88,7 +88,7 @@ def judge(
 
 
 class _Lanes:
-    """Sightings by source partition, and in it by topic partition: within such a lane the order means something."""
+    """Sightings by source partition and topic partition; order is checked within such a lane."""
 
     def __init__(self) -> None:
         self._lanes: dict[Any, dict[Any, list[Hashable]]] = defaultdict(lambda: defaultdict(list))
@@ -123,7 +123,7 @@ class _Lanes:
         found = _Found(list(self._unreadable))
         for source, sequences in expected.items():
             lanes = self._lanes.get(source, {})
-            # Nearly always the lists are simply equal, which is fast to see.
+            # Nearly always the lists are equal, which is fast to check.
             if len(lanes) == 1 and next(iter(lanes.values())) == list(sequences):
                 continue
             found.compare(source, sequences, lanes.values())

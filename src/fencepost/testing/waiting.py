@@ -1,4 +1,4 @@
-"""Waiting for a condition without a bare sleep."""
+"""Waits for conditions."""
 
 import os
 import time

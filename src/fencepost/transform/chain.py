@@ -1,4 +1,4 @@
-"""The transforms of a connector, in order, each with the predicate that it is tied to."""
+"""The transforms of a connector, in order, each with its predicate."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from fencepost.config.setting import embedded, validate_settings
 log = logging.getLogger(__name__)
 
 Find = Callable[[str, str], type[Any]]
-"""Returns a plug-in's class by kind (`transform` or `predicate`) and name; raises ConfigError when there is none."""
+"""Returns a plug-in's class by kind (`transform` or `predicate`) and name; raises ConfigError if there is none."""
 
 Plugin = TypeVar("Plugin", bound=Config)
 
@@ -21,7 +21,7 @@ _OWN_KEYS = frozenset({"type", "predicate", "negate"})
 
 @dataclass(frozen=True)
 class Link:
-    """A transform, and which records it is for."""
+    """A transform, and the records that it applies to."""
 
     alias: str
     transform: Transform
@@ -33,18 +33,18 @@ class Link:
 
 
 class Chain:
-    """The links that records go through one after the other. One instance a task, used by one thread."""
+    """The links that records pass in order. One instance for each task, for one thread."""
 
     def __init__(self, links: Sequence[Link] = ()) -> None:
         self.links = tuple(links)
 
     @classmethod
     def from_config(cls, properties: Mapping[str, object], find: Find) -> "Chain":
-        """Build what `transforms` and `predicates` ask for. Raises ConfigError: every fault, each with its full key."""
+        """Build the chain from `transforms` and `predicates`. Raises ConfigError with all faults and their keys."""
         return _Building(properties, find).chain()
 
     def apply(self, record: Record) -> Record | None:
-        """Return the record as it goes on, or None when a transform filtered it. Raises what a transform raises."""
+        """Return the transformed record; None if a transform filtered it. Raises the errors of the transforms."""
         changed: Record | None = record
         for link in self.links:
             if link.applies_to(record):
@@ -55,7 +55,7 @@ class Chain:
         return changed
 
     def apply_topics_only(self, topics: Sequence[str]) -> Sequence[str] | None:
-        """Return the batch's new topics if no link looks at anything else, else None."""
+        """Return the batch's new topics if no link uses anything but topics, else None."""
         changed: Sequence[str] | None = topics
         for link in self.links:
             if link.predicate is not None or changed is None:
@@ -64,7 +64,7 @@ class Chain:
         return changed
 
     def close(self) -> None:
-        """Close the transforms. What one raises is logged, and keeps none of the others open."""
+        """Close all transforms. Errors are logged."""
         for link in self.links:
             try:
                 link.transform.close()
@@ -73,7 +73,7 @@ class Chain:
 
 
 class _Building:
-    """Builds a chain and collects the faults on the way."""
+    """Builds a chain and collects all faults."""
 
     def __init__(self, properties: Mapping[str, object], find: Find) -> None:
         self._properties = properties
@@ -117,7 +117,7 @@ class _Building:
         return text.lower() == "true"
 
     def _built(self, kind: str, prefix: str) -> Any:
-        """Return the plug-in below `prefix`, or None with its faults noted."""
+        """Return the plug-in below `prefix`; None if it has faults, which are recorded."""
         name = self._text(f"{prefix}type")
         if name is None:
             self._faults.append(f'Missing required configuration "{prefix}type" which has no default value.')

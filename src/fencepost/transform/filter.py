@@ -1,10 +1,10 @@
-"""Filter: drops every record that it is given; a predicate says which."""
+"""Filter: drops records; a predicate chooses which."""
 
 from fencepost.api import Record, Transform
 
 
 class Filter(Transform):
-    """Filters all records; meant to be used with a predicate."""
+    """Drops all records; use it with a predicate."""
 
     def apply(self, record: Record) -> Record | None:
         return None

@@ -29,7 +29,7 @@ def _insertion(spec: str | None, schema: Schema) -> _Insertion | None:
 
 
 class InsertField(FieldTransform):
-    """Inserts topic, partition, timestamp or a fixed text; what a record does not have is left out."""
+    """Inserts topic, partition, timestamp or a fixed text; skips facts that a record does not have."""
 
     purpose = "field insertion"
 

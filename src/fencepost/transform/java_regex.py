@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"\\(?P<literal>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}
 
 
 def java_regex() -> Check:
-    """Return the check that a text is a regular expression of Java's kind, as far as Python has what it asks for."""
+    """Return the check that a text is a regular expression of Java, as far as Python supports it."""
 
     def test(value: str) -> str | None:
         try:
@@ -40,7 +40,7 @@ def java_regex() -> Check:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return Java's pattern as Python's. Raises re.error for what is wrong, or known to Java alone."""
+    """Return Java's pattern as Python's. Raises re.error if it is wrong, or only Java supports it."""
     depth = 0
 
     def translated(token: re.Match[str]) -> str:
@@ -60,7 +60,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def replacer(pattern: re.Pattern[str], replacement: str) -> Callable[[re.Match[str]], str]:
-    r"""Return what `Matcher.replaceFirst` puts in place of a match: `$1`, `${name}` and `\$` are understood.
+    r"""Return the replacement of a match by `Matcher.replaceFirst`, with `$1`, `${name}` and `\$`.
 
     Raises ValueError for a group that the pattern does not have.
     """
@@ -87,7 +87,7 @@ def _reference(pattern: re.Pattern[str], found: re.Match[str]) -> list[str | int
 
 
 def _numbered(pattern: re.Pattern[str], digits: str) -> list[str | int]:
-    """Java takes as many digits as make a group that exists, and at least one."""
+    """Return the number of a group: like Java, use as many digits as name an existing group, and at least one."""
     length = 1
     while length < len(digits) and int(digits[: length + 1]) <= pattern.groups:
         length += 1

@@ -1,4 +1,4 @@
-"""RegexRouter: topics renamed by a regular expression."""
+"""RegexRouter: renames topics by a regular expression."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""ReplaceField: leave fields out, or give them other names."""
+"""ReplaceField: removes and renames fields."""
 
 import logging
 from collections.abc import Mapping
@@ -64,12 +64,12 @@ class ReplaceField(FieldTransform):
 
 
 class ReplaceFieldKey(ReplaceField):
-    """Leaves out or renames fields of record keys."""
+    """Removes or renames fields of record keys."""
 
     side = KEY
 
 
 class ReplaceFieldValue(ReplaceField):
-    """Leaves out or renames fields of record values."""
+    """Removes or renames fields of record values."""
 
     side = VALUE

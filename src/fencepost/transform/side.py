@@ -15,7 +15,7 @@ REMEMBERED_SCHEMAS = 16
 
 @dataclass(frozen=True)
 class Side:
-    """The key or the value of records: how to see it, its schema, and the record with another one."""
+    """The key or the value of records: reads it and its schema, and replaces it."""
 
     value_of: Callable[[ConnectRecord], Any]
     schema_of: Callable[[ConnectRecord], Schema | None]
@@ -36,7 +36,7 @@ class _SchemaChange(NamedTuple):
 
 
 class FieldTransform(Transform):
-    """Base of transforms that change the fields of keys or values; a record without one passes untouched.
+    """Base of transforms that change fields of keys or values; a record without them passes unchanged.
 
     Subclasses say what becomes of fields and of a struct's schema; their variants name the `side`.
     """
@@ -60,7 +60,7 @@ class FieldTransform(Transform):
         raise NotImplementedError
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the fields of the struct's schema as they are afterwards."""
+        """Return the fields of the struct's schema after the transform."""
         raise NotImplementedError
 
     def apply(self, record: Record) -> Record | None:
@@ -102,5 +102,5 @@ class FieldTransform(Transform):
             raise RecordError(
                 f"The struct would have two fields of the name {name} after the {self.purpose}: rename one"
             )
-        # As Kafka's transforms copy schemas: what they make is required, and has no default.
+        # Kafka's transforms copy schemas in this way: the copy is required, and has no default.
         return _SchemaChange(replace(schema, fields=members, is_optional=False, default=None), defaults)

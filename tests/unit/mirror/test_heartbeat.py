@@ -7,7 +7,7 @@ import pytest
 from fencepost.api import Batch, ConfigError, ConnectError
 from fencepost.mirror.formats import Heartbeat
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
-from fencepost.mirror.schedule.timer import Beat
+from fencepost.mirror.schedule.timer import IntervalTimer
 from fencepost.record import partition_key
 from fencepost.record.schema import BYTES
 from support.task_context import Context
@@ -48,7 +48,7 @@ def test_the_next_one_is_waited_for() -> None:
 
 def test_a_beat_is_due_at_once_and_then_every_interval() -> None:
     now = [50.0]
-    beat = Beat(2.0, lambda: now[0])
+    beat = IntervalTimer(2.0, lambda: now[0])
     assert beat.take()
     assert (beat.take(), beat.left_s()) == (False, 2.0)
     now[0] = 51.5

@@ -1,7 +1,7 @@
-"""Questions about a directory of this machine, asked directly.
+"""A directory of this machine, examined without Java.
 
-Java takes every failed check for a missing file: a directory that may not be searched, a link whose target is away, a
-disk that answers with an error.
+To Java every failed check is a missing file: without the right to search the directory, behind a link without a target,
+on a disk with errors.
 """
 
 import fnmatch

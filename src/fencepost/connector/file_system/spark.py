@@ -48,12 +48,12 @@ class SparkFileSystem:
     def __init__(self, session: Any) -> None:
         self._jvm = session._jvm
         self._conf = session._jsc.hadoopConfiguration()
-        self._path = self._jvm.org.apache.hadoop.fs.Path  # once: each name on the way is asked of the JVM
+        self._path = self._jvm.org.apache.hadoop.fs.Path  # once: the JVM is asked for each part of the name
 
     def identity(self, directory: str) -> str | None:
-        """Return what tells a directory from another one under the same path; None where there is none.
+        """Return an identity that distinguishes directories at the same path; None if there is no directory.
 
-        On this machine a mount can go, or a link be turned. Elsewhere the address stands for the directory.
+        On this machine a mount can disappear, or a link change. Elsewhere the address is the identity.
         """
         path = self._path(directory)
         try:
@@ -65,10 +65,10 @@ class SparkFileSystem:
             raise DirectoryError(f"{directory} cannot be looked at: {reason(error)}") from error
 
     def files(self, directory: str, pattern: str) -> list[FoundFile] | None:
-        """Return the files directly in `directory`, hidden ones left out; None where there is no such directory.
+        """Return the files directly in `directory`, except hidden ones; None if there is no such directory.
 
-        A file that was taken to be moved or deleted, and is still there, counts as what and where it was. A file that
-        cannot be looked at may be left out. Raises DirectoryError where the directory is there and cannot be listed.
+        A file that was taken to be moved or deleted, and is still there, counts under its former path. A file that
+        cannot be accessed may be missing. Raises DirectoryError if the directory exists but cannot be listed.
         """
         path = self._path(directory)
         system = path.getFileSystem(self._conf)

@@ -1,7 +1,7 @@
-"""Showing files in a store that has no rename: each is copied there, by one stream, under its name. Driver side.
+"""Publishes files in a store that has no rename: each is copied to its name by one stream. Driver side.
 
-What such a store has to do: a file that is created appears when its stream is closed, whole, and not before; whoever
-lists sees it from then on. Object stores do that. Disks and HDFS do not, and have a rename.
+In such a store a new file must appear whole, when its stream is closed and not before, and be listed from then on.
+Object stores do this. Disks and HDFS do not, but they have a rename.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _SEEN_WHILE_WRITTEN = frozenset({_LOCAL, "hdfs", "viewfs", "webhdfs"})
 
 
 def check_whole(store: FilesStore) -> None:
-    """Raise ConfigError for a directory in which readers would see a copy that is not finished."""
+    """Raise ConfigError for a directory in which readers would see unfinished copies."""
     if store.scheme in _SEEN_WHILE_WRITTEN:
         raise ConfigError(
             f"aside.path: path={store.root} is of a file system, {store.scheme}, that shows a file from its first byte "
@@ -29,11 +29,11 @@ def check_whole(store: FilesStore) -> None:
 class FilesCopy:
     """Copies files from the file system where they were written to the one where they are published."""
 
-    def __init__(self, session: Any, aside: FilesStore, shown: FilesStore) -> None:
+    def __init__(self, session: Any, staged: FilesStore, shown: FilesStore) -> None:
         self._jvm = session._jvm
         self._hadoop = session._jvm.org.apache.hadoop
         self._conf = session._jsc.hadoopConfiguration()
-        self._aside = aside
+        self._staged = staged
         self._shown = shown
 
     def move(self, source: str, target: str) -> None:
@@ -49,11 +49,11 @@ class FilesCopy:
             raise DirectoryError(f"{self._shown.at(target)} cannot be shown: {reason(error)}") from error
 
     def _move(self, source: str, target: str) -> None:
-        (here, origin), (there, goal) = self._found(self._aside.at(source)), self._found(self._shown.at(target))
-        mark = self._found(self._aside.at(mark_of(source)))[1]
+        (here, origin), (there, goal) = self._found(self._staged.at(source)), self._found(self._shown.at(target))
+        mark = self._found(self._staged.at(mark_of(source)))[1]
         if not here.exists(origin):
             if not here.exists(mark) and not there.exists(goal):
-                raise missing_error(self._aside, source, self._shown, target)
+                raise missing_error(self._staged, source, self._shown, target)
             return
         if not there.exists(goal):
             there.mkdirs(goal.getParent())
@@ -62,7 +62,7 @@ class FilesCopy:
             raise taken_error(self._shown, target)
         self._shown.sync([target], are_shown=True)  # before it says so
         if not here.rename(origin, mark) and not here.exists(mark):
-            raise DirectoryError(f"{self._aside.at(source)} cannot be renamed, which is to say that it was shown")
+            raise DirectoryError(f"{self._staged.at(source)} cannot be renamed, which is to say that it was shown")
 
     def _found(self, path: str) -> tuple[Any, Any]:
         """Return a path and its file system; a local one without checksum files."""

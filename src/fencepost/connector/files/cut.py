@@ -1,7 +1,7 @@
-"""How many rows a file may have, so that it has no more bytes than it may: what they take shows once they are written.
+"""How many rows a file may have so that it does not exceed its limit of bytes.
 
-Spark cuts files by rows. So an epoch of which a file has become too large is written once more, cut smaller, before
-anybody sees it; what was learned of its rows holds for the epochs behind it.
+Spark cuts files by rows, and their size is known only after they are written. If a file is too large, the epoch is
+written again with smaller files before it is published. The next epochs start with what was learned.
 """
 
 _ROOM = 0.9  # rows differ

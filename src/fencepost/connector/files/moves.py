@@ -1,6 +1,6 @@
-"""What an epoch shows: which file that was written aside gets which name. Pure.
+"""The names under which the files of an epoch are published. Pure functions.
 
-A name is made of the range alone, so that whoever finishes an epoch shows the same names.
+A name depends only on the range, so every start that finishes an epoch publishes the same names.
 """
 
 import re
@@ -13,17 +13,17 @@ from fencepost.connector.files.name import shortened
 from fencepost.connector.files.written import WrittenFile
 
 _SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
-"""A name that is shown: no topic has a plus."""
+"""A published name. Names of topics have no plus."""
 
 _TOPIC_MAX = 160
-"""Bytes of a topic in a name: what comes behind it has 95 at most, with the longest numbers and a codec's ending."""
+"""How many bytes of a topic a name contains: the rest has at most 95, with the longest numbers and extension."""
 
 
 def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:
-    """Return the path under which each file of an epoch is shown, by the path at which it was written.
+    """Return the path at which each file of an epoch is published, by the path at which it was written.
 
-    `is_cut`: a range may have several files; then, and wherever Spark has cut by itself, their names are numbered.
-    Raises FatalError where two files would have one name.
+    `is_cut`: a range may have several files. Their names are numbered then, and also if Spark has cut files itself.
+    Raises FatalError if two files would have the same name.
     """
     is_cut = is_cut or any(file.roll for file in files)
     moves = {}
@@ -40,21 +40,21 @@ def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: 
 
 
 def number_of(attempt: str) -> int | None:
-    """Return the number of the epoch for which something was written aside under a name."""
+    """Return the number of the epoch to which a staging directory belongs; None for other names."""
     number = attempt.partition("-")[0]
     return int(number) if number.isdigit() else None
 
 
 def moves_for(moves: Mapping[str, str], ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """Return those moves that show files of these ranges."""
+    """Return the moves that publish files of these ranges."""
     wanted = {stem for range_ in ranges for stem in (_stem(range_), _whole_stem(range_))}
     return {source: shown for source, shown in moves.items() if _stem_of(shown) in wanted}
 
 
 def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
-    """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
+    """Return the name of a file: topic, partition, first and last possible offset, and its number among several.
 
-    A name that starts with a dot or an underscore is one that readers pass over.
+    Readers ignore names that start with a dot or an underscore.
     """
     rolled = "" if roll is None else f"+{roll:05d}"
     return f"{_stem(range_)}{rolled}{end.replace('.txt', f'.{kind}', 1)}"

@@ -1,7 +1,8 @@
 """FilesSink: topics as Parquet, JSON lines or CSV in a directory, each record exactly once.
 
-What is listed is committed, or will be without being written again (E17): files are written aside, under a name that
-no other attempt has; the list of them is on disk, and its name durable as the epoch's token, before the first is moved.
+A listed file is committed, or will be without being written again (E17). Files are written to a staging directory that
+no other attempt uses. Before the first one is moved, their list is on disk, and the name of the directory is durable as
+the epoch's token.
 """
 
 import contextlib
@@ -39,22 +40,21 @@ from fencepost.connector.files.written import WrittenFile, written_files
 
 log = logging.getLogger(__name__)
 
-_ASIDE = ".fencepost"
+_STAGING = ".fencepost"
 _DATA, _MOVES = "data", "moves.json"
 _WRITER, _ORDER = "writer.", "_fencepost_order"
 _SMALLEST_CUT = 1_000_000
 _ATTEMPTS = 4
 _OWNER_DIGITS = 8
-_NAME_MAX = (
-    NAME_MAX_BYTES - 1 - _OWNER_DIGITS
-)  # of a connector's name; one that fits stays as it is: state is found by it
+# Of a connector's name. A shorter name must not change: state is found by it.
+_NAME_MAX = NAME_MAX_BYTES - 1 - _OWNER_DIGITS
 
 
 class FilesSink(DataFrameSink):
-    """Writes each epoch aside, and shows its files under names made of topic, partition and offsets.
+    """Writes each epoch to a staging directory, then moves its files to names made of topic, partition and offsets.
 
-    A reader that lists the directory at any moment finds each record once, and no half file. Names that start with a
-    dot are not for readers. Settings below `writer.` are options of Spark's writer (`writer.compression`).
+    Anyone listing the directory at any moment sees each record once, and only whole files. Readers ignore names that
+    start with a dot. Settings below `writer.` are options of Spark's writer (`writer.compression`).
     """
 
     writes_at_once = True
@@ -105,34 +105,32 @@ class FilesSink(DataFrameSink):
         return None if condition is None else (condition, f"{key} makes a directory name of more than 255 bytes of it")
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> int:
-        store = self._aside_store(session)
+        store = self._staging_store(session)
         self._open.clear()
         self._open.update(tokens)
         self._is_tidy = False
-        ensure_shared(session, store, self.staging, self._aside_key)
+        ensure_shared(session, store, self.staging, self._staging_key)
         self._clean_up(store, number, tokens)
         return max((number_of(attempt) or 0 for attempt in store.names(self.staging)), default=0)
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
-        store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
-        if (
-            not self._is_tidy
-        ):  # the number is durable: a start with a lower one is a zombie, and must publish nothing more
+        store, token = self._staging_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
+        if not self._is_tidy:  # the number is durable: starts with lower numbers are zombies and must not publish
             self._clean_up(store, epoch.number, ())
             self._is_tidy = True
         try:
-            self._write_aside(session, store, frame, epoch, f"{self.staging}/{token}")
+            self._write_staged(session, store, frame, epoch, f"{self.staging}/{token}")
         except BaseException:
             with contextlib.suppress(DirectoryError):
                 store.remove(f"{self.staging}/{token}")  # room for others on a full disk
             raise
         return token
 
-    def _write_aside(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
-        """Write the files, and what is to be done with them; all of it is on disk when this returns."""
+    def _write_staged(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
+        """Write the files and the list of their moves. Both are on disk when this returns."""
         check = name_check(self.partition_by, epoch.ranges)
         if check is not None:
-            partition_columns(dict(frame.dtypes), self.partition_by)  # says what is wrong before Spark does
+            partition_columns(dict(frame.dtypes), self.partition_by)  # its error is clearer than Spark's
             frame = frame.where(check)
         files = self._written(session, store, frame, place)
         is_cut = bool(self.file_rows_max or self.file_bytes_max)
@@ -141,9 +139,9 @@ class FilesSink(DataFrameSink):
         store.write(f"{place}/{_MOVES}", json.dumps(moves))
 
     def _written(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
-        """Write the files, and write them anew while one of them is too large: what its rows take is known then."""
+        """Write the files. While one is too large, write them again, cut by the size of its rows."""
         for attempt in range(1, _ATTEMPTS + 1):
-            data = f"{place}/{_DATA}-{attempt}"  # another one each time: a store may delete late
+            data = f"{place}/{_DATA}-{attempt}"  # a new one each time: a store may delete late
             files = self._saved(session, store, frame, data)
             largest = max(files, key=lambda file: file.size_bytes, default=None)
             if largest is None or not self._cut.is_too_large(largest.size_bytes):
@@ -159,17 +157,17 @@ class FilesSink(DataFrameSink):
         return files
 
     def _saved(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
-        """Have Spark write files, and return them: those of all rows."""
+        """Let Spark write the files, check that no rows are missing, and return them."""
         parts = None if is_certain(session, store) else PartsWithRows(session)
         self.save(frame if parts is None else parts.on(frame), store.at(place))
         files = written_files(store, place)
         if parts is not None:
-            parts.ensure_in({file.part for file in files}, store, self._aside_key)
+            parts.ensure_in({file.part for file in files}, store, self._staging_key)
         return files
 
     @cached_property
     def _open(self) -> set[str]:
-        """Tokens of epochs that were begun before this start, and are not over."""
+        """Return the tokens of epochs that began before this start and are not finished."""
         return set()
 
     @cached_property
@@ -182,27 +180,27 @@ class FilesSink(DataFrameSink):
         return int(session.read.format(kind).load(path).count())
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
-        aside, shown = self._aside_store(session), self._store(session)
-        text = aside.read(f"{self.staging}/{token}/{_MOVES}")
+        staged, shown = self._staging_store(session), self._store(session)
+        text = staged.read(f"{self.staging}/{token}/{_MOVES}")
         if text is None:
-            key, path = self._aside_key, aside.root
+            key, path = self._staging_key, staged.root
             raise ConfigError(
                 f"{key}={path}: the files of epoch {epoch.number} are missing. If {key} has changed, put it "
-                f"back until the epoch is committed. If {_ASIDE} was deleted, stop the connector, delete the "
+                f"back until the epoch is committed. If {_STAGING} was deleted, stop the connector, delete the "
                 "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
                 "its offsets to what they are (PATCH): the epoch is written again"
             )
         moves = moves_for(json.loads(text), epoch.ranges)
-        move = aside.move if self.aside_path is None else FilesCopy(session, aside, shown).move
+        move = staged.move if self.aside_path is None else FilesCopy(session, staged, shown).move
         for source, target in moves.items():
             move(source, target)
         shown.sync(list(moves.values()), are_shown=True)
 
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
-        store = self._aside_store(session)
+        store = self._staging_store(session)
         try:
             for name in store.names(f"{self.staging}/{token}"):
-                if name != _MOVES:  # which goes with the next epoch: until then the directory knows this one's number
+                if name != _MOVES:  # deleted with the next epoch; until then it shows the number of this one
                     store.remove(f"{self.staging}/{token}/{name}")
             self._open.discard(token)
             self._clean_up(store, epoch.number + 1, (token,))
@@ -210,7 +208,7 @@ class FilesSink(DataFrameSink):
             log.info("%s: it is deleted later", error)
 
     def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
-        """Delete what was written for epochs before a number, but for these tokens."""
+        """Delete the staged files of epochs before a number, except those of these tokens."""
         for attempt in store.names(self.staging):
             of_epoch = number_of(attempt)
             if of_epoch is not None and of_epoch < number and attempt not in tokens and attempt not in self._open:
@@ -218,18 +216,18 @@ class FilesSink(DataFrameSink):
 
     @property
     def staging(self) -> str:
-        """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
+        """Return the staging directory. Connectors of other clusters have others, even with the same name and path."""
         name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
-        return f"{_ASIDE}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:_OWNER_DIGITS]}"
+        return f"{_STAGING}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:_OWNER_DIGITS]}"
 
     @property
-    def _aside_key(self) -> str:
+    def _staging_key(self) -> str:
         return self.key_of("path" if self.aside_path is None else "aside_path")
 
     def _store(self, session: Session) -> FilesStore:
         return files_store(session, self.path)
 
-    def _aside_store(self, session: Session) -> FilesStore:
+    def _staging_store(self, session: Session) -> FilesStore:
         if self.aside_path is None:
             return self._store(session)
         check_whole(self._store(session))

@@ -33,7 +33,7 @@ class FilesStore(ABC):
         self.scheme = scheme
 
     def at(self, relative: str) -> str:
-        """Return a path in the form that Spark takes."""
+        """Return a path in the form that Spark expects."""
         return f"{self.root}/{relative}"
 
     @abstractmethod
@@ -66,10 +66,9 @@ class FilesStore(ABC):
     def move(self, source: str, target: str) -> None:
         """Publish a file under its name, exactly once.
 
-        A file with a mark was moved before by another start; readers may have removed it since. Raises DirectoryError
-        if a
-        file without a mark is missing, or if another file has the name, unless its content is the same: no file is ever
-        replaced.
+        A file with a mark was moved before by another start; readers may have removed it since. No file
+        is ever replaced. Raises DirectoryError if a file without a mark is missing, or a file with other content has
+        the name.
         """
 
     @abstractmethod
@@ -153,9 +152,9 @@ class LocalFiles(FilesStore):
     def _show(self, origin: Path, goal: Path, mark: Path, target: str) -> None:
         goal.parent.mkdir(parents=True, exist_ok=True)
         way = _give_name(origin, goal)
-        if way is _Named.BEFORE and not _are_same(origin, goal):
+        if way is _Naming.BEFORE and not _are_same(origin, goal):
             raise taken_error(self, target)
-        if way is _Named.BY_RENAME:
+        if way is _Naming.BY_RENAME:
             mark.touch()
         else:
             origin.rename(mark)
@@ -273,12 +272,12 @@ def taken_error(store: FilesStore, target: str) -> DirectoryError:
     )
 
 
-def missing_error(aside: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
+def missing_error(staged: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
     """Return the error for an epoch that cannot be committed because one of its files is missing."""
     return DirectoryError(
-        f"{aside.at(source)} is missing, and was not published as {shown.at(target)}: mount the file system, "
+        f"{staged.at(source)} is missing, and was not published as {shown.at(target)}: mount the file system, "
         f"or put the file back. If it was published and has been removed since, create {mark_of(source)} "
-        f"below {aside.root}, empty; the sink then continues"
+        f"below {staged.root}, empty; the sink then continues"
     )
 
 
@@ -287,7 +286,7 @@ def mark_of(source: str) -> str:
     return f"{source}.shown"
 
 
-class _Named(Enum):
+class _Naming(Enum):
     """How a file got its name."""
 
     BY_LINK = auto()
@@ -295,20 +294,20 @@ class _Named(Enum):
     BEFORE = auto()
 
 
-def _give_name(origin: Path, goal: Path) -> _Named:
+def _give_name(origin: Path, goal: Path) -> _Naming:
     """Give a file its name, unless it is taken; by a rename if the file system has no links."""
     try:
         os.link(origin, goal)
     except FileExistsError:
-        return _Named.BEFORE
+        return _Naming.BEFORE
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         if goal.exists():
-            return _Named.BEFORE
+            return _Naming.BEFORE
         origin.rename(goal)
-        return _Named.BY_RENAME
-    return _Named.BY_LINK
+        return _Naming.BY_RENAME
+    return _Naming.BY_LINK
 
 
 def _are_same(one: Path, other: Path) -> bool:

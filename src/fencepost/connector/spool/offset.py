@@ -1,4 +1,4 @@
-"""The source partitions and offsets of SpoolDirectorySource: what is stored about a file."""
+"""The source partitions and offsets of SpoolDirectorySource."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def file_of(split: Split) -> FoundFile:
 
 
 def check_alteration(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
-    """Raise ConnectError for an offset that a task could not go on with. A file that is called done is never read."""
+    """Raise ConnectError for an offset with which a task could not continue. A file marked as done is never read."""
     is_file = isinstance(partition.get(_FILE), str) and all(_is_whole(partition.get(n)) for n in (_SIZE, _MTIME))
     if not is_file or len(partition) != 3:
         raise ConnectError(

@@ -1,8 +1,8 @@
-"""Files that are finished go: they are deleted or moved, and a file that is not finished never is.
+"""Deletes or moves finished files, and never a file that is not finished.
 
-Between the look at a file and its removal a writer may rename another version into its place. So a file is taken
-first, that is renamed to a hidden name beside it, and is looked at again there. What a crash leaves is found again: a
-file that was taken still counts as one of its directory, and a move that was all but over is finished later.
+Between the check of a file and its removal, a writer may rename another version to its path. So a file is first taken:
+it is renamed to a hidden name in the same directory, and checked again there. After a crash, a taken file still counts
+as a file of its directory, and a move that was nearly done is completed later.
 """
 
 import itertools
@@ -12,13 +12,13 @@ from fencepost.connector.file_system.spark import DirectoryError, FoundFile, Spa
 
 
 class Removal:
-    """Deletes and moves files of a directory. Every method may be called again after it failed, or after a crash."""
+    """Deletes and moves files of a directory. Methods may be called again after they failed, or after a crash."""
 
     def __init__(self, system: SparkFileSystem) -> None:
         self._system = system
 
     def delete(self, file: FoundFile) -> None:
-        """Delete a file; does nothing if it is gone, or another one has its name. Raises DirectoryError."""
+        """Delete a file; does nothing if it is gone, or if another file has its name. Raises DirectoryError."""
         try:
             if self._take(file):
                 self._system.delete(hidden(file))
@@ -26,11 +26,11 @@ class Removal:
             raise DirectoryError(f"{file.path} cannot be deleted: {reason(error)}") from error
 
     def move(self, file: FoundFile, directory: str) -> None:
-        """Move a file into `directory`, under another name where its own is taken; nothing where it is gone.
+        """Move a file to `directory`, under another name if its own is in use; does nothing if it is gone.
 
-        1 copy it, where it goes to another disk ▸ 2 take it ▸ 3 give it, or the copy, its halfway name in `directory`
-        ▸ 4 remove it, if that is the copy ▸ 5 give it its last name. After 4 `finish_moves` goes on, and half a copy is
-        never taken for the file. Raises DirectoryError.
+        1 copy it, if it goes to another disk ▸ 2 take it ▸ 3 rename it, or the copy, to a temporary name in `directory`
+        ▸ 4 delete it, if there is a copy ▸ 5 rename it to its final name. After step 4, `finish_moves` completes the
+        move. An unfinished copy never counts as the file. Raises DirectoryError.
         """
         system, halfway = self._system, self._halfway(file, directory)
         copy = f"{halfway}.copy"

@@ -1,6 +1,6 @@
-"""Which files may have been removed from a directory; that they are missing proves nothing.
+"""Which files may have been removed from a directory. That a file is missing does not prove it.
 
-The directory may be away for a while, and so may the target of a link, or the right to access a file.
+The directory, the target of a link, or the right to access a file may be missing only for a while.
 """
 
 from collections.abc import Collection

@@ -52,12 +52,12 @@ _LINE_OPTIONS = {"header", "nullvalue", *_SEPARATORS}
 
 
 class SpoolDirectorySource(DataFrameConnector):
-    """Watches a directory and commits each file whole, in one transaction: its records and the note that it is done.
+    """Watches a directory. Commits each file in one transaction: its records, and an offset that marks it as done.
 
-    Small files that wait together share a transaction. A file is known by path, size and time of modification: one that
-    changes is another file. Files should appear complete (written elsewhere and renamed), or be left alone for
-    `min.age.ms`. Names that start with `.` or `_` are never read. A file that cannot be read is set aside in
-    `error.path`, and the rest goes on; so is one whose name has a colon or is not UTF-8, which Spark does not take.
+    Small files that wait at the same time share a transaction. A file is identified by path, size and time of
+    modification: a changed file is another file. Files should appear complete (written elsewhere and renamed), or stay
+    unchanged for `min.age.ms`. Names that start with `.` or `_` are ignored. A file that cannot be read is moved to
+    `error.path`, and the others are read. So is a file whose name Spark does not support: with a colon, or not UTF-8.
     """
 
     path: str = setting("input.path", check=non_empty(), doc="The directory to watch.", importance=HIGH)
@@ -166,7 +166,7 @@ class SpoolDirectorySource(DataFrameConnector):
         files = system.files(self.path, self.pattern)
         if files is None:
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
-        self._tell_doubtful()
+        self._log_doubtful()
         self._sightings.record(directory if directory == system.identity(self.path) else None, files)
         self._taken = frozenset(file for file in files if file.is_taken)
         newest_ms = time.time() * 1000 - self.min_age_ms
@@ -223,8 +223,8 @@ class SpoolDirectorySource(DataFrameConnector):
             self._doubtful.add(file)
         return is_gone
 
-    def _tell_doubtful(self) -> None:
-        """Log how many missing files could not be confirmed as removed, once for as long as the number stays."""
+    def _log_doubtful(self) -> None:
+        """Log how many missing files could not be confirmed as removed, once for each number."""
         doubtful, self._doubtful = self._doubtful, set()
         if doubtful and len(doubtful) != self._doubtful_logged:
             log.warning(
@@ -252,7 +252,7 @@ class SpoolDirectorySource(DataFrameConnector):
             self._has_moves_open = True
             log.warning("finished.action=%s: %s; it is committed, and this is tried again", self.finished_action, error)
             return False
-        return self._is_gone(system, file)  # another directory may stand there by now
+        return self._is_gone(system, file)  # the path may belong to another directory by now
 
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
         try:
@@ -262,7 +262,7 @@ class SpoolDirectorySource(DataFrameConnector):
             log.warning("error.path=%s: %s; the file stays where it is", self._error_path, failure)
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]) -> bool:
-        """Accept what a task could have committed for a file, and tombstones for anything."""
+        """Accept offsets that a task could have committed for a file, and tombstones for anything."""
         for partition, offset in offsets.items():
             if offset is not None:
                 check_alteration(dict(partition), offset)

@@ -30,7 +30,7 @@ from fencepost.mirror.checkpoint.followed_topic import FollowedTopic
 from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync
 from fencepost.mirror.metric.measured import MeasuredCheckpoints, Rows
-from fencepost.mirror.schedule.timer import Beat
+from fencepost.mirror.schedule.timer import IntervalTimer
 from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import Repeated, TopicPartition
@@ -73,8 +73,8 @@ class MirrorCheckpointTask(MirrorTask):
         self.source_groups = GroupSurvey(self._admin_conf(FlowEnd.SOURCE), timeout_s=timeout_s)
         self.target_groups = GroupSurvey(self._admin_conf(FlowEnd.TARGET), timeout_s=timeout_s)
         self.ends = Ends(config.admin(FlowEnd.TARGET, "checkpoint-target-admin"))
-        self.emission = Beat(config.interval_s)
-        self.commits = Beat(config.sync_group_offsets_interval_s)
+        self.emission = IntervalTimer(config.interval_s)
+        self.commits = IntervalTimer(config.sync_group_offsets_interval_s)
         self.unread, self.refused = WarningLog(LOG), WarningLog(LOG)
 
     def commit(self) -> None:

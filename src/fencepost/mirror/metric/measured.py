@@ -94,7 +94,7 @@ class MeasuredRecords:
             measured.size_bytes += polled.size_bytes
             _take(measured.latency, polled.times_ms, now_ms)
 
-    def gone_on(self, gap: LogGap) -> None:
+    def skipped(self, gap: LogGap) -> None:
         """Count a gap that the task skips."""
         gaps, offsets = self._gaps.get(gap.place, (0, 0))
         self._gaps[gap.place] = gaps + 1, offsets + max(0, gap.start - gap.position)

@@ -1,10 +1,10 @@
-"""A timer for something that is done at an interval, however long it takes and whatever wakes its thread."""
+"""A timer for work that is due at an interval."""
 
 import time
 from collections.abc import Callable
 
 
-class Beat:
+class IntervalTimer:
     """Says when the next time is due. The first is due at once; missed times are not made up for."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:

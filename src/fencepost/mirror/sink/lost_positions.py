@@ -77,8 +77,8 @@ class LostPositions:
         synced = {} if self._syncs_topic is None else self._synced(self._last_syncs(self._syncs_topic, lost))
         asked = [place for place in lost if place not in synced or synced[place].lag]
         found = restored(lost, synced, self._by_source_group(asked) if asked else {})
-        for saying in found.sayings(self._held.group):
-            log.error("%s; %s", what, saying)
+        for message in found.messages(self._held.group):
+            log.error("%s; %s", what, message)
         return found.positions()
 
     def _synced(self, syncs: Mapping[TopicPartition, OffsetSync]) -> dict[TopicPartition, Synced]:

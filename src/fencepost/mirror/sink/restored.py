@@ -32,7 +32,7 @@ class Restored:
         """Return where to continue."""
         return {**self.exact, **{place: one.position for place, one in self.synced.items()}, **self.followed}
 
-    def sayings(self, group: str) -> Iterator[str]:
+    def messages(self, group: str) -> Iterator[str]:
         """Yield what the user has to know about each kind; `group` is the one that lost its positions."""
         if self.exact:
             yield f"offset syncs say exactly where to continue, for {names(self.exact)}"

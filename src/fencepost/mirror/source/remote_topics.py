@@ -71,7 +71,7 @@ class RemoteTopics:
         counts = {topic: view.partitions for topic, view in source.items() if topic not in left_out}
         have = {name: view.partitions for name, view in target.items()}
         left_out |= self._make(counts, have)
-        self._tell(left_out)
+        self._log_left_out(left_out)
         self._unread = sorted(_withheld(source, _READ) - left_out.keys())
         self._topics = sorted(counts.keys() - left_out.keys())
         return partitions_to_copy(counts, have, self._selection)
@@ -147,7 +147,7 @@ class RemoteTopics:
     def _set_by_somebody(self, settings: Mapping[str, TopicSetting]) -> dict[str, str]:
         return {key: value for key, value in self._rule.changes(settings).items() if value is not None}
 
-    def _tell(self, left_out: Mapping[str, Exception]) -> None:
+    def _log_left_out(self, left_out: Mapping[str, Exception]) -> None:
         """Log each topic that is skipped once."""
         reasons = {topic: str(error) for topic, error in left_out.items()}
         for topic, why in reasons.items():

@@ -154,7 +154,7 @@ class MirrorSourceTask(MirrorTask):
                 gap,
             )
             self._input.go_on(gap.place, gap.start)
-            self._measured.gone_on(gap)
+            self._measured.skipped(gap)
             self._committed.append(gap_record(self._alias, gap, time.time_ns() // 1_000_000))
 
     def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -76,8 +76,8 @@ def test_records_that_never_are_committed_take_no_more_and_more_memory(clock: li
 
 def test_gaps_are_counted_with_the_offsets_that_are_known_to_be_left_out() -> None:
     records = MeasuredRecords()
-    records.gone_on(LogGap(A, GapKind.TRUNCATED, 4, 24, 30))
-    records.gone_on(LogGap(A, GapKind.RECREATED, 30, 0, 5))
+    records.skipped(LogGap(A, GapKind.TRUNCATED, 4, 24, 30))
+    records.skipped(LogGap(A, GapKind.RECREATED, 30, 0, 5))
     assert records.rows("A", "B", POLICY)["gap"] == [("A", "B", "A.t", "0", 2, 20)]
 
 
@@ -93,7 +93,7 @@ def test_checkpoints_are_measured_until_they_are_committed(clock: list[float]) -
 def test_rows_have_a_value_for_each_name() -> None:
     records, checkpoints = MeasuredRecords(), MeasuredCheckpoints()
     records.read([A], [1], fetched(0, [0]))
-    records.gone_on(LogGap(A, GapKind.CUT, 4, 0, 1))
+    records.skipped(LogGap(A, GapKind.CUT, 4, 0, 1))
     checkpoints.made([("g", A)])
     checkpoints.committed()
     given = {**records.rows("A", "B", POLICY), **checkpoints.rows("A", "B")}

@@ -8,7 +8,7 @@ A, B, C = (TopicPartition("orders", number) for number in range(3))
 
 
 def told(found: Restored) -> str:
-    return "\n".join(found.sayings("connect-m"))
+    return "\n".join(found.messages("connect-m"))
 
 
 def test_a_sync_of_the_last_record_is_exact_whatever_the_group_says() -> None:
