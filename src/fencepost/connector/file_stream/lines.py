@@ -17,7 +17,7 @@ MOST_SCANNED_CHUNKS = 64
 class LinePositions(Sequence[int]):
     """The byte position after each line; computed only when one other than the last is asked for."""
 
-    __slots__ = ("_behind", "_end", "_ending", "_lines")
+    __slots__ = ("_end", "_ending", "_line_ends", "_lines")
 
     def __init__(self, lines: Sequence[bytes], ending: int, end: int) -> None:
         self._lines = lines
