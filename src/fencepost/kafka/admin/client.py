@@ -2,51 +2,33 @@
 
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    OFFSET_INVALID,
-    ConsumerGroupState,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import (
-    KafkaAuthorizationError,
-    KafkaRequestError,
-    KafkaUnavailableError,
-    new_client,
-    translate,
-)
-from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, can_ask
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, translate
+from fencepost.kafka.group.group_admin import Group, GroupAdmin
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.library_log import library_log
 from fencepost.kafka.patience import patiently
+from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
+from fencepost.kafka.wire.requests import RequestClient
 
 T = TypeVar("T")
+Place = tuple[str, int]
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 0.05
 _FIRST_ANSWER_S = 2.0
 _DELETE_S = 10.0
-_METADATA_S = 1.0
 _PROPAGATION_S = 0.01
-_WORDS = {
-    ConsumerGroupState.STABLE: "Stable",
-    ConsumerGroupState.EMPTY: "Empty",
-    ConsumerGroupState.DEAD: "Dead",
-    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
-    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
-}
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-_NOT_HEARD_OF = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # not known to this client yet
+_LATEST, _EARLIEST = -1, -2
+_TOPIC = 2  # the type of a resource
+_BY_NAME = 5  # of DeleteTopics: newer versions also take ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +48,19 @@ class Admin:
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
-        self._guard = ForkGuard()
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        self._groups = GroupAdmin(self._conf, timeout_s=timeout_s) if can_ask(self._conf) else None
-        self._client = new_client(AdminClient, self._conf, logger=library_log(__name__))
+        self._client = RequestClient(self._conf, timeout_s=timeout_s)
+        self._groups = GroupAdmin(self._conf, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Close connections that would otherwise log an error when a broker ends later. Idempotent."""
-        if self._groups is not None:
-            self._groups.close()
+        """Close the connections. Idempotent; another request connects again."""
+        self._client.close()
+        self._groups.close()
 
     def cluster_id(self) -> str:
-        try:
-            return str(self._ready().list_topics(timeout=self._timeout_s).cluster_id)
-        except KafkaException as error:
-            raise translate(error, "asking for the cluster id", self._bootstrap) from error
+        return str(self._ask_repeatedly("asking for the cluster id", lambda: self._client.metadata([])).cluster_id)
 
     def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
         """Return the number of partitions of `topic`; None if it does not exist."""
@@ -97,30 +75,22 @@ class Admin:
         """Return those of the topics that exist."""
         if not names:
             return {}
-        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        return self._ask_repeatedly(lambda each_s: self._described(names, each_s), wait_s)
+        doing = f"describing topic {next(iter(names))}" if len(names) == 1 else f"describing {len(names)} topics"
 
-    def _described(self, names: Collection[str], wait_s: float) -> dict[str, Topic]:
-        client = self._ready()
-        # Not `list_topics`: if a broker creates topics automatically, naming a topic there creates it.
-        futures = client.describe_topics(TopicCollection(list(names)), request_timeout=wait_s)
-        found = {}
-        for name, future in futures.items():
-            try:
-                described = self._result(future, f"describing topic {name}", wait_s)
-            except KafkaRequestError as error:
-                if error.code in UNKNOWN_TOPIC:
-                    continue
-                raise
-            found[name] = Topic(len(described.partitions), str(described.topic_id), bool(described.is_internal))
-        return found
+        def ask() -> dict[str, Topic]:
+            found = {}
+            for each in self._client.metadata(names).topics:
+                if each.error_code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    self._ensure(each, f"describing topic {each.name}")
+                    found[each.name] = Topic(len(each.partitions), topic_id(each), bool(each.is_internal))
+            return found
+
+        return self._ask_repeatedly(doing, ask, timeout_s)
 
     def topic_names(self) -> list[str]:
         """Return the sorted names of all topics that the principal may see, without Kafka's internal ones."""
-        try:
-            return sorted(self._ready().list_topics(timeout=self._timeout_s).topics.keys() - INTERNAL_TOPICS)
-        except KafkaException as error:
-            raise translate(error, "asking for the topics of the cluster", self._bootstrap) from error
+        found = self._ask_repeatedly("asking for the topics of the cluster", lambda: self._client.metadata(None))
+        return sorted({each.name for each in found.topics} - INTERNAL_TOPICS)
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
         """Return the effective configs of `topic`, including the broker's defaults."""
@@ -128,17 +98,21 @@ class Admin:
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
         """Return the effective configs of each of `topics`, all of which must exist."""
-        return self._ask_repeatedly(lambda each_s: self._configs(topics, each_s), self._timeout_s) if topics else {}
 
-    def _configs(self, topics: Sequence[str], wait_s: float) -> dict[str, dict[str, str | None]]:
-        client = self._ready()
-        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        futures = client.describe_configs(asked, request_timeout=wait_s)
-        found = {}
-        for resource, future in futures.items():
-            entries = self._result(future, f"describing the configs of topic {resource.name}", wait_s)
-            found[str(resource.name)] = {name: entry.value for name, entry in entries.items()}
-        return found
+        def ask() -> dict[str, dict[str, str | None]]:
+            found = {}
+            for each in self._described_configs(topics):
+                self._ensure(each, f"describing the configs of topic {each.resource_name}")
+                found[each.resource_name] = {entry.name: entry.value for entry in each.configs}
+            return found
+
+        return self._ask_repeatedly("describing the configs of topics", ask) if topics else {}
+
+    def _described_configs(self, topics: Iterable[str]) -> Any:
+        from kafka.protocol.admin import DescribeConfigsRequest as Request
+
+        asked = [Request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=each) for each in topics]
+        return self._client.ask(Request(resources=asked)).results
 
     def ensure_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
@@ -159,79 +133,117 @@ class Admin:
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
     ) -> None:
         """Create `topic`, and wait until the brokers know it. Raises KafkaRequestError if it exists."""
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(configs or {}))
-        client = self._ready()
-        futures = client.create_topics([new], operation_timeout=self._timeout_s, request_timeout=self._timeout_s)
-        self._result(futures[topic], f"creating topic {topic}")
+        doing = f"creating topic {topic}"
+        (answer,) = self._client.run(doing, lambda: self._created({topic: (partitions, replication, configs)}))
+        self._ensure(answer, doing)
         self._await_topic(topic)
+
+    def _created(self, topics: Mapping[str, tuple[int, int, Mapping[str, str] | None]]) -> Any:
+        from kafka.protocol.admin import CreateTopicsRequest as Request
+
+        of_topic = Request.CreatableTopic
+        new = [
+            of_topic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication,
+                assignments=[],
+                configs=[of_topic.CreatableTopicConfig(name=key, value=text) for key, text in (configs or {}).items()],
+            )
+            for name, (partitions, replication, configs) in topics.items()
+        ]
+        return self._changed(Request(topics=new, timeout_ms=self._timeout_ms)).topics
+
+    def _changed(self, request: Any, newest: int | None = None) -> Any:
+        """Send a change to the controller. If it has moved, the change is sent to the next one."""
+        answer = self._client.ask(request, self._client.controller(), newest=newest)
+        for name in ("topics", "results", "responses"):
+            for each in getattr(answer, name, None) or ():
+                if each.error_code == KafkaError.NOT_CONTROLLER:
+                    raise AnswerError(each.error_code, "the controller has moved")
+        return answer
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._timeout_s * 1000)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete those of the topics that exist."""
+        from kafka.protocol.admin import DeleteTopicsRequest
+
         if not topics:
             return
-        client = self._ready()
-        futures = client.delete_topics(list(topics), request_timeout=self._timeout_s)
-        for topic, future in futures.items():
-            try:
-                self._result(future, f"deleting topic {topic}")
-            except KafkaRequestError as error:
-                if error.code not in UNKNOWN_TOPIC:
-                    raise
+        request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=self._timeout_ms)
+        for each in self._client.run("deleting topics", lambda: self._changed(request, _BY_NAME)).responses:
+            if each.error_code not in UNKNOWN_TOPIC:
+                self._ensure(each, f"deleting topic {each.name}")
 
     def end_offsets(
-        self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
-    ) -> dict[tuple[str, int], int]:
+        self, topic_partitions: Iterable[Place], *, read_committed: bool, timeout_s: float | None = None
+    ) -> dict[Place, int]:
         """Return the end offset of each log; with `read_committed`, the start of its first open transaction if any.
 
         The leader answers, and only once it exposes everything that was committed before it became the leader.
         """
-        wanted = dict.fromkeys(topic_partitions, OffsetSpec.latest())
-        return self._list_offsets(wanted, _level(read_committed), timeout_s)
+        return self._list_offsets(dict.fromkeys(topic_partitions, _LATEST), read_committed, timeout_s)
 
-    def start_offsets(
-        self, topic_partitions: Iterable[tuple[str, int]], *, timeout_s: float | None = None
-    ) -> dict[tuple[str, int], int]:
+    def start_offsets(self, topic_partitions: Iterable[Place], *, timeout_s: float | None = None) -> dict[Place, int]:
         """Return the start offset of each log."""
-        wanted = dict.fromkeys(topic_partitions, OffsetSpec.earliest())
-        return self._list_offsets(wanted, IsolationLevel.READ_UNCOMMITTED, timeout_s)
+        return self._list_offsets(dict.fromkeys(topic_partitions, _EARLIEST), False, timeout_s)
 
     def offsets_at(
-        self, times_ms: Mapping[tuple[str, int], int], *, read_committed: bool, timeout_s: float | None = None
-    ) -> dict[tuple[str, int], int | None]:
+        self, times_ms: Mapping[Place, int], *, read_committed: bool, timeout_s: float | None = None
+    ) -> dict[Place, int | None]:
         """Return, for each partition, the offset of its first record of that time or later; None if it has none."""
-        wanted = {place: OffsetSpec.for_timestamp(at_ms) for place, at_ms in times_ms.items()}
-        found = self._list_offsets(wanted, _level(read_committed), timeout_s)
+        found = self._list_offsets(times_ms, read_committed, timeout_s)
         return {place: offset if offset >= 0 else None for place, offset in found.items()}
 
-    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int | Exception]:
+    def delete_records(self, before: Mapping[Place, int]) -> dict[Place, int | Exception]:
         """Delete the records before an offset in each partition. Returns each log's new start offset, or the error.
 
         This deletes records of open transactions, too, so the caller must check the last stable offset.
         """
         if not before:
             return {}
-        client = self._ready()
-        asked = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
         wait_s = min(self._timeout_s, _DELETE_S)
-        futures = client.delete_records(asked, request_timeout=wait_s, operation_timeout=wait_s)
-        found: dict[tuple[str, int], int | Exception] = {}
-        for place, future in futures.items():
-            try:
-                answer = self._result(future, f"deleting records of {place.topic}-{place.partition}", wait_s)
-                found[place.topic, place.partition] = int(answer.low_watermark)
-            except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
-                found[place.topic, place.partition] = error
-        if any(isinstance(answer, KafkaUnavailableError) for answer in found.values()):
-            self._forget_leaders()
+        doing = f"deleting records of {len(before)} partitions"
+
+        def ask() -> dict[Place, int | Exception]:
+            found: dict[Place, int | Exception] = {}
+            for node, places in self._by_leader(before, doing).items():
+                try:
+                    found |= self._deleted(node, {place: before[place] for place in places}, wait_s)
+                except (AnswerError, LostError, UnsupportedError) as error:
+                    found |= dict.fromkeys(places, request_failure(error, doing, self._bootstrap))
+            return found
+
+        return self._client.run(doing, ask, wait_s)
+
+    def _deleted(self, node: int, before: Mapping[Place, int], wait_s: float) -> dict[Place, int | Exception]:
+        from kafka.protocol.admin import DeleteRecordsRequest as Request
+
+        of_topic = Request.DeleteRecordsTopic
+        topics = [
+            of_topic(
+                name=topic,
+                partitions=[
+                    of_topic.DeleteRecordsPartition(partition_index=place[1], offset=before[place]) for place in places
+                ],
+            )
+            for topic, places in _by_topic(before)
+        ]
+        answer = self._client.ask(Request(topics=topics, timeout_ms=int(wait_s * 1000)), node)
+        found: dict[Place, int | Exception] = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                doing = f"deleting records of {topic.name}-{each.partition_index}"
+                failed = self._failure(each, doing) if each.error_code else None
+                found[topic.name, each.partition_index] = failed or int(each.low_watermark)
         return found
 
     def group(self, group_id: str) -> Group:
         """Return the members of a consumer group as its coordinator knows them. Takes 1-6 ms."""
-        self._guard.check("The admin client")
-        groups = self._groups
-        if groups is None:
-            return self._patiently(lambda: self._describe_group(group_id))
-        return self._patiently(lambda: groups.describe(group_id))
+        return patiently(lambda: self._groups.describe(group_id), self._timeout_s, _BACKOFF_S)
 
     def transactions(self, states: Sequence[str] = ()) -> list[Transaction]:
         """Return every transactional id that the cluster knows, or only those in `states` (Kafka's names)."""
@@ -239,7 +251,15 @@ class Admin:
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Return the details of the given transactional ids. Unknown ids are left out."""
-        return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
+        ids = list(transactional_ids)
+        return self._ask_transactions(lambda admin: admin.describe(ids))
+
+    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
+        admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
+        try:
+            return patiently(lambda: ask(admin), self._timeout_s, _BACKOFF_S)
+        finally:
+            admin.close()
 
     def _await_topic(self, topic: str) -> None:
         """Wait until the brokers that matter know the topic. The controller knows it some milliseconds earlier."""
@@ -263,103 +283,95 @@ class Admin:
             LOG.debug("Topic %s was created, but its end offsets are not known yet: %s", topic, error)
         return True
 
-    def _describe_group(self, group_id: str) -> Group:
-        """Describe a group with librdkafka, for settings that the wire client cannot connect with.
-
-        See `kafka.group.group_admin` for the risk.
-        """
-        client = self._ready()
-        future = client.describe_consumer_groups([group_id], request_timeout=self._timeout_s)[group_id]
-        try:
-            described = self._result(future, f"describing group {group_id}")
-        except KafkaRequestError as error:
-            if error.code == KafkaError.GROUP_ID_NOT_FOUND:
-                return Group(group_id, _WORDS[ConsumerGroupState.DEAD], ())
-            raise
-        return Group(group_id, _WORDS.get(described.state, "Unknown"), tuple(_member(m) for m in described.members))
-
-    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
-        self._guard.check("The admin client")
-        admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
-        try:
-            return self._patiently(lambda: ask(admin))
-        finally:
-            admin.close()
-
-    def _patiently(self, ask: Callable[[], T], timeout_s: float | None = None) -> T:
-        return patiently(ask, self._timeout_s if timeout_s is None else timeout_s, _BACKOFF_S)
-
     def _list_offsets(
-        self, specs: Mapping[tuple[str, int], Any], level: Any, timeout_s: float | None
-    ) -> dict[tuple[str, int], int]:
-        wanted = {TopicPartition(topic, partition): spec for (topic, partition), spec in specs.items()}
-        if not wanted:
+        self, times_ms: Mapping[Place, int], read_committed: bool, timeout_s: float | None
+    ) -> dict[Place, int]:
+        if not times_ms:
             return {}
-        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        doing = f"asking for offsets of topic {next(iter(wanted)).topic}"
+        doing = f"asking for offsets of topic {next(iter(times_ms))[0]}"
 
-        def ask(each_s: float, *, is_again: bool = False) -> dict[tuple[str, int], int]:
-            client = self._ready()
-            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=each_s)
-            try:
-                found = {(tp.topic, tp.partition): self._result(f, doing, each_s).offset for tp, f in futures.items()}
-            except KafkaRequestError as error:
-                if is_again or error.code not in _NOT_HEARD_OF:
-                    raise
-                self._forget_leaders()
-                return ask(each_s, is_again=True)
-            if OFFSET_INVALID in found.values():  # the client's sign that a leader has not answered
-                raise KafkaUnavailableError(f"Kafka did not answer while {doing}: a leader is unavailable")
-            return found
+        def ask() -> dict[Place, int]:
+            found: dict[Place, int] = {}
+            for node, places in self._by_leader(times_ms, doing).items():
+                asked = {place: (times_ms[place], epoch) for place, epoch in places.items()}
+                found |= self._listed(node, asked, read_committed, doing)
+            return {place: found[place] for place in times_ms}
 
-        return self._ask_repeatedly(ask, wait_s)
+        return self._ask_repeatedly(doing, ask, timeout_s)
 
-    def _ask_repeatedly(self, ask: Callable[[float], T], timeout_s: float) -> T:
-        """Ask with a growing time-out, and refresh the leaders each time.
+    def _listed(
+        self, node: int, asked: Mapping[Place, tuple[int, int]], read_committed: bool, doing: str
+    ) -> dict[Place, int]:
+        """Return offsets by a time and the epoch of the leader, which refuses if it is not the leader of that epoch."""
+        from kafka.protocol.consumer import ListOffsetsRequest as Request
 
-        Otherwise the client would ask a leader that is gone, without a pause, until the time-out. A broker that is only
-        slow has half of the time to answer.
+        of_topic = Request.ListOffsetsTopic
+        topics = [
+            of_topic(
+                name=topic,
+                partitions=[
+                    of_topic.ListOffsetsPartition(
+                        partition_index=place[1], timestamp=asked[place][0], current_leader_epoch=asked[place][1]
+                    )
+                    for place in places
+                ],
+            )
+            for topic, places in _by_topic(asked)
+        ]
+        answer = self._client.ask(Request(replica_id=-1, isolation_level=int(read_committed), topics=topics), node)
+        found = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                self._ensure(each, doing)
+                found[topic.name, each.partition_index] = int(each.offset)
+        return found
+
+    def _by_leader(self, places: Iterable[Place], doing: str) -> dict[int, dict[Place, int]]:
+        """Return the partitions that each node leads, with the epochs of their leaders."""
+        wanted = list(places)
+        known = {each.name: each for each in self._client.metadata({topic for topic, _ in wanted}).topics}
+        led: dict[int, dict[Place, int]] = {}
+        for topic in known.values():
+            self._ensure(topic, doing)
+        of_place = {(name, each.partition_index): each for name, of in known.items() for each in of.partitions}
+        for place in wanted:
+            if place not in of_place:
+                raise translate(KafkaError(KafkaError._UNKNOWN_PARTITION), doing, self._bootstrap)
+            found = of_place[place]
+            if found.leader_id < 0:
+                raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {place[0]}-{place[1]}")
+            led.setdefault(found.leader_id, {})[place] = found.leader_epoch
+        return led
+
+    def _ask_repeatedly(self, doing: str, ask: Callable[[], T], timeout_s: float | None = None) -> T:
+        """Ask with a growing time-out, so that a leader that stands still is not asked until the time is up.
+
+        A broker that is only slow has half of the time to answer.
         """
+        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         began_s = time.monotonic()
 
         def once() -> T:
             gone_s = time.monotonic() - began_s
-            try:
-                return ask(min(timeout_s, max(_FIRST_ANSWER_S, min(gone_s, timeout_s - gone_s))))
-            except KafkaUnavailableError:
-                self._forget_leaders(min(timeout_s, _METADATA_S))
-                raise
+            each_s = min(wait_s, max(_FIRST_ANSWER_S, min(gone_s, wait_s - gone_s)))
+            return self._client.run(doing, ask, each_s)
 
-        return self._patiently(once, timeout_s)
+        return patiently(once, wait_s, _BACKOFF_S)
 
-    def _forget_leaders(self, timeout_s: float = _METADATA_S) -> None:
-        """Make the client refresh its metadata. Until then it uses a leader epoch that a restarted broker refuses, and
-        does not know partitions that were added."""
-        try:
-            self._ready().list_topics(timeout=timeout_s)
-        except KafkaException as error:
-            LOG.debug("No metadata: %s", error)
+    def _ensure(self, answer: Any, doing: str) -> None:
+        """Raise the error that a part of an answer has."""
+        if answer.error_code:
+            raise self._failure(answer, doing)
 
-    def _ready(self) -> Any:
-        """Return the client. The caller must keep it in a variable until its future has resolved."""
-        self._guard.check("The admin client")
-        self._client.poll(0)
-        return self._client
-
-    def _result(self, future: Any, doing: str, timeout_s: float | None = None) -> Any:
-        # A second more than the client's time-out, because the client's own error says more than a bare time-out.
-        try:
-            return future.result(timeout=(self._timeout_s if timeout_s is None else timeout_s) + 1.0)
-        except (KafkaException, TimeoutError) as error:
-            raise translate(error, doing, self._bootstrap) from error
+    def _failure(self, answer: Any, doing: str) -> Exception:
+        reason = getattr(answer, "error_message", None) or KafkaError(answer.error_code).str()
+        return translate(KafkaError(answer.error_code, reason), doing, self._bootstrap)
 
 
-def _level(read_committed: bool) -> Any:
-    return IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+def topic_id(described: Any) -> str:
+    """Return the id of a topic, as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
+    return b64encode(described.topic_id.bytes).decode().rstrip("=")
 
 
-def _member(member: Any) -> GroupMember:
-    assigned = member.assignment.topic_partitions if member.assignment else ()
-    return GroupMember(
-        member.member_id, member.client_id, member.host, frozenset((tp.topic, tp.partition) for tp in assigned)
-    )
+def _by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[Place]]]:
+    return ((topic, list(run)) for topic, run in groupby(sorted(places), key=lambda place: place[0]))

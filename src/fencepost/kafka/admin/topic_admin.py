@@ -7,27 +7,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    NewPartitions,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation, AclPermissionType, ConfigSource
 
-from fencepost.kafka.admin.client import UNKNOWN_TOPIC, Admin
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, translate
+from fencepost.kafka.admin.client import UNKNOWN_TOPIC, Admin, topic_id
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.wire.errors import ensure
 
 Refusals = dict[str, Exception]
 """The errors, by topic. A topic that is not in it was changed."""
+
+_TOPIC, _LITERAL = 2, 3  # the type of a resource, and of a pattern
+_ANY = 1
+_SET, _DELETE = 0, 1
+_NO_AUTHORIZER = 54  # SECURITY_DISABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +76,8 @@ class TopicAdmin(Admin):
         """Create topics, and wait until brokers know them. It is not an error if a topic exists."""
         if not topics:
             return {}
-        asked = [
-            NewTopic(name, num_partitions=t.partitions, replication_factor=t.replication, config=dict(t.configs or {}))
-            for name, t in topics.items()
-        ]
-        refused = self._each(
-            lambda c: c.create_topics(asked, operation_timeout=self._timeout_s, request_timeout=self._timeout_s),
-            "creating topic",
-        )
+        asked = {name: (each.partitions, each.replication, each.configs) for name, each in topics.items()}
+        refused = self._each("creating topic", lambda: self._created(asked))
         refused = {name: error for name, error in refused.items() if not _says(error, KafkaError.TOPIC_ALREADY_EXISTS)}
         for name in topics.keys() - refused.keys():
             self._await_topic(name)
@@ -98,13 +85,15 @@ class TopicAdmin(Admin):
 
     def add_partitions(self, counts: Mapping[str, int]) -> Refusals:
         """Raise the number of partitions of topics to these totals."""
+        from kafka.protocol.admin import CreatePartitionsRequest as Request
+
         if not counts:
             return {}
-        asked = [NewPartitions(topic, count) for topic, count in counts.items()]
-        return self._each(
-            lambda c: c.create_partitions(asked, operation_timeout=self._timeout_s, request_timeout=self._timeout_s),
-            "adding partitions to topic",
-        )
+        asked = [
+            Request.CreatePartitionsTopic(name=topic, count=count, assignments=None) for topic, count in counts.items()
+        ]
+        request = Request(topics=asked, timeout_ms=self._timeout_ms, validate_only=False)
+        return self._each("adding partitions to topic", lambda: self._changed(request).results)
 
     def topic_settings(self, topics: Collection[str]) -> tuple[dict[str, dict[str, TopicSetting]], Refusals]:
         """Return all settings of topics, and the topics whose settings cannot be read."""
@@ -112,45 +101,76 @@ class TopicAdmin(Admin):
         if not topics:
             return found, {}
 
-        def note(name: str, entries: Mapping[str, Any]) -> None:
-            found[name] = {key: _setting(entry) for key, entry in entries.items()}
+        def keep(name: str, described: Any) -> None:
+            found[name] = {entry.name: _setting(entry) for entry in described.configs}
 
-        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        refused = self._each(
-            lambda c: c.describe_configs(asked, request_timeout=self._timeout_s),
-            "describing the configs of topic",
-            note,
-        )
+        refused = self._each("describing the configs of topic", lambda: self._described_configs(topics), keep)
         return found, refused
 
     def alter_settings(self, changes: Mapping[str, Mapping[str, str | None]]) -> Refusals:
         """Change settings of topics. None resets a setting to its default. Other settings stay unchanged."""
+        from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+
+        of_topic = Request.AlterConfigsResource
+
+        def change(key: str, value: str | None) -> Any:
+            return of_topic.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+
         asked = [
-            ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[_change(*item) for item in settings.items()])
+            of_topic(resource_type=_TOPIC, resource_name=topic, configs=[change(*each) for each in settings.items()])
             for topic, settings in changes.items()
             if settings
         ]
         if not asked:
             return {}
-        return self._each(
-            lambda c: c.incremental_alter_configs(asked, request_timeout=self._timeout_s),
-            "changing the configs of topic",
-        )
+        request = Request(resources=asked, validate_only=False)
+        return self._each("changing the configs of topic", lambda: self._changed(request).responses)
 
     def topic_acls(self) -> set[TopicAcl]:
         """Return the ACLs on single topics. Empty if the cluster has no authorizer."""
-        anything = AclBindingFilter(
-            ResourceType.TOPIC, None, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+        from kafka.protocol.admin import DescribeAclsRequest as Request
+
+        request = Request(
+            resource_type_filter=_TOPIC,
+            resource_name_filter=None,
+            pattern_type_filter=_LITERAL,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
         )
-        future = self._ready().describe_acls(anything, request_timeout=self._timeout_s)
-        return {_acl(binding) for binding in self._result(future, "describing the ACLs of topics")}
+
+        def ask() -> set[TopicAcl]:
+            answer = self._client.ask(request)
+            if answer.error_code == _NO_AUTHORIZER:
+                return set()
+            ensure(answer.error_code, "the ACLs", answer.error_message)
+            return {_acl(of.resource_name, each) for of in answer.resources for each in of.acls}
+
+        return self._client.run("describing the ACLs of topics", ask)
 
     def create_acls(self, acls: Iterable[TopicAcl]) -> Refusals:
         """Create ACLs on single topics. It is not an error if an ACL exists."""
-        asked = [_binding(acl) for acl in acls]
-        if not asked:
+        from kafka.protocol.admin import CreateAclsRequest as Request
+
+        wanted = list(acls)
+        if not wanted:
             return {}
-        return self._each(lambda c: c.create_acls(asked, request_timeout=self._timeout_s), "creating an ACL of topic")
+        creations = [
+            Request.AclCreation(
+                resource_type=_TOPIC,
+                resource_name=each.topic,
+                resource_pattern_type=_LITERAL,
+                principal=each.principal,
+                host=each.host,
+                operation=AclOperation[each.operation].value,
+                permission_type=AclPermissionType[each.permission].value,
+            )
+            for each in wanted
+        ]
+        doing = "creating an ACL of topic"
+        results = self._client.run(doing, lambda: self._changed(Request(creations=creations))).results
+        return self._refused(doing, zip((each.topic for each in wanted), results, strict=True))
 
     def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
         """Return those of the topics that exist, and the topics that the principal may not describe."""
@@ -158,39 +178,35 @@ class TopicAdmin(Admin):
         if not topics:
             return seen, {}
 
-        def note(name: str, described: Any) -> None:
-            seen[name] = TopicView(len(described.partitions), str(described.topic_id), _allowed(described))
+        def keep(name: str, described: Any) -> None:
+            seen[name] = TopicView(len(described.partitions), topic_id(described), _allowed(described))
 
-        asked = TopicCollection(list(topics))
-        refused = self._each(
-            lambda c: c.describe_topics(asked, include_authorized_operations=True, request_timeout=self._timeout_s),
-            "describing topic",
-            note,
-        )
+        refused = self._each("describing topic", lambda: self._client.metadata(topics, has_rights=True).topics, keep)
         return seen, {name: error for name, error in refused.items() if not _says(error, *UNKNOWN_TOPIC)}
 
     def _each(
-        self, ask: Callable[[Any], Mapping[Any, Any]], doing: str, note: Callable[[str, Any], None] | None = None
+        self, doing: str, ask: Callable[[], Iterable[Any]], keep: Callable[[str, Any], None] | None = None
     ) -> Refusals:
-        """Send a request, pass each topic's answer to `note`, and return the refusals. Raises KafkaUnavailableError."""
-        client = self._ready()
-        try:
-            futures = ask(client)
-        except KafkaException as error:
-            raise translate(error, doing, self._bootstrap) from error
+        """Send a request, pass each topic's answer to `keep`, and return the refusals. Raises KafkaUnavailableError."""
+        answers = self._client.run(doing, ask)
+        return self._refused(doing, ((_name(each), each) for each in answers), keep)
+
+    def _refused(
+        self, doing: str, answers: Iterable[tuple[str, Any]], keep: Callable[[str, Any], None] | None = None
+    ) -> Refusals:
         refused: Refusals = {}
-        for of, future in futures.items():
-            name = of if isinstance(of, str) else str(of.name)
-            try:
-                answer = self._result(future, f"{doing} {name}")
-            except KafkaUnavailableError:
-                raise
-            except (KafkaAuthorizationError, KafkaRequestError) as error:
-                refused[name] = error
-            else:
-                if note is not None:
-                    note(name, answer)
+        for name, each in answers:
+            if each.error_code:
+                refused[name] = self._failure(each, f"{doing} {name}")
+                if isinstance(refused[name], KafkaUnavailableError):
+                    raise refused[name]
+            elif keep is not None:
+                keep(name, each)
         return refused
+
+
+def _name(answer: Any) -> str:
+    return str(answer.resource_name if hasattr(answer, "resource_name") else answer.name)
 
 
 def _says(error: Exception, *codes: int) -> bool:
@@ -198,37 +214,20 @@ def _says(error: Exception, *codes: int) -> bool:
 
 
 def _allowed(described: Any) -> frozenset[str] | None:
-    operations = described.authorized_operations
-    return None if operations is None else frozenset(operation.name for operation in operations)
+    numbers = described.authorized_operations
+    return None if numbers is None else frozenset(AclOperation(number).name for number in numbers)
 
 
 def _setting(entry: Any) -> TopicSetting:
-    source = ConfigSource(entry.source)
+    source = ConfigSource(entry.config_source)
     return TopicSetting(
         entry.value,
         is_default=source is ConfigSource.DEFAULT_CONFIG,
         is_of_broker=source is ConfigSource.STATIC_BROKER_CONFIG,
-        is_fixed=bool(entry.is_read_only or entry.is_sensitive),
+        is_fixed=bool(entry.read_only or entry.is_sensitive),
     )
 
 
-def _change(key: str, value: str | None) -> ConfigEntry:
-    if value is None:
-        return ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE)
-    return ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-
-
-def _acl(binding: Any) -> TopicAcl:
-    return TopicAcl(binding.name, binding.principal, binding.host, binding.operation.name, binding.permission_type.name)
-
-
-def _binding(acl: TopicAcl) -> AclBinding:
-    return AclBinding(
-        ResourceType.TOPIC,
-        acl.topic,
-        ResourcePatternType.LITERAL,
-        acl.principal,
-        acl.host,
-        AclOperation[acl.operation],
-        AclPermissionType[acl.permission],
-    )
+def _acl(topic: str, acl: Any) -> TopicAcl:
+    operation, permission = AclOperation(acl.operation), AclPermissionType(acl.permission_type)
+    return TopicAcl(topic, acl.principal, acl.host, operation.name, permission.name)

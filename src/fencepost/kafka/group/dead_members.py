@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.group_admin import GroupAdmin, can_ask
+from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.patience import patiently
@@ -31,8 +31,6 @@ def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool
     heartbeats, and so is alive. If Kafka refuses or does not answer, the members stay, and that is logged.
     """
     group = str(conf["group.id"])
-    if not can_ask(conf):
-        return
     try:
         with closing(GroupAdmin(conf, timeout_s=timeout_s)) as admin:
             members = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members

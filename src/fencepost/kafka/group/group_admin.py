@@ -15,7 +15,6 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.group.subscription import CLASSIC, DEAD
-from fencepost.kafka.setting.table import MECHANISMS
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
@@ -44,15 +43,6 @@ class ListedGroup:
 
     kind: str
     state: str
-
-
-def can_ask(conf: Mapping[str, Any]) -> bool:
-    """Return whether the wire client can connect with these settings (librdkafka's names)."""
-    if "ssl.keystore.location" in conf:
-        return False
-    mechanism = conf.get("sasl.mechanism") or conf.get("sasl.mechanisms")
-    has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
-    return not has_sasl or str(mechanism).upper() in MECHANISMS
 
 
 class GroupAdmin:

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.group_admin import Group, GroupAdmin, can_ask
+from fencepost.kafka.group.group_admin import Group, GroupAdmin
 from fencepost.kafka.patience import patiently
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
@@ -92,8 +92,6 @@ class MemberRemoval:
         and that is logged.
         """
         group, client_id = str(conf["group.id"]), conf["client.id"]
-        if not can_ask(conf):
-            return
         try:
             found = [m.member_id for m in self._described(group, conf).members if m.client_id == client_id]
             if found and is_due():

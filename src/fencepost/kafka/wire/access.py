@@ -44,7 +44,7 @@ class Access:
 
     @classmethod
     def of(cls, conf: Mapping[str, Any]) -> "Access":
-        """Raise ConfigError for what kafka-python cannot do, ValueError for a port that is not a number."""
+        """Raise ConfigError or OSError for a key store that cannot be read, ValueError for a port that is no number."""
         given = kafka_python_conf(conf)
         has_sasl = str(given.get("security_protocol", "")).startswith("SASL")
         return cls(

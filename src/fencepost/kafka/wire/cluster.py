@@ -115,13 +115,20 @@ class Cluster:
             self._ensure_open(self._first)
         return self._first.ask(request, self._first.version(request, oldest, newest), deadline_s)
 
-    def brokers(self, deadline_s: float) -> list[int]:
-        """Return the nodes of the brokers that are up now. Raises LostError."""
-        from kafka.protocol.metadata import MetadataRequest
+    def metadata(self, topics: Collection[str] | None, deadline_s: float, *, has_rights: bool = False) -> Any:
+        """Return the brokers that are up, and these topics (None: all), as one broker sees them. Creates no topic.
 
-        answer = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 12, deadline_s)
+        `has_rights`: whether to include what the principal may do with each topic. Raises LostError.
+        """
+        from kafka.protocol.metadata import MetadataRequest as Request
+
+        wanted = None if topics is None else [Request.MetadataRequestTopic(name=each) for each in topics]
+        request = Request(
+            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=has_rights
+        )
+        answer = self.ask(request, 12, deadline_s)
         self._learn(answer.brokers)
-        return [broker.node_id for broker in answer.brokers]
+        return answer
 
     def coordinators(self, kind: int, keys: Collection[str], deadline_s: float) -> dict[str, int | AnswerError]:
         """Return the node that coordinates each group or transactional id, or the error for it (KIP-699).

@@ -232,7 +232,12 @@ class Connection:
         if answer.error_code:
             detail = f"the broker supports {', '.join(answer.mechanisms)}, not {mechanism}"
             raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslHandshake", detail)
-        conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
+        try:
+            conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
+        except (LookupError, RuntimeError) as error:
+            raise UnsupportedError(
+                f"SASL mechanism {mechanism} cannot be used: {error}. GSSAPI needs the Python package gssapi"
+            ) from None
         version = self.version(SaslAuthenticateRequest, 0, 2)
         while not conversation.is_done():
             try:

@@ -1,4 +1,4 @@
-"""Requests about a cluster, its groups and its transactions, each sent to the broker that can answer it.
+"""Requests about a cluster, its topics, groups and transactions, each sent to the broker that can answer it.
 
 kafka-python's classes encode the requests and decode the answers.
 """
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster
@@ -19,30 +20,33 @@ T = TypeVar("T")
 
 _METADATA_AGE_S = 0.0  # leaders are looked up for each question
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
+_MOVED = frozenset({KafkaError.NOT_CONTROLLER, KafkaError.BROKER_NOT_AVAILABLE})
 
 
 class RequestClient:
     """Asks one cluster, as the principal of `conf` (librdkafka's names). Each request has `timeout_s` to be answered.
 
-    Connects at the first request, and again after a failure. Thread-safe: threads take turns. The methods that send a
-    request raise AnswerError, LostError or UnsupportedError, which `run` converts.
+    Connects at the first request, and again after a failure. Thread-safe: each thread that asks has connections of its
+    own meanwhile. The methods that send a request are called within `run`, which converts the AnswerError, LostError or
+    UnsupportedError that they raise.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._timeout_s = timeout_s
-        self._turn = threading.RLock()
-        self._cluster: Cluster | None = None
+        self._idle: list[Cluster] = []
+        self._closes = 0
+        self._running = threading.local()
         self.sent = 0  # requests so far
 
     def close(self) -> None:
         """Close the connections. Idempotent; another request connects again. For any thread."""
-        cluster, self._cluster = self._cluster, None
-        if cluster is not None:
+        self._closes += 1
+        while (cluster := self._taken()) is not None:
             cluster.close()
 
-    def run(self, doing: str, ask: Callable[[], T]) -> T:
+    def run(self, doing: str, ask: Callable[[], T], timeout_s: float | None = None) -> T:
         """Return what `ask` returns, a function that sends requests with the methods below.
 
         If a broker cannot be reached, it is called again until the time is up, since a leader or coordinator may have
@@ -50,17 +54,24 @@ class RequestClient:
         KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError; their texts contain `doing`.
         """
         self._guard.check("The client for requests")
-        with self._turn:
-            until_s, pause_s = time.monotonic() + self._timeout_s, _PAUSE_S
-            while True:
-                try:
-                    return ask()
-                except (AnswerError, LostError, UnsupportedError, OSError) as error:
-                    self.close()  # addresses may be those of brokers that are gone
-                    if not _is_unreachable(error) or time.monotonic() + pause_s > until_s:
-                        raise request_failure(error, doing, str(self._conf.get("bootstrap.servers", ""))) from error
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        wait_s = self._timeout_s if timeout_s is None else timeout_s
+        until_s, pause_s, closes = time.monotonic() + wait_s, _PAUSE_S, self._closes
+        while True:
+            cluster = self._taken() or self._made()
+            self._running.cluster, self._running.wait_s = cluster, wait_s
+            try:
+                found = ask()
+            except BaseException as error:
+                cluster.close()  # addresses may be those of brokers that are gone
+                if not isinstance(error, AnswerError | LostError | UnsupportedError | OSError):
+                    raise
+                if not _is_repeatable(error) or time.monotonic() + pause_s > until_s:
+                    raise request_failure(error, doing, str(self._conf.get("bootstrap.servers", ""))) from error
+            else:
+                self._put_back(cluster, closes)
+                return found
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def ask(self, request: Any, node: int | None = None, *, oldest: int = 0, newest: int | None = None) -> Any:
         """Return a broker's answer: that of `node`, whose address is known from an earlier answer, or else of any.
@@ -77,9 +88,17 @@ class RequestClient:
 
         return self._sent(ask)
 
+    def metadata(self, topics: Collection[str] | None, *, has_rights: bool = False) -> Any:
+        """Return the brokers that are up, and these topics (None: all), as `Cluster.metadata` does."""
+        return self._sent(lambda cluster, deadline_s: cluster.metadata(topics, deadline_s, has_rights=has_rights))
+
     def brokers(self) -> list[int]:
         """Return the nodes of all brokers that are up."""
-        return self._sent(Cluster.brokers)
+        return [broker.node_id for broker in self.metadata([]).brokers]
+
+    def controller(self) -> int:
+        """Return the node that takes changes of topics."""
+        return int(self.metadata([]).controller_id)
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the node that leads a partition."""
@@ -106,11 +125,35 @@ class RequestClient:
 
     def _sent(self, send: Callable[[Cluster, float], T]) -> T:
         self.sent += 1
-        cluster = self._cluster  # `close` may set it to None at any moment
-        if cluster is None:
-            cluster = self._cluster = Cluster(Access.of(self._conf), _METADATA_AGE_S, awaits_topics=False)
-        return send(cluster, time.monotonic() + self._timeout_s)
+        return send(self._running.cluster, time.monotonic() + self._running.wait_s)
+
+    def _made(self) -> Cluster:
+        try:
+            return Cluster(Access.of(self._conf), _METADATA_AGE_S, awaits_topics=False)
+        except (ValueError, OSError) as error:
+            raise KafkaRequestError(
+                f"The settings of a client cannot be used: {error}", KafkaError._INVALID_ARG
+            ) from error
+
+    def _taken(self) -> Cluster | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _put_back(self, cluster: Cluster, closes: int) -> None:
+        """Keep the connections for the next who asks, unless the client was closed meanwhile."""
+        if closes == self._closes:
+            self._idle.append(cluster)
+        else:
+            cluster.close()
+
+    def __del__(self) -> None:
+        for cluster in self.__dict__.get("_idle", ()):
+            cluster.close()
 
 
-def _is_unreachable(error: Exception) -> bool:
+def _is_repeatable(error: BaseException) -> bool:
+    if isinstance(error, AnswerError):
+        return error.code in _MOVED
     return isinstance(error, LostError) and not error.is_sent

@@ -10,7 +10,7 @@ from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group.group_admin import Group, GroupMember, can_ask
+from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
 from fencepost.kafka.group.member import GroupMembership
 from fencepost.worker.connector_classes import ConnectorClasses
@@ -110,11 +110,8 @@ class Membership:
         self._left_open.end(snapshot, held).wait()
 
     def watch_others(self) -> None:
-        """Start to watch the other workers, to notice a killed one at once, if this client can remove members."""
-        if can_ask(self._settings.admin_conf()):
-            self._watch.start()
-        else:
-            log.info("a killed worker is noticed only after session.timeout.ms: this client cannot remove members")
+        """Start to watch the other workers, to notice a killed one at once."""
+        self._watch.start()
 
     def announce(self) -> None:
         """Let work be assigned to this incarnation from here on."""

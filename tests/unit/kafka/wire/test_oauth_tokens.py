@@ -178,4 +178,4 @@ def test_a_member_that_cannot_be_removed_for_want_of_a_token_is_trouble_that_pas
 
     monkeypatch.setattr(RequestClient, "coordinator", refuse)
     with pytest.raises(KafkaUnavailableError, match="it answers 503"):
-        leave.remove_static_member({}, "g", "i", 1.0)
+        leave.remove_static_member({"bootstrap.servers": "a:1"}, "g", "i", 1.0)
