@@ -20,7 +20,7 @@ Refusals = dict[str, Exception]
 _TOPIC, _LITERAL = 2, 3  # the type of a resource, and of a pattern
 _ANY = 1
 _SET, _DELETE = 0, 1
-_NO_AUTHORIZER = 54  # SECURITY_DISABLED
+_NO_ACLS = (54, KafkaError.CLUSTER_AUTHORIZATION_FAILED)  # SECURITY_DISABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class TopicAdmin(Admin):
         return self._each("changing the configs of topic", lambda: self._changed(request).responses)
 
     def topic_acls(self) -> set[TopicAcl]:
-        """Return the ACLs on single topics. Empty if the cluster has no authorizer."""
+        """Return the ACLs on single topics. Empty if there is no authorizer, or if the principal may not list them."""
         from kafka.protocol.admin import DescribeAclsRequest as Request
 
         request = Request(
@@ -142,7 +142,7 @@ class TopicAdmin(Admin):
 
         def ask() -> set[TopicAcl]:
             answer = self._client.ask(request)
-            if answer.error_code == _NO_AUTHORIZER:
+            if answer.error_code in _NO_ACLS:
                 return set()
             ensure(answer.error_code, "the ACLs", answer.error_message)
             return {_acl(of.resource_name, each) for of in answer.resources for each in of.acls}
