@@ -118,12 +118,10 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
 
 
 def _comes_up(error: Any) -> bool:
-    """Return whether a cluster is starting: it has brokers, but none of them may have replicas or lead yet.
+    """Return whether a cluster is starting: it has brokers, but none of them may have replicas yet.
 
     A cluster whose brokers have not registered in time looks the same.
     """
-    if error.code() == KafkaError._NOENT:
-        return "No leaders found" in error.str()
     return error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are fenced" in error.str()
 
 

@@ -9,7 +9,6 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, tra
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        (KafkaError._NOENT, "Failed to query partition leaders: No leaders found"),
         (KafkaError.INVALID_REPLICATION_FACTOR, "all brokers are fenced or in controlled shutdown; brokers are fenced"),
         (KafkaError._TRANSPORT, "connection refused"),
     ],
