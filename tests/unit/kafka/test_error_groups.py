@@ -14,7 +14,6 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, tra
     ],
 )
 def test_brokers_that_are_not_there_yet_or_not_heard_of_are_asked_again(code: int, text: str) -> None:
-    """The client remembers that a partition has no leader until it is made to look anew, which only this leads to."""
     error = translate(KafkaException(KafkaError(code, text)), "asking")
     assert isinstance(error, KafkaUnavailableError)
 

@@ -148,10 +148,6 @@ class RequestClient:
         else:
             cluster.close()
 
-    def __del__(self) -> None:
-        for cluster in self.__dict__.get("_idle", ()):
-            cluster.close()
-
 
 def _is_repeatable(error: BaseException) -> bool:
     if isinstance(error, AnswerError):
