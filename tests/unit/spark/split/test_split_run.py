@@ -29,7 +29,7 @@ class Client:
     def expired(self, after_s: float) -> None:
         self.told.append("expired")
 
-    def trouble(self, reason: str) -> None:
+    def temporary_failure(self, reason: str) -> None:
         self.told.append("trouble")
 
 
