@@ -1,4 +1,4 @@
-"""What the annotation of a setting means: the type that Kafka knows it by, and the Python value that a field has."""
+"""The meaning of a setting's annotation: its Kafka type, and the Python value of the field."""
 
 import types
 import typing
@@ -46,10 +46,11 @@ class Secret:
 
 @dataclass(frozen=True)
 class Shape:
-    """Kafka's type, that of a list's items, and what makes a Path or an Enum of the text (None: it stays as it is).
+    """Kafka's type, the type of a list's items, and the function that makes a Path or an Enum of the text (None: it
+    stays text).
 
-    `make` raises ValueError with a reason that completes "Invalid value V for configuration K: <reason>". `valid` says
-    which texts are right, where not all are.
+    `make` raises ValueError with a reason that completes "Invalid value V for configuration K: <reason>". `valid`
+    describes the valid texts if not all are.
     """
 
     kind: Type
@@ -58,7 +59,7 @@ class Shape:
     choices: tuple[str, ...] = ()
 
     def made(self, value: Any) -> Any:
-        """Return what the field shall have, of text or a list. Raises ValueError with the reason."""
+        """Return the field's value for a text or list. Raises ValueError with the reason."""
         if self.make is None or value is None:
             return value
         return [self.make(item) for item in value] if isinstance(value, list) else self.make(value)
@@ -66,7 +67,7 @@ class Shape:
 
 _PLAIN = {
     str: Type.STRING,
-    int: Type.LONG,  # Python's has no limit of 32 bits that an author would expect
+    int: Type.LONG,  # Python's int has no 32-bit limit, so authors do not expect one
     float: Type.DOUBLE,
     bool: Type.BOOLEAN,
     Secret: Type.PASSWORD,
@@ -75,7 +76,7 @@ SUPPORTED = "str, int, float, bool, Secret, pathlib.Path, an Enum, or a list of 
 
 
 def shape_of(hint: Any) -> Shape:
-    """Return what an annotation means. Raises TypeError for one that no setting can have."""
+    """Return the meaning of an annotation. Raises TypeError for one that no setting can have."""
     if typing.get_origin(hint) in (Union, types.UnionType):
         members = [one for one in typing.get_args(hint) if one is not type(None)]
         if len(members) == 1:

@@ -1,4 +1,4 @@
-"""Text that is in another encoding than UTF-8, as its first bytes tell."""
+"""Detects text in another encoding than UTF-8 by its first bytes."""
 
 _MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """`test(value)` returns the reason why a value is wrong, or None; `text` says what is right."""
+    """`test(value)` returns the reason why a value is wrong, or None; `text` describes the valid values."""
 
     test: Callable[[Any], str | None]
     text: str
@@ -36,9 +36,9 @@ def between(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str, ignore_case: bool = True) -> Check:
-    """Return a check for one of the words; case does not matter unless told."""
+    """Return a check for one of the words; by default, case does not matter."""
     known = {c.lower() for c in choices} if ignore_case else set(choices)
-    shown = [c.upper() for c in choices] if ignore_case else choices  # as Kafka shows them
+    shown = [c.upper() for c in choices] if ignore_case else choices  # in the form that Kafka shows
     expected = f"one of{' (case insensitive)' if ignore_case else ''}: {', '.join(shown)}"
 
     def test(value: Any) -> str | None:
@@ -49,7 +49,7 @@ def one_of(*choices: str, ignore_case: bool = True) -> Check:
 
 
 def non_empty() -> Check:
-    """Return a check for a text, or list, with something in it."""
+    """Return a check for a text or list that is not empty."""
     return Check(lambda v: None if v else "must not be empty", "non-empty")
 
 
@@ -72,7 +72,7 @@ def at_least_or_minus_one(low: float, reason: str) -> Check:
 
 
 def unique(text: str) -> Check:
-    """Return a check for a list in which nothing stands twice."""
+    """Return a check for a list without duplicates."""
     return Check(lambda v: None if len(set(v)) == len(v) else "Duplicate alias provided.", text)
 
 
@@ -86,7 +86,7 @@ def each(check: Check) -> Check:
 
 
 def no_control_characters() -> Check:
-    """Return a check for a text with something in it and no ISO control characters: the name of a connector."""
+    """Return a check for a text that is not empty and has no ISO control characters: the name of a connector."""
 
     def test(value: str) -> str | None:
         if not value:
@@ -104,7 +104,7 @@ _LONGEST_TOPIC = 249
 
 
 def topic_name() -> Check:
-    """Return a check for a name that Kafka takes for a topic."""
+    """Return a check for a valid name of a Kafka topic."""
 
     def test(value: str) -> str | None:
         if not value:

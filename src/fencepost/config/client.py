@@ -5,7 +5,7 @@ from fencepost.config.setting import HIGH, LOW, Config, Secret, Type, setting
 
 
 class ConnectionConfig(Config):
-    """Addresses, patience and buffers."""
+    """Addresses, timeouts and buffers."""
 
     bootstrap_servers: list[str] = setting(
         "bootstrap.servers",
@@ -114,7 +114,7 @@ class ConnectionConfig(Config):
 
 
 class SecurityConfig(Config):
-    """TLS and SASL towards the brokers. Anything else below `ssl.` and `sasl.` is passed on as well."""
+    """TLS and SASL for connections to brokers. Other settings that begin with `ssl.` and `sasl.` are passed on, too."""
 
     security_protocol: str = setting(
         "security.protocol",

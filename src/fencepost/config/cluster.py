@@ -1,4 +1,4 @@
-"""What the workers of one cluster have in common: the group, its three topics, the signing of requests."""
+"""The settings that the workers of a cluster share: the group, its three topics, the signing of requests."""
 
 from fencepost.config.check import at_least, at_least_or_minus_one, between, non_empty, one_of, topic_name
 from fencepost.config.setting import HIGH, LOW, Config, Type, setting
@@ -79,7 +79,7 @@ class GroupConfig(Config):
 
 
 class InternalTopicConfig(Config):
-    """The three internal topics. What else stands under their prefixes becomes a topic config."""
+    """The three internal topics. Other settings with their prefixes become topic configs."""
 
     config_storage_topic: str = setting(
         "config.storage.topic", check=topic_name(), importance=HIGH, doc="The topic that keeps configs; one partition."

@@ -1,4 +1,4 @@
-"""What the framework reads of a connector's config; the rest belongs to the connector's own class.
+"""The settings of a connector's config that the framework reads; all others belong to the connector's own class.
 
 Names, groups, orders and types are those that Kafka Connect's REST API shows.
 """
@@ -24,7 +24,7 @@ _OUTPUT = "Output"
 
 @dataclass(frozen=True)
 class PredicateSpec:
-    """A predicate as a config names it."""
+    """A predicate in a config."""
 
     alias: str
     type: str
@@ -33,7 +33,7 @@ class PredicateSpec:
 
 @dataclass(frozen=True)
 class TransformSpec:
-    """A transform as a config names it; `predicate` is None where it applies to every record."""
+    """A transform in a config; `predicate` is None if it applies to every record."""
 
     alias: str
     type: str
@@ -43,7 +43,7 @@ class TransformSpec:
 
 
 class RuntimeChoice(Config):
-    """What is ours alone in a connector's config; not among the keys that Kafka Connect's `validate` answers with."""
+    """Settings of a connector that only Fencepost has; Kafka Connect's `validate` does not list them."""
 
     is_dedicated: bool = setting(
         "slot.dedicated", default=False, importance=LOW,
@@ -85,7 +85,7 @@ class RuntimeChoice(Config):
 
 
 class ConnectorConfig(Config):
-    """What all connectors have in common."""
+    """The settings that all connectors have in common."""
 
     name: str = setting(
         "name", check=no_control_characters(), importance=HIGH, group=_COMMON, order=1, width=Width.MEDIUM,
@@ -154,7 +154,7 @@ class ConnectorConfig(Config):
     )  # fmt: skip
 
     def transform_specs(self) -> list[TransformSpec]:
-        """Return the transforms in the order in which records go through them."""
+        """Return the transforms in the order in which they are applied."""
         return [self._transform(alias) for alias in self.transforms]
 
     def _transform(self, alias: str) -> TransformSpec:
@@ -175,7 +175,7 @@ class ConnectorConfig(Config):
 
 
 class SourceConnectorConfig(ConnectorConfig):
-    """What source connectors have in addition."""
+    """The additional settings of source connectors."""
 
     topic_creation_group_names: list[str] = setting(
         "topic.creation.groups", default=[], check=unique("unique topic creation groups"), importance=LOW,
@@ -216,11 +216,11 @@ class SourceConnectorConfig(ConnectorConfig):
 
     @property
     def exactly_once_demand(self) -> ExactlyOnceDemand:
-        """Return whether the connector insists on exactly-once."""
+        """Return whether the connector requires exactly-once."""
         return ExactlyOnceDemand(self.exactly_once_support.lower())
 
     def topic_creation(self) -> tuple[TopicCreationGroup, ...]:
-        """Return the groups in the order in which they are asked; empty: topics are left to the broker."""
+        """Return the groups in order of precedence; empty if topics are created by the broker."""
         names = [name for name in self.topic_creation_group_names if name != DEFAULT_GROUP]
         return topic_creation_groups(self.originals, names)
 
@@ -240,9 +240,10 @@ class SinkTopicsConfig(ConnectorConfig):
 
 
 class DeadLetterConfig(Config):
-    """Where records go that could not be processed: a sink's, and beyond Kafka Connect a source's.
+    """The destination of records that could not be processed: of a sink's, and in contrast to Kafka Connect also of a
+    source's.
 
-    Kafka Connect's `validate` does not answer with these keys for a source; neither do we.
+    Kafka Connect's `validate` does not list these keys for a source, and neither do we.
     """
 
     dead_letters_topic: str = setting(
@@ -264,7 +265,7 @@ class DeadLetterConfig(Config):
 
 
 class SinkChoice(Config):
-    """What is ours alone in a sink's config; not among the keys that Kafka Connect's `validate` answers with."""
+    """Settings of a sink that only Fencepost has; Kafka Connect's `validate` does not list them."""
 
     resend_topic: str | None = setting(
         "errors.deadletterqueue.resend.topic.name", default=None, check=topic_name(), importance=LOW,
@@ -275,11 +276,11 @@ class SinkChoice(Config):
 
 
 class SinkConnectorConfig(DeadLetterConfig, SinkTopicsConfig):
-    """What sink connectors have in addition, in Kafka Connect's order."""
+    """The additional settings of sink connectors, in Kafka Connect's order."""
 
 
 class StreamConnectorConfig(SinkConnectorConfig):
-    """What streams have in addition to sinks: how they write."""
+    """The settings that streams have in addition to sinks: how they write."""
 
     output_key_converter: str | None = setting(
         f"{OUTPUT}key.converter", default=None, type=Type.CLASS, importance=MEDIUM, group=_OUTPUT, order=1,
@@ -330,7 +331,7 @@ class StreamConnectorConfig(SinkConnectorConfig):
 
 
 def implicit_transform_settings() -> list[Setting]:
-    """Return the two settings that every transform has beside its own."""
+    """Return the two settings that every transform has in addition to its own."""
     return [
         Setting(
             "predicate",

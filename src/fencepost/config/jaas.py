@@ -1,10 +1,10 @@
-"""`sasl.jaas.config` as Kafka's Java clients take it: one login module with its options.
+"""`sasl.jaas.config` in the format of Kafka's Java clients: one login module with its options.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="it's \\"secret\\"";
 
-Our client libraries take what a module's options say as settings of their own, so only these modules are read: PLAIN
-and SCRAM, with user name and password, and OAUTHBEARER, with what a token is asked for with (KIP-768). No text of an
-error shows any part of the value (E11).
+Our client libraries have separate settings for a module's options, so only these modules are supported: PLAIN and
+SCRAM, with user name and password, and OAUTHBEARER, with the credentials to request a token (KIP-768). No error shows
+any part of the value (E11).
 """
 
 import re
@@ -27,7 +27,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 @dataclass(frozen=True)
 class Credentials:
-    """A user name and password, and the SASL mechanisms that they can be for."""
+    """A user name and password, and the SASL mechanisms that can use them."""
 
     username: str
     password: Secret
@@ -36,9 +36,9 @@ class Credentials:
 
 @dataclass(frozen=True)
 class ClientCredentials:
-    """What a token is asked for with: an id and its secret (OAuth 2.0's client credentials, RFC 6749, 4.4).
+    """The credentials to request a token: an id and its secret (OAuth 2.0's client credentials, RFC 6749, 4.4).
 
-    `extensions` are told to the broker beside the token (KIP-342).
+    `extensions` are sent to the broker with the token (KIP-342).
     """
 
     client_id: str
@@ -50,7 +50,7 @@ class ClientCredentials:
 
 
 def parse_jaas(text: str) -> Credentials | ClientCredentials:
-    """Raise ConfigError with the reason alone; the caller names the key."""
+    """Parse a value. Raises ConfigError with the reason only; the caller names the key."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
         raise ConfigError('write it like `<login module> required username="..." password="...";`')

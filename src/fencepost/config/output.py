@@ -1,4 +1,4 @@
-"""The way out of a stream: converters and transforms by the names that a source's have, behind `output.`."""
+"""The output side of a stream: converters and transforms under the names of a source's, with the prefix `output.`."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,9 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
 def output_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what a stream's config says of its way out, without the prefix.
+    """Return a stream's output settings, without the prefix.
 
-    A converter that it does not name is that of the way in, with its settings.
+    A converter that is not set is the input's, with its settings.
     """
     own = {key[len(OUTPUT) :]: value for key, value in properties.items() if key.startswith(OUTPUT)}
     for name in _CONVERTERS:

@@ -1,6 +1,6 @@
-"""Values that stand elsewhere, `${provider:path:key}`, looked up as Kafka's own config providers do.
+"""Values from elsewhere, `${provider:path:key}`, looked up as Kafka's own config providers do.
 
-Nothing that was looked up stands in an error (E11).
+No error contains a value that was looked up (E11).
 """
 
 import os
@@ -33,7 +33,7 @@ class _Provider(ABC):
         """Look a value up. Raises MissingValueError."""
 
     def _allowed(self, path: str) -> Path:
-        """Return a path that may be read: below those of `allowed.paths`, where there are any."""
+        """Return a path that may be read: one below `allowed.paths`, if that is set."""
         allowed = [part.strip() for part in self._given.get("allowed.paths", "").split(",") if part.strip()]
         found = Path(path).resolve()
         if allowed and not any(found.is_relative_to(Path(each).resolve()) for each in allowed):
@@ -98,7 +98,7 @@ _CLASSES: Mapping[str, type[_Provider]] = {
 def resolved(properties: Mapping[str, str]) -> dict[str, str]:
     """Return properties with all references looked up, and without the settings of providers.
 
-    Raises ConfigError with everything that is wrong, also a reference that names no provider of `config.providers`.
+    Raises ConfigError with all faults, including references to a provider that is not in `config.providers`.
     """
     faults: list[str] = []
     named = _names(properties)

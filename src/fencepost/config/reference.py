@@ -13,12 +13,12 @@ _OF_SPARK = {"env", "system", "spark", "sparkconf", "hivevar", "hiveconf"}  # Sp
 
 
 def shown(found: re.Match[str]) -> str:
-    """Return a reference as it may be shown: where it is part of a value, that may be a secret (E11)."""
+    """Return a reference that may be shown: whole if it is the entire value, else only its provider (E11)."""
     return found.group() if found.group() == found.string.strip() else f"${{{found[1]}:…}}"
 
 
 def reference_faults(config: Mapping[str, object]) -> dict[str, str]:
-    """Return a text for each key whose value refers to a config provider: nobody would look it up."""
+    """Return a text for each key whose value refers to a config provider, because no provider would look it up."""
     faults = {}
     for key, value in config.items():
         found = _first(str(value or ""), _OF_SPARK if key.startswith(_SPARK) else ())

@@ -1,4 +1,4 @@
-"""What the REST server of a worker is told."""
+"""The settings of a worker's REST server."""
 
 from fencepost.config.check import between, one_of
 from fencepost.config.listener import Listener, bracketed, listener_urls
@@ -9,7 +9,7 @@ _HTTPS = ("listeners.https.", "admin.listeners.https.")
 
 
 class RestConfig(Config):
-    """Listeners, the advertised address, CORS; and what would protect the API in Kafka Connect, and does not here."""
+    """Listeners, the advertised address, CORS; and settings that protect the API only in Kafka Connect."""
 
     listeners: list[str] = setting(
         "listeners",
@@ -85,7 +85,7 @@ class RestConfig(Config):
     )
 
     def unprotected(self) -> dict[str, str]:
-        """Return the keys that would protect the REST API in Kafka Connect and cannot here, each with the reason."""
+        """Return the keys that would protect the REST API in Kafka Connect and cannot here, with the reasons."""
         found = {key: "this worker speaks no https" for key in self.originals if key.startswith(_HTTPS)}
         if self.rest_extension_classes:
             found[RestConfig.key_of("rest_extension_classes")] = "this worker has no REST extensions"

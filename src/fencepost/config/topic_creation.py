@@ -67,7 +67,7 @@ class TopicCreationGroup:
 
 
 def is_asked_for(properties: Mapping[str, object]) -> bool:
-    """Say whether a config speaks of topic creation at all."""
+    """Return whether a config has settings of topic creation."""
     return any(key.startswith(PREFIX) for key in properties)
 
 
@@ -80,15 +80,15 @@ def topic_creation_faults(properties: Mapping[str, object], names: list[str]) ->
         answer.setting.key: answer.errors[0]
         for name in (DEFAULT_GROUP, *names)
         for answer in validate_settings(_settings_of(name).values(), filled)
-        # What a group inherits is told once, of the default group.
+        # Faults in inherited values are reported once, for the default group.
         if answer.errors and (name == DEFAULT_GROUP or answer.setting.key in properties)
     }
 
 
 def topic_creation_groups(properties: Mapping[str, object], names: list[str]) -> tuple[TopicCreationGroup, ...]:
-    """Return the groups in the order in which they are asked, the default one, which takes all, last.
+    """Return the groups in order of precedence; the default group, which matches every topic, is last.
 
-    Empty if the config does not speak of topic creation. Raises ConfigError.
+    Empty if the config has no settings of topic creation. Raises ConfigError.
     """
     if not is_asked_for(properties):
         return ()

@@ -134,7 +134,7 @@ _NO_SAMPLES = "metrics have no windows; ask Prometheus for rate()"
 
 
 class MetricConfig(Config):
-    """Read for the sake of Kafka Connect's files; metrics are served at /metrics in any case."""
+    """Accepted for compatibility with Kafka Connect's files; metrics are always served at /metrics."""
 
     metrics_sample_window_ms: int = setting(
         "metrics.sample.window.ms",
@@ -172,7 +172,7 @@ class MetricConfig(Config):
 
 
 class SlotConfig(Config):
-    """Where task loops run on Spark; the settings of Spark itself stand under `spark.`."""
+    """Where task loops run on Spark; the settings of Spark itself begin with `spark.`."""
 
     slots_max: int = setting(
         "slots.max",
@@ -209,7 +209,7 @@ class SlotConfig(Config):
     )
 
     def channel_fault(self) -> str | None:
-        """Return what is wrong with these settings together."""
+        """Return why this combination of settings is wrong; None if it is right."""
         has_tls = self.channel_certificate is not None and self.channel_key is not None
         if (self.channel_certificate is None) != (self.channel_key is None):
             return "channel.ssl.certificate.location and channel.ssl.key.location go together; set both or neither"
@@ -223,7 +223,7 @@ class SlotConfig(Config):
 
 
 def nearest(key: str, known: Iterable[str]) -> str | None:
-    """Return which known key an unknown one may be meant for, if one is near."""
+    """Return the known key that an unknown one probably means, if there is a similar one."""
     return next(iter(difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)), None)
 
 
@@ -242,7 +242,7 @@ class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestConfig, RuntimeConfig,
     MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
-    """Everything that a worker is told. `load` reads it from a file and reports every fault at once."""
+    """The whole worker file. `load` reads it and reports all faults at once."""
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         of_providers = f"{WorkerConfig.key_of('config_providers')}."
@@ -291,16 +291,16 @@ class WorkerConfig(
         return {**given, WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers)}
 
     def unknown_keys(self) -> list[tuple[str, str | None]]:
-        """Return keys of the file that mean nothing here, each with the known key that is nearest, if one is near."""
+        """Return the unknown keys of the file, each with a similar known key, if there is one."""
         return [(key, nearest(key, self.settings())) for key in self.originals if not self.knows(key)]
 
     @classmethod
     def knows(cls, key: str) -> bool:
-        """Say whether a key means anything to a worker."""
+        """Return whether a worker knows a key."""
         return key in cls.settings() or key.startswith(_PREFIXES) or key in _IGNORED
 
     def warnings(self) -> list[str]:
-        """Return one text per setting of the file that is known and has no effect."""
+        """Return one text for each setting of the file that is known and has no effect."""
         found = [f"Ignoring '{key}': {why}" for key, why in _IGNORED.items() if key in self.originals]
         found += [
             f"Ignoring '{key}': {declared.without_effect}"
@@ -315,7 +315,7 @@ class WorkerConfig(
         return [*found, *(f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())]
 
     def _without_effect_here(self) -> Iterator[tuple[str, str]]:
-        """Yield what has no effect beside the other settings of this file, and why."""
+        """Yield the settings that have no effect together with the other settings of this file, and why."""
         for kind in ("config", "offset", "status"):
             yield f"{kind}.storage.cleanup.policy", "internal topics are always compacted"
         if self.exactly_once is ExactlyOnceSource.ENABLED:

@@ -1,7 +1,7 @@
 """Finds connectors, transforms, predicates, converters and replication policies by the names that configs use.
 
-`PluginRegistry` knows the built-ins (imported only when asked for), what other packages offer as entry points, and what
-lies in the directories of `plugin.path`. A config can only name what is registered: no name is ever imported as such.
+`PluginRegistry` knows the built-in ones (imported only when used), the entry points of other packages, and the files in
+the directories of `plugin.path`. A config can only name what is registered: no name in a config is ever imported.
 `find` asks the process's own registry, which `use_plugin_path` replaces; every process that runs tasks has one.
 """
 

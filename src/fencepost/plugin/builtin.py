@@ -1,4 +1,4 @@
-"""The plug-ins that are shipped, by name; none of their modules is imported to list them."""
+"""The built-in plug-ins, by name; listing them imports none of their modules."""
 
 from fencepost.plugin.kind import PluginKind
 

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[ModuleType]:
-    """Import each `*.py` file and package of the directories; what cannot be imported is told in `failures`."""
+    """Import each `*.py` file and package of the directories; errors are added to `failures`."""
     for directory in directories:
         path = Path(directory)
         try:
@@ -26,7 +26,7 @@ def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[Modu
             )
             continue
         if str(path.resolve()) not in sys.path:
-            sys.path.append(str(path.resolve()))  # behind everything else: a plug-in shadows no library
+            sys.path.append(str(path.resolve()))  # last: a plug-in cannot shadow a library
         for file in files:
             try:
                 module = _imported(file)

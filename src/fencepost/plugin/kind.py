@@ -1,4 +1,4 @@
-"""What plug-ins there are, and how the REST API calls them."""
+"""The kinds of plug-ins, and their names in the REST API."""
 
 from enum import StrEnum
 from typing import Any
@@ -26,12 +26,12 @@ class PluginKind(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """Return what the aliases of its classes leave out at the end."""
+        """Return the suffix that aliases of its classes omit."""
         return _SUFFIXES[self]
 
     @property
     def is_listed(self) -> bool:
-        """Say whether `GET /connector-plugins` shows classes of this kind: those that Kafka Connect knows."""
+        """Return whether `GET /connector-plugins` shows classes of this kind: those that Kafka Connect has, too."""
         return self is PluginKind.CONNECTOR or self in _TYPES
 
     def type_of(self, plugin: type[Any]) -> str:

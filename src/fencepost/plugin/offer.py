@@ -1,4 +1,4 @@
-"""What to use instead of a well-known Java plug-in that is not here."""
+"""Replacements for well-known Java plug-ins that do not exist here."""
 
 import re
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from fencepost.plugin.kind import PluginKind
 
 
 class Offer(NamedTuple):
-    """A kind of plug-in, a pattern of class names, what they are called, and what there is instead."""
+    """A kind of plug-in, a pattern of class names, their common name, and the replacement."""
 
     kind: PluginKind
     pattern: re.Pattern[str]
@@ -25,7 +25,7 @@ _JAVA = r"^(com|io|org|net)\..+"
 _OFFERS = tuple(
     Offer(PluginKind.CONNECTOR, re.compile(pattern, re.IGNORECASE), product, instead)
     for pattern, product, instead in (
-        # Sinks first: what reads from a store is no advice for what writes to it.
+        # Sinks first: a source is no replacement for a sink of the same store.
         (r".*(\.s3\.|s3sink|awss3).*sink.*", "an S3 sink", _FILES_SINK + "an s3a:// path"),
         (r".*(\.gcs\.|gcssink|azure|adls|blob).*sink.*", "an object store sink", _FILES_SINK + "the store's"),
         (r".*hdfs.*sink.*", "an HDFS sink", _FILES_SINK + "an hdfs:// path"),
@@ -59,7 +59,7 @@ _OFFERS = tuple(
 
 
 def offer_for(kind: PluginKind, name: str) -> str | None:
-    """Return a sentence on what to use instead of the class, if it is a well-known one of that kind."""
+    """Return a sentence that names the replacement of a well-known class of that kind; else None."""
     for offer in _OFFERS:
         if offer.kind is kind and offer.pattern.match(name):
             return f"{name} is {offer.product}, a Java plug-in that does not run here; use {offer.instead}"

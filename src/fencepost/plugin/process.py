@@ -10,7 +10,7 @@ _registry = PluginRegistry()
 
 
 def use_plugin_path(directories: Sequence[str]) -> PluginRegistry:
-    """Make `find` look into these directories too; called once, before anything is looked up."""
+    """Add these directories to those in which `find` looks; call this once, before the first look-up."""
     global _registry
     _registry = PluginRegistry(directories)
     return _registry
@@ -22,5 +22,5 @@ def registry() -> PluginRegistry:
 
 
 def find(kind: PluginKind | str, name: str) -> type[Any]:
-    """Return the plug-in's class. Raises ConfigError, which lists what there is."""
+    """Return the plug-in's class. Raises ConfigError, which lists the known ones."""
     return _registry.find(kind, name)

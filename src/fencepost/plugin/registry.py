@@ -29,10 +29,10 @@ class PluginDescription(NamedTuple):
 
 
 class PluginRegistry:
-    """Finds plug-ins by full class name, by class name alone, or by that without the suffix of its kind.
+    """Finds plug-ins by full class name, by class name alone, or by class name without the suffix of its kind.
 
-    Built-ins come first. Other packages' entry points and the directories of `plugin_path` are looked at when a name
-    is not a built-in's, once. Safe to use from several threads.
+    Built-in plug-ins have precedence. Entry points of other packages and the directories of `plugin_path` are searched
+    once, when a name is not built in. Thread-safe.
     """
 
     def __init__(self, plugin_path: Sequence[str] = ()) -> None:
@@ -41,7 +41,7 @@ class PluginRegistry:
         self._failures: list[str] = []
 
     def find(self, kind: PluginKind | str, name: str) -> type[Any]:
-        """Return the class of that name. Raises ConfigError, which lists what there is."""
+        """Return the class of that name. Raises ConfigError, which lists the known ones."""
         kind = PluginKind(kind)
         target = _built_in(kind, name)
         if target is not None:
@@ -59,11 +59,11 @@ class PluginRegistry:
         return _full_name(cls)
 
     def all_plugins(self) -> list[PluginDescription]:
-        """Return everything that is listed: connectors, transforms, predicates, converters, header converters."""
+        """Return all that are listed: connectors, transforms, predicates, converters, header converters."""
         return [description for kind in PluginKind if kind.is_listed for description in self._descriptions(kind)]
 
     def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
-        """Return the built-in ones before the others; sinks before sources, as Kafka Connect does."""
+        """Return the built-in ones before the others, and sinks before sources, as Kafka Connect does."""
         found = [
             *(
                 PluginDescription(full, kind.type_of(_loaded(target)), __version__)
@@ -77,7 +77,7 @@ class PluginRegistry:
         return sorted(found, key=lambda one: one.type)
 
     def failures(self) -> tuple[str, ...]:
-        """Return what could not be loaded, a text each."""
+        """Return a text for each plug-in that could not be loaded."""
         self._third_party()
         return tuple(self._failures)
 

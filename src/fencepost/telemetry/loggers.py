@@ -1,11 +1,11 @@
-"""Levels of this process's loggers, by the names that Kafka Connect has for them (KIP-495, KIP-976)."""
+"""The levels of this process's loggers, under Kafka Connect's names of loggers and levels (KIP-495, KIP-976)."""
 
 import logging
 import threading
 from typing import NamedTuple
 
 ROOT = "root"
-# Kafka Connect's names of levels; the last of several names of one level is the one that is shown.
+# Kafka Connect's names of levels; if a level has several names, the last one is shown.
 LEVELS = {
     "ALL": 1,
     "TRACE": 5,
@@ -44,13 +44,13 @@ class Loggers:
         return LoggerLevel(_NAMES.get(level, logging.getLevelName(level)), self._modified_ms.get(name))
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> list[str]:
-        """Set a logger and its children to one of `LEVELS`; say which these are. An unchanged one keeps its time."""
+        """Set the level of a logger and its children; return their names. Unchanged ones keep their time."""
         number = LEVELS[level.upper()]
         with self._lock:
             _logger(namespace)
             prefix = "" if namespace == ROOT else namespace + "."
             affected = [name for name in self.names() if name == namespace or name.startswith(prefix)]
-            # All before any is set: a child without a level of its own follows its parent.
+            # Collected before any is set: a child without its own level follows its parent.
             for name in affected:
                 if _logger(name).getEffectiveLevel() != number:
                     self._modified_ms[name] = now_ms
@@ -60,7 +60,7 @@ class Loggers:
 
 
 loggers = Loggers()
-"""Those of this process."""
+"""The loggers of this process."""
 
 
 def _logger(name: str) -> logging.Logger:

@@ -1,4 +1,4 @@
-"""Log lines: one per event, with time, level and logger; the libraries' own lines go the same way."""
+"""Log lines: one per event, with time, level and logger; the libraries' lines have the same format."""
 
 import logging
 import math
@@ -20,8 +20,8 @@ _MOST_KNOWN = 1_000
 
 
 class Repeats(logging.Filter):
-    """Lets a line of the Kafka clients through once in ten seconds: while a broker is away each of them tells so many
-    times a second, for as long as it takes.
+    """Lets a line of the Kafka clients through once in ten seconds: while a broker is away, each repeats it many times
+    a second.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -42,12 +42,14 @@ class Repeats(logging.Filter):
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
-    """Say whether to print a line: not py4j's at the root logger, tracebacks of what Spark's JVM closes as it ends."""
+    """Return whether to print a line. Lines of py4j at the root logger are not printed: they are tracebacks from the
+    end of Spark's JVM.
+    """
     return record.name != "root" or record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
 
 
 def configure_logs(level: str | None = None) -> None:
-    """Send all logging of this process to stderr. `FENCEPOST_LOG_LEVEL` and `FENCEPOST_LOG_FORMAT=json` are heeded."""
+    """Send all logging of this process to stderr. Reads `FENCEPOST_LOG_LEVEL` and `FENCEPOST_LOG_FORMAT=json`."""
     chosen = (level or os.environ.get("FENCEPOST_LOG_LEVEL") or "INFO").upper()
     is_json = os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
     renderer = structlog.processors.JSONRenderer() if is_json else structlog.dev.ConsoleRenderer(colors=False)

@@ -1,12 +1,12 @@
-"""How much libraries log. Apart from `logs`, which takes longer to import than a slot has."""
+"""Limits what libraries log. Separate from `logs`, whose import takes too long for a slot."""
 
 import logging
 
 _LEVELS = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
-_LEVELS |= {"kafka.net.selector": logging.ERROR}  # warns of a machine that is busy
+_LEVELS |= {"kafka.net.selector": logging.ERROR}  # it warns about a busy machine
 
 
 def quiet_libraries() -> None:
-    """Have them log no more than what somebody has to know of."""
+    """Let libraries log only what an operator needs to know."""
     for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)

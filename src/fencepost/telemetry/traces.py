@@ -6,7 +6,6 @@ import traceback
 def trace_of(error: BaseException) -> str:
     """Return the traceback of `error`, as Python prints it, in which every character can be encoded as UTF-8.
 
-    An error may quote a lone surrogate of the text that it is about: JSON could not carry it, and its task's state
-    would never be reported.
+    An error may quote a lone surrogate, which JSON cannot represent: the state of its task would never be reported.
     """
     return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
