@@ -77,7 +77,7 @@ def test_e19_late_commits_of_old_members_are_refused_and_each_names_a_generation
         return sum(run.runner.input is not None and bool(run.runner.input.assignment) for run in runs) == 1
 
     def sender(request: Request) -> StreamRun:
-        return next(run for run in runs if run.runner.spec.transactional_id == Sent.of(request).transactional_id)
+        return next(run for run in runs if run.runner.spec.output.transactional_id == Sent.of(request).transactional_id)
 
     def feed() -> int:
         stage.produce(range(written, written + _A_ROUND))
@@ -90,7 +90,7 @@ def test_e19_late_commits_of_old_members_are_refused_and_each_names_a_generation
         written = feed()
         late.await_met(within_s=_WITHIN_S)
         is_next_held = False
-        removal.remove(sender(late.requests[0]).runner.spec.consumer_conf, lambda: True)
+        removal.remove(sender(late.requests[0]).runner.spec.input.consumer_conf, lambda: True)
         eventually(lambda: stage.offsets().get(0) == written, within_s=_WITHIN_S)  # noqa: B023
         late.release()
         late.await_answered(within_s=_WITHIN_S)

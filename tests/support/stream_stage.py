@@ -18,6 +18,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation
+from support.task_spec import changed
 
 PLUGINS = str(Path(__file__).parent / "stream_plugin")
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -98,7 +99,7 @@ class StreamStage:
             **changes,
         }
         settings["producer_conf"] = {k: v for k, v in settings["producer_conf"].items() if k != "transactional.id"}
-        return TaskSpec(self.name, task, 1, uuid.uuid4().hex, properties, properties, offsets_topic="", **settings)
+        return changed(TaskSpec(self.name, task, 1, uuid.uuid4().hex, properties, properties), **settings)
 
     def start(self, task: int = 0, **how: Any) -> StreamRun:
         run = StreamRun(self.spec(task, **how))

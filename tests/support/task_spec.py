@@ -2,9 +2,10 @@
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -40,11 +41,21 @@ def lone_spec(
         incarnation=uuid.uuid4().hex,
         connector_config=config,
         task_config=config,
-        producer_conf={k: v for k, v in producer_conf.items() if k != "transactional.id"},
-        offsets_topic=offsets_topic,
-        transactional_id=transactional_id,
         plugin_path=(plugins,),
-        topic_creation_enabled=False,
-        lanes=lanes,
-        batch_bytes=batch_bytes,
+        output=OutputSpec(
+            producer_conf={k: v for k, v in producer_conf.items() if k != "transactional.id"},
+            offsets_topic=offsets_topic,
+            transactional_id=transactional_id,
+            topic_creation_enabled=False,
+        ),
+        commits=CommitSpec(lanes=lanes, batch_bytes=batch_bytes),
     )
+
+
+def changed(spec: TaskSpec, **settings: Any) -> TaskSpec:
+    """Return the spec with other settings, each in the part of the spec that has it."""
+    parts: dict[str, Any] = {"output": spec.output, "commits": spec.commits, "input": spec.input}
+    for name, part in parts.items():
+        own = {one.name: settings.pop(one.name) for one in fields(part) if one.name in settings}
+        parts[name] = replace(part, **own)
+    return replace(spec, **{**parts, **settings})

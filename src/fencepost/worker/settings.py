@@ -37,7 +37,7 @@ from fencepost.kafka.setting.client_settings import (
 from fencepost.kafka.setting.table import AUTO
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)
@@ -220,41 +220,52 @@ class WorkerSettings:
         """Add to a spec what planning epochs and reading them on executors needs."""
         raw = snapshot.connectors[spec.connector]
         reader = range_conf(self._consumer_properties(raw), self.sink_group(spec.connector, raw))
-        return replace(spec, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
+        read = replace(spec.input, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
+        return replace(spec, input=read)
 
     def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
         """Return the spec of a sink's task for a slot; `identity` holds task, generation, incarnation."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
         sink = SinkConnectorConfig(given)
-        has_dead_letters = bool(sink.dead_letters_topic)
+        output = OutputSpec()
+        if sink.dead_letters_topic:
+            output = OutputSpec(self.dead_letters_conf(raw), admin_conf=self.task_admin_conf(raw))
         return TaskSpec(
-            producer_conf=self.dead_letters_conf(raw) if has_dead_letters else {},
-            admin_conf=self.task_admin_conf(raw) if has_dead_letters else {},
-            **_dead_letters(sink),
-            resend_topic=SinkChoice(given).resend_topic or "",
-            offsets_topic="",
-            consumer_conf=self.task_consumer_conf(connector, raw, identity["task"]),
-            topics=tuple(sink.topics),
-            topics_regex=sink.topics_regex,
-            most_records=most_records(self._consumer_properties(raw)),
+            output=output,
+            commits=self._flushes(),
+            input=InputSpec(
+                self.task_consumer_conf(connector, raw, identity["task"]),
+                tuple(sink.topics),
+                sink.topics_regex,
+                most_records(self._consumer_properties(raw)),
+                SinkChoice(given).resend_topic or "",
+            ),
+            dead_letters=_dead_letters(sink),
             **self._common(snapshot, connector, task_config),
             **identity,
         )
 
     def stream_spec(
-        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
+        self,
+        snapshot: ClusterSnapshot,
+        connector: str,
+        task_config: RawConfig,
+        *,
+        transactional_id: str,
+        **identity: Any,
     ) -> TaskSpec:
         """Return the spec of a stream's task for a slot; it writes in transactions on any worker."""
         raw = snapshot.connectors[connector]
-        producer, spec = self.fencing_conf(raw), self.sink_spec(snapshot, connector, task_config, **identity)
+        spec = self.sink_spec(snapshot, connector, task_config, **identity)
+        stream = StreamConnectorConfig({k: v for k, v in raw.items() if v is not None})
+        producer, admin, creates = self.fencing_conf(raw), self.task_admin_conf(raw), self.config.topic_creation_enable
+        consumer = {**spec.input.consumer_conf, **OF_A_STREAM}
         return replace(
             spec,
-            consumer_conf={**spec.consumer_conf, **OF_A_STREAM},
-            producer_conf=producer,
-            admin_conf=self.task_admin_conf(raw),
-            foreign_ids=tuple(StreamConnectorConfig({k: v for k, v in raw.items() if v is not None}).foreign_producers),
-            **self._transactions(raw, producer),
+            output=OutputSpec(producer, "", transactional_id, admin, creates),
+            commits=self._commits(raw, producer),
+            input=replace(spec.input, consumer_conf=consumer, foreign_ids=tuple(stream.foreign_producers)),
         )
 
     def _common(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig) -> dict[str, Any]:
@@ -263,48 +274,60 @@ class WorkerSettings:
             "connector": connector,
             "connector_config": self.effective_config(snapshot.connectors[connector]),
             "task_config": dict(task_config),
-            "group_id": self.group_id,
             "target_state": snapshot.target_state(connector).value,
-            "offset_flush_interval_ms": self.config.offset_flush_interval_ms,
-            "offset_flush_timeout_ms": self.config.offset_flush_timeout_ms,
             "plugin_path": tuple(self.config.plugin_path or ()),
         }
 
-    def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
-        """Return the spec of a source's task; `identity` holds task, generation, incarnation, transactional_id."""
+    def task_spec(
+        self,
+        snapshot: ClusterSnapshot,
+        connector: str,
+        task_config: RawConfig,
+        *,
+        transactional_id: str | None,
+        **identity: Any,
+    ) -> TaskSpec:
+        """Return the spec of a source's task; `identity` holds task, generation, incarnation."""
         raw = snapshot.connectors[connector]
-        given = {k: v for k, v in raw.items() if v is not None}
         producer = self.task_producer_conf(raw)
         has_group = self.offsets_in_group(connector, raw) is not None
         return TaskSpec(
-            producer_conf=producer,
-            admin_conf=self.task_admin_conf(raw),
-            offsets_topic=self.offsets_topic(raw),
-            copies_offsets=not has_group and self.has_own_offsets(raw),
-            has_offsets_in_group=has_group,
+            output=OutputSpec(
+                producer,
+                self.offsets_topic(raw),
+                transactional_id,
+                self.task_admin_conf(raw),
+                self.config.topic_creation_enable,
+                chooses_client=chosen_client(self.producer_properties(raw)) == AUTO,
+                copies_offsets=not has_group and self.has_own_offsets(raw),
+                has_offsets_in_group=has_group,
+            ),
+            commits=self._commits(raw, producer),
+            dead_letters=_dead_letters(DeadLetterConfig({k: v for k, v in raw.items() if v is not None})),
             task_count=snapshot.task_counts.get(connector, 1),
-            chooses_client=chosen_client(self.producer_properties(raw)) == AUTO,
-            **self._transactions(raw, producer),
-            **_dead_letters(DeadLetterConfig(given)),
             **self._common(snapshot, connector, task_config),
             **identity,
         )
 
-    def _transactions(self, connector_config: RawConfig, producer: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of a task's transactions, and whether it creates the topics that it writes to."""
+    def _commits(self, connector_config: RawConfig, producer: Mapping[str, Any]) -> CommitSpec:
+        """Return when a task that writes transactions commits."""
         given = {k: v for k, v in connector_config.items() if v is not None}
         source = SourceConnectorConfig(given)
-        return {
-            "boundary": source.transaction_boundary.lower(),
-            "lanes": RuntimeChoice(given).transaction_lanes,
-            "batch_bytes": own_batch_bytes(self.producer_properties(connector_config)),
-            "boundary_interval_ms": interval_of(
-                source.transaction_boundary_interval_ms,
-                self.config.offset_flush_interval_ms,
-                transaction_timeout_ms(producer),
-            ),
-            "topic_creation_enabled": self.config.topic_creation_enable,
-        }
+        own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
+        return replace(
+            self._flushes(),
+            boundary=source.transaction_boundary.lower(),
+            boundary_interval_ms=interval_of(own_ms, self.config.offset_flush_interval_ms, timeout_ms),
+            lanes=RuntimeChoice(given).transaction_lanes,
+            batch_bytes=own_batch_bytes(self.producer_properties(connector_config)),
+        )
+
+    def _flushes(self) -> CommitSpec:
+        """Return how often offsets are flushed outside of transactions."""
+        return CommitSpec(
+            offset_flush_interval_ms=self.config.offset_flush_interval_ms,
+            offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,
+        )
 
 
 def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> dict[str, object]:
@@ -325,12 +348,8 @@ def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
     return conf
 
 
-def _dead_letters(config: DeadLetterConfig) -> dict[str, Any]:
-    return {
-        "dead_letters_topic": config.dead_letters_topic,
-        "dead_letters_replication": config.dead_letters_replication,
-        "dead_letters_headers": config.dead_letters_headers,
-    }
+def _dead_letters(config: DeadLetterConfig) -> DeadLetterSpec:
+    return DeadLetterSpec(config.dead_letters_topic, config.dead_letters_replication, config.dead_letters_headers)
 
 
 def own_group(connector: str) -> str:

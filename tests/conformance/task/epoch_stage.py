@@ -22,7 +22,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
@@ -181,14 +181,13 @@ class Stage:
             "name": "c", "connector.class": "X", "topics": ",".join(topics), "epoch.interval.ms": "100",
             "key.converter": "StringConverter", "value.converter": "StringConverter", **settings,
         }  # fmt: skip
+        servers = {"bootstrap.servers": self.bootstrap}
+        member = dict(sink_conf(consumer, self.group, "test").conf)
         spec = TaskSpec(
-            "c", 0, 1, uuid.uuid4().hex, config, config, {}, "",
-            admin_conf={"bootstrap.servers": self.bootstrap},
-            reader_admin_conf={"bootstrap.servers": self.bootstrap},
-            dead_letters_topic=config.get("errors.deadletterqueue.topic.name", ""),
-            dead_letters_replication=1,
-            consumer_conf=dict(sink_conf(consumer, self.group, "test").conf),
-            topics=tuple(topics),
+            "c", 0, 1, uuid.uuid4().hex, config, config,
+            output=OutputSpec(admin_conf=servers),
+            input=InputSpec(member, tuple(topics), reader_admin_conf=servers),
+            dead_letters=DeadLetterSpec(config.get("errors.deadletterqueue.topic.name", ""), replication=1),
         )  # fmt: skip
         task = self.made(spec)
         if is_paused:

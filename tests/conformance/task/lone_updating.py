@@ -1,7 +1,6 @@
 """A task that follows a script, with the real runner, loop and producer, and what it left in the offsets topic."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.runner import TaskRunner
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from support.task_spec import lone_spec
+from support.task_spec import changed, lone_spec
 
 PLUGINS = str(Path(__file__).parent / "updating")
 
@@ -80,7 +79,7 @@ class UpdatingRun:
             "offset_flush_timeout_ms": 60_000,
             "transactional_id": identity if is_exactly_once else None,
         }
-        self.spec: TaskSpec = replace(usual, **{**every, **spec})
+        self.spec: TaskSpec = changed(usual, **{**every, **spec})
         self.reports: list[TaskReport] = []
         self._is_abandoned = False
         self._reader = OffsetReader({"bootstrap.servers": bootstrap}, self.offsets_topic)

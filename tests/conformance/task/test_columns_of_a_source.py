@@ -93,7 +93,7 @@ def read(kafka: EmbeddedKafka, task: LoneTask, end: int) -> tuple[list[bytes | N
     eventually(is_over, within_s=60)
     values, offsets = (
         [seen.value for seen in CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30)]
-        for topic in (task.spec.connector, task.spec.offsets_topic)
+        for topic in (task.spec.connector, task.spec.output.offsets_topic)
     )
     return values, [json.loads(offset or b"")["position"] for offset in offsets]
 

@@ -46,12 +46,15 @@ class StreamStage(Stage):
     def made(self, spec: TaskSpec) -> EpochStreamTask:
         id_ = f"g-{self.topic}-0"
         conf = transactional_conf({"bootstrap.servers": self.bootstrap}, id_).conf
-        output = {k: v for k, v in conf.items() if k != "transactional.id"}
+        producer = {k: v for k, v in conf.items() if k != "transactional.id"}
         config = {**spec.connector_config, "output.topic": self.target}
         found = replace(
-            spec, connector_config=config, task_config=config, producer_conf=output, transactional_id=id_,
-            reader_conf={"bootstrap.servers": self.bootstrap},
-        )  # fmt: skip
+            spec,
+            connector_config=config,
+            task_config=config,
+            output=replace(spec.output, producer_conf=producer, transactional_id=id_),
+            input=replace(spec.input, reader_conf={"bootstrap.servers": self.bootstrap}),
+        )
         return EpochStreamTask(cast(Any, self), found, Runtime())
 
     def add_reading(self, conf: object) -> str:
@@ -98,8 +101,11 @@ def test_what_a_stopped_stream_has_left_open_is_ended_whatever_partition_it_is_o
     spec = stage.start().spec
     settings = WorkerSettings(WorkerConfig({**SETTINGS, "group.id": "g"}), "http://w:1", "me")
     writers = [
-        TransactionalWriter(spec.producer_conf, id_)
-        for id_ in (range_id(str(spec.transactional_id), TopicPartition("any", 7)), f"{spec.transactional_id}-other")
+        TransactionalWriter(spec.output.producer_conf, id_)
+        for id_ in (
+            range_id(str(spec.output.transactional_id), TopicPartition("any", 7)),
+            f"{spec.output.transactional_id}-other",
+        )
     ]
     for number, writer in enumerate(writers):
         writer.open()

@@ -11,7 +11,7 @@ from fencepost.kafka.setting.client_settings import producer_conf, transactional
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, stored
 from fencepost.task.channel.message import Admission
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.forgetting import Forgetting
 
@@ -35,7 +35,15 @@ def spec_of(kafka: EmbeddedKafka, topic_name: str) -> Callable[[bool], TaskSpec]
         writer.commit()
         writer.close()
         own = {k: v for k, v in conf.conf.items() if k != "transactional.id"}
-        return TaskSpec("c", 0, 1, "i", {}, {}, own, topic_name, transactional_id=identity if is_exactly_once else None)
+        return TaskSpec(
+            "c",
+            0,
+            1,
+            "i",
+            {},
+            {},
+            output=OutputSpec(own, topic_name, transactional_id=identity if is_exactly_once else None),
+        )
 
     return spec_of
 
@@ -93,7 +101,8 @@ def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
         assert remembered() == set(FILES)
         copied.extend(one.key for one in copies if one.value is None)
 
-    spec = replace(spec_of(), copies_offsets=True)
+    spec = spec_of()
+    spec = replace(spec, output=replace(spec.output, copies_offsets=True))
     assert Forgetting(spec, lambda: Admission(True), copy).try_run(KEYS)
     assert copied == KEYS
     assert remembered() == set()
@@ -105,7 +114,8 @@ def test_a_tombstone_that_the_worker_s_topic_does_not_take_is_not_committed(
     def copy(copies: Sequence[OffsetCopy]) -> None:
         raise ConnectionError("not now")
 
-    spec = replace(spec_of(), copies_offsets=True)
+    spec = spec_of()
+    spec = replace(spec, output=replace(spec.output, copies_offsets=True))
     assert not Forgetting(spec, lambda: Admission(True), copy).try_run(KEYS)
     assert remembered() == set(FILES)
 
@@ -125,7 +135,7 @@ def test_a_task_that_is_fenced_after_its_admission_forgets_nothing(
     spec = spec_of()
 
     def overtaken() -> Admission:
-        newer = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, str(spec.transactional_id))
+        newer = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, str(spec.output.transactional_id))
         newer.open()
         newer.close()
         return Admission(True)

@@ -11,6 +11,7 @@ from lone_updating import UpdatingRun, record
 from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.testing import eventually
 from support.chaos.wire import names
 from support.proxy import Action, ApiKey, KafkaProxy
@@ -37,7 +38,7 @@ def dead(topic_name: str) -> str:
 def how(kafka: EmbeddedKafka, dead: str) -> dict[str, Any]:
     """How a task is started that has a dead letter topic."""
     admin = {"admin_conf": {"bootstrap.servers": kafka.bootstrap_servers}}
-    letters = {"dead_letters_topic": dead, "dead_letters_replication": 1, "dead_letters_headers": True}
+    letters = {"dead_letters": DeadLetterSpec(dead, 1, headers=True)}
     return {"config": CONFIG, "update": None, **letters, **admin}
 
 

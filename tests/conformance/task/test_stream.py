@@ -13,6 +13,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce import protocol
+from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.boundary import StreamIntervalBoundary
 from fencepost.testing import eventually
@@ -71,7 +72,7 @@ def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offset
     stage.scripts[stage.name] = process
     zombie = stage.start(0)
     assert entered.wait(60)
-    MemberRemoval(30).remove(zombie.runner.spec.consumer_conf, lambda: True)
+    MemberRemoval(30).remove(zombie.runner.spec.input.consumer_conf, lambda: True)
     successor = stage.start(1)
     assert stage.await_values(10) == [str(n) for n in range(10)]
     may_go_on.set()
@@ -238,8 +239,8 @@ def test_e15_dead_letters_of_both_ways_and_of_process_are_in_the_transaction_as_
     refused = ["{no json", '{"n":"report"}', '"no fields"']
     stage.produce(['{"n":1}', *refused, '{"n":2}'])
     config = {**LETTERS, "errors.deadletterqueue.topic.name": dead}
-    letters = {"dead_letters_topic": dead, "dead_letters_replication": 1, "dead_letters_headers": True}
-    run = stage.start(config=config, boundary="interval", boundary_interval_ms=60_000, **letters)
+    letters = DeadLetterSpec(dead, 1, headers=True)
+    run = stage.start(config=config, boundary="interval", boundary_interval_ms=60_000, dead_letters=letters)
     eventually(lambda: run.runner.counters.errors.dead_letters == 3)
     assert (stage.values(), stage.values(dead)) == ([], [])
     run.stop()
@@ -273,7 +274,7 @@ def test_e19_forced_rebalances_leave_the_output_what_was_made_of_the_input(make:
         how = chance.choice(("stop", "remove", "replace", "abandon"))
         run = running[task]
         if how == "remove":
-            removal.remove(run.runner.spec.consumer_conf, lambda: True)
+            removal.remove(run.runner.spec.input.consumer_conf, lambda: True)
             return
         if how == "stop":
             run.stop()

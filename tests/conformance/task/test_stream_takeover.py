@@ -76,7 +76,7 @@ def test_e20_what_a_stream_s_task_commits_names_its_producer_and_nobody_is_looke
     named = eventually(lambda: contribution_of(survey.notes(stage.group, [place])[place]), within_s=30)
     survey.close()
     assert named is not None
-    assert named.transactional_id == run.runner.spec.transactional_id
+    assert named.transactional_id == run.runner.spec.output.transactional_id
     assert (named.producer_id >= 0, named.producer_epoch >= 0) == (True, True)
     again = stage.start(1)
     stage.produce([3])

@@ -32,7 +32,7 @@ _RUNNER = textwrap.dedent("""
 
     def admit(spec, *, wants_offsets=True):
         latest = {}
-        reader = LogReader({"bootstrap.servers": bootstrap}, spec.offsets_topic)
+        reader = LogReader({"bootstrap.servers": bootstrap}, spec.output.offsets_topic)
         reader.read_to_end(20, lambda record: latest.update({record.key: record.value}))
         reader.close()
         return Admission(True, "", tuple((json.loads(k)[1], json.loads(v)) for k, v in latest.items()))
@@ -51,9 +51,11 @@ def _spec(source, bootstrap, offsets_topic):
         "incarnation": "1",
         "connector_config": properties,
         "task_config": {**properties, "script.number": "0"},
-        "producer_conf": transactional_conf({"bootstrap.servers": bootstrap}, transactional_id).conf,
-        "offsets_topic": offsets_topic,
-        "transactional_id": transactional_id,
+        "output": {
+            "producer_conf": transactional_conf({"bootstrap.servers": bootstrap}, transactional_id).conf,
+            "offsets_topic": offsets_topic,
+            "transactional_id": transactional_id,
+        },
         "plugin_path": [PLUGIN_PATH],
     }
 

@@ -121,7 +121,7 @@ def scene(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Scene]:
 def test_step_2_a_fencing_round_comes_before_the_topic_is_read(scene: Scene) -> None:
     """The round writes the task-count record: read before it, the topic would have none."""
     spec = scene.prepare()
-    assert (spec.connector, spec.task, spec.transactional_id) == ("c", 0, scene.id)
+    assert (spec.connector, spec.task, spec.output.transactional_id) == ("c", 0, scene.id)
     assert spec.generation == scene.generation
 
 
@@ -176,7 +176,7 @@ def test_a_round_that_is_refused_for_good_fails_the_start(scene: Scene, cause: E
 def test_step_4_a_connector_s_own_offsets_topic_is_created(scene: Scene) -> None:
     own = f"{scene.offsets_topic}-own"
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))
-    assert scene.prepare().offsets_topic == own
+    assert scene.prepare().output.offsets_topic == own
     assert scene.admin.partitions(own) == 2
     assert scene.admin.topic_config(own)["cleanup.policy"] == "compact"
 

@@ -35,7 +35,7 @@ class Gate:
 
     def __init__(self, bootstrap: str, spec: TaskSpec, transactions: TransactionAdmin) -> None:
         self._spec = spec
-        self._reader = OffsetReader({"bootstrap.servers": bootstrap}, spec.offsets_topic)
+        self._reader = OffsetReader({"bootstrap.servers": bootstrap}, spec.output.offsets_topic)
         self._transactions = transactions
         self.is_open = True
         self.asked: list[str] = []
@@ -43,9 +43,9 @@ class Gate:
         self.at_each: Callable[[], None] = lambda: None
 
     def admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
-        assert spec.transactional_id is not None
-        known = self._transactions.describe([spec.transactional_id])
-        self.asked.append(known[spec.transactional_id].state if known else "unknown")
+        assert spec.output.transactional_id is not None
+        known = self._transactions.describe([spec.output.transactional_id])
+        self.asked.append(known[spec.output.transactional_id].state if known else "unknown")
         self.at_each()
         if not self.is_open:
             return Admission(False, "a newer generation")
@@ -246,7 +246,7 @@ def test_e7_offsets_are_copied_before_a_start_says_that_it_has_ended(scene: Scen
         threading.Event().wait(0.3)
         copied.extend((one.value, scene.gate.states[-1]) for one in copies)
 
-    spec = replace(scene.spec, copies_offsets=True)
+    spec = replace(scene.spec, output=replace(scene.spec.output, copies_offsets=True))
     scene.runner = TaskRunner(spec, scene.gate.admit, scene.gate.reports.append, copy)
     scene.until_running()
     scene.runner.control.stop()

@@ -115,7 +115,7 @@ def test_an_interval_that_nobody_set_leaves_half_of_the_time_of_a_transaction(
     config = {"name": "c", "connector.class": "FileStreamSource", "transaction.boundary": "interval", **own}
     snapshot = ClusterSnapshot(connectors={"c": config})
     spec = settings.task_spec(snapshot, "c", {}, task=0, generation=1, incarnation="i", transactional_id="g-c-0")
-    assert spec.boundary_interval_ms == expected_ms
+    assert spec.commits.boundary_interval_ms == expected_ms
 
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])

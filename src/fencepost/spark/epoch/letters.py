@@ -35,8 +35,13 @@ _COUNT, _COUNT_WAIT_S, _LOOK_S = "count", 2.0, 0.005
 
 def dead_letters_spec(spec: TaskSpec) -> TaskSpec:
     """Return the part of a task's spec that executors need to write its dead letters, and no more (E11)."""
-    bare = replace(spec, connector_config={}, task_config={}, admin_conf={})
-    return replace(bare, consumer_conf={}, reader_conf={}, reader_admin_conf={})
+    return replace(
+        spec,
+        connector_config={},
+        task_config={},
+        output=replace(spec.output, admin_conf={}),
+        input=replace(spec.input, consumer_conf={}, reader_conf={}, reader_admin_conf={}),
+    )
 
 
 class Tally:

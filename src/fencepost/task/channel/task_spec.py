@@ -9,6 +9,55 @@ from fencepost.task.channel.codec import Message
 
 
 @dataclass(frozen=True)
+class OutputSpec(Message):
+    """Where a task writes: a source or a stream its records, a sink only its dead letters."""
+
+    producer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    offsets_topic: str = ""
+    transactional_id: str | None = None  # None: at least once
+    admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    topic_creation_enabled: bool = True
+    chooses_client: bool = False  # the config does not choose the client for transactions: see `client_choice`
+    copies_offsets: bool = False
+    has_offsets_in_group: bool = False  # in a group of the cluster that it writes to
+
+
+@dataclass(frozen=True)
+class CommitSpec(Message):
+    """When a task commits, and with how many producers."""
+
+    boundary: str = "poll"
+    boundary_interval_ms: int = 60_000
+    offset_flush_interval_ms: int = 60_000
+    offset_flush_timeout_ms: int = 5_000
+    lanes: int = 2
+    batch_bytes: int | None = None  # the producer's batch.size if the user has set it
+
+
+@dataclass(frozen=True)
+class InputSpec(Message):
+    """What a sink or a stream reads; empty for a source."""
+
+    consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    topics: tuple[str, ...] = ()  # unless `topics_regex` selects them
+    topics_regex: str = ""
+    most_records: int = 500  # in a batch
+    resend_topic: str = ""  # of a sink: the additional topic through which it receives resent dead letters
+    foreign_ids: tuple[str, ...] = ()  # of a stream: prefixes of transactional ids that it never fences by name
+    reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for executors that read epochs
+    reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the cluster with the epochs
+
+
+@dataclass(frozen=True)
+class DeadLetterSpec(Message):
+    """Where records that could not be processed go, if there is a topic for them."""
+
+    topic: str = ""
+    replication: int = 3
+    headers: bool = False
+
+
+@dataclass(frozen=True)
 class TaskSpec(Message):
     """One start of a task. `incarnation` identifies this start only; `generation` is the task generation."""
 
@@ -18,36 +67,14 @@ class TaskSpec(Message):
     incarnation: str
     connector_config: RawConfig = field(repr=False)  # may hold a user's secrets (E11)
     task_config: RawConfig = field(repr=False)
-    producer_conf: Mapping[str, Any] = field(repr=False)
-    offsets_topic: str
-    admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    group_id: str = ""
-    task_count: int = 1
-    transactional_id: str | None = None
-    target_state: str = "STARTED"
-    boundary: str = "poll"
-    boundary_interval_ms: int = 60_000
-    offset_flush_interval_ms: int = 60_000
-    offset_flush_timeout_ms: int = 5_000
+    output: OutputSpec = OutputSpec()
+    commits: CommitSpec = CommitSpec()
+    input: InputSpec = InputSpec()
+    dead_letters: DeadLetterSpec = DeadLetterSpec()
     plugin_path: tuple[str, ...] = ()
-    topic_creation_enabled: bool = True
-    lanes: int = 2
-    batch_bytes: int | None = None  # the producer's batch.size if the user has set it
-    chooses_client: bool = False  # the config does not choose the client for transactions: see `client_choice`
-    copies_offsets: bool = False
-    has_offsets_in_group: bool = False  # in a group of the cluster that it writes to
+    target_state: str = "STARTED"
+    task_count: int = 1
     runs_alone: bool = False  # in a slot of its own for a time, because its slots have died
-    consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of a sink or stream; else empty
-    topics: tuple[str, ...] = ()  # those that a sink reads, unless `topics_regex` selects them
-    topics_regex: str = ""
-    most_records: int = 500  # in a batch of a sink
-    reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for executors that read epochs
-    reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the cluster with the epochs
-    dead_letters_topic: str = ""
-    dead_letters_replication: int = 3
-    dead_letters_headers: bool = False
-    resend_topic: str = ""  # of a sink: the additional topic through which it receives resent dead letters
-    foreign_ids: tuple[str, ...] = ()  # of a stream: prefixes of transactional ids that it never fences by name
 
     @property
     def id(self) -> str:
@@ -55,13 +82,13 @@ class TaskSpec(Message):
 
     @property
     def is_sink(self) -> bool:
-        return bool(self.consumer_conf)
+        return bool(self.input.consumer_conf)
 
     @property
     def is_stream(self) -> bool:
         """Say whether the task reads topics and writes to topics, in transactions."""
-        return self.is_sink and self.transactional_id is not None
+        return self.is_sink and self.output.transactional_id is not None
 
     @property
     def is_exactly_once(self) -> bool:
-        return self.transactional_id is not None
+        return self.output.transactional_id is not None

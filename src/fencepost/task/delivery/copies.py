@@ -173,7 +173,7 @@ class CopyingDelivery(Delivery):
 
 def copier_of(spec: TaskSpec, copy: Copy | None) -> OffsetCopier | None:
     """Return the copier of a task's offsets, or None unless its connector has an offsets topic of its own."""
-    return OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
+    return OffsetCopier(copy, spec.id) if copy is not None and spec.output.copies_offsets else None
 
 
 def with_copies(inner: Delivery, copier: OffsetCopier | None, offsets_topic: str) -> Delivery:

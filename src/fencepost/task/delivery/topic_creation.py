@@ -43,5 +43,5 @@ class TopicCreation:
 def topics_of(spec: TaskSpec) -> TopicCreation:
     """Return the object that creates the connector's topics (KIP-158)."""
     config = SourceConnectorConfig({k: v for k, v in spec.connector_config.items() if v is not None})
-    groups = config.topic_creation() if spec.topic_creation_enabled else ()
-    return TopicCreation(groups, spec.admin_conf)
+    groups = config.topic_creation() if spec.output.topic_creation_enabled else ()
+    return TopicCreation(groups, spec.output.admin_conf)

@@ -35,12 +35,12 @@ _LONGEST_FACT = 10_000
 
 def ensure_topics(spec: TaskSpec) -> None:
     """Create the dead letter topic and the topic for resending if they are missing. Raises Kafka's errors."""
-    admin, key = Admin(spec.admin_conf), DeadLetterConfig.key_of("dead_letters_replication")
-    for topic in filter(None, (spec.dead_letters_topic, spec.resend_topic)):
+    admin, key = Admin(spec.output.admin_conf), DeadLetterConfig.key_of("dead_letters_replication")
+    for topic in filter(None, (spec.dead_letters.topic, spec.input.resend_topic)):
         try:
-            is_new = admin.ensure_topic(topic, partitions=1, replication=spec.dead_letters_replication)
+            is_new = admin.ensure_topic(topic, partitions=1, replication=spec.dead_letters.replication)
         except TooFewBrokersError as error:
-            text = f"{key}={spec.dead_letters_replication} exceeds the number of brokers, for topic {topic}: {error}"
+            text = f"{key}={spec.dead_letters.replication} exceeds the number of brokers, for topic {topic}: {error}"
             raise FatalError(f"{text}. Lower {key} to that number, or create the topic") from error
         if is_new:
             log.info("created topic %s for the dead letters of connector %s", topic, spec.connector)

@@ -31,7 +31,7 @@ class DeadLetters:
     def __init__(self, spec: TaskSpec, counters: ErrorCounters) -> None:
         self._spec = spec
         self._counters = counters
-        self._client = ProducerClient({**spec.producer_conf, "delivery.report.only.error": False})
+        self._client = ProducerClient({**spec.output.producer_conf, "delivery.report.only.error": False})
         self._is_open = False
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=f"dead-letters-{spec.id}", daemon=True)
@@ -47,7 +47,7 @@ class DeadLetters:
         safe: Future[None] = Future()
         headers: list[HeaderBytes] = [(header.key, header.value) for header in record.headers]
         time = time_headers(record.timestamp)
-        context = self._context(record, stage, class_name, error) if self._spec.dead_letters_headers else []
+        context = self._context(record, stage, class_name, error) if self._spec.dead_letters.headers else []
         self._counters.dead_letters += 1
 
         def delivered(refused: Any, _: Any) -> None:
@@ -68,7 +68,7 @@ class DeadLetters:
 
     def _produce(self, value: bytes | None, choices: list[list[HeaderBytes]], fields: Mapping[str, Any]) -> None:
         """Send with the first of these lists of headers with which the record is not too large."""
-        topic, (headers, *fewer) = self._spec.dead_letters_topic, choices
+        topic, (headers, *fewer) = self._spec.dead_letters.topic, choices
         try:
             self._client.produce(topic, value, headers=headers, **fields)
         except ProducerError as refusal:
@@ -101,4 +101,4 @@ class DeadLetters:
 
     def _error(self, error: ProducerError) -> Exception:
         kind = RetriableError if error.failure is Failure.PASSING else FatalError
-        return kind(f"errors.deadletterqueue.topic.name={self._spec.dead_letters_topic}: {error}")
+        return kind(f"errors.deadletterqueue.topic.name={self._spec.dead_letters.topic}: {error}")

@@ -62,7 +62,7 @@ class TransactionDeadLetters:
             return None
         letters = [self._letter(one) for one in failed]
         return Outgoing(
-            topics=Repeated(self.spec.dead_letters_topic, len(letters)),
+            topics=Repeated(self.spec.dead_letters.topic, len(letters)),
             values=[value for _, value, _ in letters],
             keys=[key for key, _, _ in letters],
             headers=[headers for _, _, headers in letters],
@@ -82,7 +82,7 @@ class TransactionDeadLetters:
     def _context(self, failed: _Failed) -> list[HeaderBytes]:
         """Return the headers that describe the failure; most of them only if the config asks for them."""
         time = time_headers(failed.record.timestamp)
-        if not self.spec.dead_letters_headers:
+        if not self.spec.dead_letters.headers:
             return time
         class_name = self.class_of(failed.stage, failed.error)
         return time + context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
@@ -92,7 +92,7 @@ class TransactionDeadLetters:
 
         If not, perhaps only the context makes it too large.
         """
-        limit = most_record_bytes(self.spec.producer_conf)
+        limit = most_record_bytes(self.spec.output.producer_conf)
         return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
 
 

@@ -69,11 +69,11 @@ class ProducingLife(TaskLife):
         super().__init__(spec, report)
         self._admit_call = admit
         self._delivery: Delivery | None = None
-        self._lanes_allowed = spec.lanes
+        self._lanes_allowed = spec.commits.lanes
         self.uses_both_lanes = False
         self._expired = 0
-        self._sizes = TransactionSize(transaction_timeout_ms(spec.producer_conf) / 1000)
-        self._batch_bytes = spec.batch_bytes  # upper limit for the batches of its producers
+        self._sizes = TransactionSize(transaction_timeout_ms(spec.output.producer_conf) / 1000)
+        self._batch_bytes = spec.commits.batch_bytes  # upper limit for the batches of its producers
         self._batch_bytes_used = 0
 
     @property
@@ -145,19 +145,19 @@ class ProducingLife(TaskLife):
         """
         if self._expired < _MOST_EXPIRED or (self._makes_smaller and not self._sizes.is_at_end):
             return
-        timeout_ms = transaction_timeout_ms(self.spec.producer_conf)
+        timeout_ms = transaction_timeout_ms(self.spec.output.producer_conf)
         raise TransactionExpiredError(
             f"Task {self.spec.id} was unable to finish writing records to Kafka before its producer transaction "
             f"expired (transaction.timeout.ms={timeout_ms}), {self._expired} times in a row. Either increase "
             "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), "
-            f"or end transactions earlier (transaction.boundary is {self.spec.boundary}): a shorter "
+            f"or end transactions earlier (transaction.boundary is {self.spec.commits.boundary}): a shorter "
             "transaction.boundary.interval.ms, transaction.boundary=poll, or a connector that asks for commits more "
             "often; or tune the producer for a higher throughput (producer.override.batch.size, .compression.type)."
         ) from error
 
     def _producer_conf(self) -> Mapping[str, Any]:
         """Return the settings that all producers of this start have in common."""
-        return self.spec.producer_conf
+        return self.spec.output.producer_conf
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings of the next producers, and remember how large their batches may become."""
@@ -177,13 +177,13 @@ class ProducingLife(TaskLife):
     ) -> LanedDelivery:
         """Take both ids even if only one is used: their previous owner may have used both (E2)."""
         limits = None
-        if self.uses_both_lanes and self.spec.boundary == "poll":
+        if self.uses_both_lanes and self.spec.commits.boundary == "poll":
             limits = QueueLimits.made_in(conf, batch_bytes=self._batch_bytes)
             self._batch_bytes_used = max(self._batch_bytes_used, min(limits.size_bytes, most_record_bytes(conf)))
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
             [first, second] if self.uses_both_lanes else [first],
-            self.spec.offsets_topic,
+            self.spec.output.offsets_topic,
             limits=limits,
             may_widen=self._lanes_allowed > 1,
             held_bytes=held_bytes(conf),

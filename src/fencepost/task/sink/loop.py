@@ -88,7 +88,7 @@ class SinkLoop:
         self._is_paused = False
         self.is_abandoned = False
         """Whether the task may already run elsewhere: nothing more is flushed or committed."""
-        self._commit_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
+        self._commit_due_s = time.monotonic() + spec.commits.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
         self._idle_due_s = 0.0  # when put is called even without records
 
@@ -115,7 +115,7 @@ class SinkLoop:
         if self._held is not None and time.monotonic() >= self._retry_s and not self._control.is_paused:
             self._put(*self._held)
         self._halt_what_is_not_wanted()
-        fetched = self._input.poll(self._wait_s(), self._spec.most_records)
+        fetched = self._input.poll(self._wait_s(), self._spec.input.most_records)
         if not self._has_begun() or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):
@@ -196,7 +196,7 @@ class SinkLoop:
         self._rewind()
 
     def _idle_s(self) -> float:
-        longest_s = self._spec.offset_flush_interval_ms / 1000
+        longest_s = self._spec.commits.offset_flush_interval_ms / 1000
         asked_s = self._context.take_timeout_s()
         return longest_s if asked_s is None else min(asked_s, longest_s)
 
@@ -245,7 +245,7 @@ class SinkLoop:
 
     def _commit_all(self) -> None:
         self._context.is_commit_requested = False
-        self._commit_due_s = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
+        self._commit_due_s = time.monotonic() + self._spec.commits.offset_flush_interval_ms / 1000
         if self._taken:
             self._commit(dict(self._taken), is_last=False)
 
@@ -287,7 +287,7 @@ class SinkLoop:
         if self._letters is None:
             return True
         try:
-            return self._letters.settle(self._spec.offset_flush_timeout_ms / 1000)
+            return self._letters.settle(self._spec.commits.offset_flush_timeout_ms / 1000)
         except ConnectError:
             if not is_last:
                 raise
@@ -325,7 +325,7 @@ class SinkLoop:
         begins = self._context.take_rewinds(positions)
         self._taken.update(begins)
         self._safe.update(begins)
-        if self._spec.consumer_conf.get("auto.offset.reset") == "latest":
+        if self._spec.input.consumer_conf.get("auto.offset.reset") == "latest":
             self._fresh.update((place, self._taken[place]) for place in fresh)
         return begins
 

@@ -200,4 +200,4 @@ def _is_empty(column: Sequence[bytes | None]) -> bool:
 
 def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
     """Return the converters, transforms and error handling that a sink's config asks for."""
-    return SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.resend_topic)
+    return SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.input.resend_topic)

@@ -80,7 +80,7 @@ class SinkRunner(TaskLife):
         context = SinkContext(configs, self.control, self.spec.generation)
         task.initialize(context, config)
         with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:
-            if self.spec.dead_letters_topic:
+            if self.spec.dead_letters.topic:
                 ensure_topics(self.spec)
                 self._letters = DeadLetters(self.spec, self.counters.errors)
             reporter = Reporter(processor, self._letters)
@@ -103,7 +103,7 @@ class SinkRunner(TaskLife):
 
         Raises KafkaRequestError for settings that neither supports.
         """
-        conf, topics, whole = self.spec.consumer_conf, subscription(self.spec), (self.spec.resend_topic,)
+        conf, topics, whole = self.spec.input.consumer_conf, subscription(self.spec), (self.spec.input.resend_topic,)
         why = ", ".join(lacking_to_read(conf))
         if not why:
             from fencepost.kafka.read.group_batches import BatchGroupInput  # Arrow, for those who use it

@@ -22,8 +22,8 @@ class ReadTopics:
     @classmethod
     def of(cls, spec: TaskSpec) -> "ReadTopics":
         """Return what a task reads, including the topic for resent dead letters."""
-        own = (spec.resend_topic,) if spec.resend_topic else ()
-        return cls(own, spec.topics_regex) if spec.topics_regex else cls((*spec.topics, *own))
+        own = (spec.input.resend_topic,) if spec.input.resend_topic else ()
+        return cls(own, spec.input.topics_regex) if spec.input.topics_regex else cls((*spec.input.topics, *own))
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:

@@ -142,7 +142,7 @@ class AcknowledgedOffsets:
         def delivered(index: int, _: Any) -> None:
             acknowledged.append(index)
 
-        topics = [self._spec.offsets_topic] * len(records)
+        topics = [self._spec.output.offsets_topic] * len(records)
         delivery.send(Outgoing(topics, [value for _, value in records], [key for key, _ in records]), delivered)
         _flushed(delivery)
         if len(acknowledged) < len(records):

@@ -26,9 +26,9 @@ def chosen_conf(
 ) -> Mapping[str, Any]:
     """Return the producer settings of a task that may choose its client, with its choice."""
     if not spec.is_exactly_once or (form is Form.RECORDS and not reads_batches):
-        return spec.producer_conf
-    conf = {**spec.producer_conf, CLIENT: BATCH}
-    refusal = batch_client_fault(spec.producer_conf)
+        return spec.output.producer_conf
+    conf = {**spec.output.producer_conf, CLIENT: BATCH}
+    refusal = batch_client_fault(spec.output.producer_conf)
     if refusal is None:
         processor = make_processor()
         with closing(processor):
@@ -38,7 +38,7 @@ def chosen_conf(
                 refusal = _LOOKS
     if refusal is not None:
         log.info("task %s writes with librdkafka: %s", spec.id, refusal)
-        return spec.producer_conf
+        return spec.output.producer_conf
     log.info("task %s writes with the batch client", spec.id)
     return conf
 

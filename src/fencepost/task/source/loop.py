@@ -219,7 +219,7 @@ class SourceLoop:
         def origin(index: int) -> str:
             return batch.record(index if outgoing.sources is None else outgoing.sources[index]).origin
 
-        return with_its_place(error, outgoing, most_record_bytes(self.spec.producer_conf), origin)
+        return with_its_place(error, outgoing, most_record_bytes(self.spec.output.producer_conf), origin)
 
     def _cover(self) -> bool:
         return self._delivery.cover(self._offsets())
@@ -329,7 +329,7 @@ class SourceLoop:
         self._commit()
 
     def _maybe_flush(self) -> None:
-        if time.monotonic() - self._last_flush >= self.spec.offset_flush_interval_ms / 1000:
+        if time.monotonic() - self._last_flush >= self.spec.commits.offset_flush_interval_ms / 1000:
             self._last_flush = time.monotonic()
             self._commit()
 

@@ -161,7 +161,7 @@ def _column_or_none(column: list[int | None]) -> list[int | None] | None:
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
     """Return the transforms, converters and error handling that a source's config asks for."""
     processor = Processor(*conversion_of(spec, control, counters))
-    if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
+    if spec.dead_letters.topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
         processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell
     return processor

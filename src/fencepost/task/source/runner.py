@@ -71,7 +71,7 @@ class TaskRunner(ProducingLife):
         admission = self._admit()  # steps 6 and 7, E3
         keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
         book = OffsetBook(admission.offsets, keys)
-        boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
+        boundary = boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms)
         with closing(self._processor()) as processor:
             task, loop = self._build(book, boundary, processor)
             try:
@@ -117,8 +117,8 @@ class TaskRunner(ProducingLife):
 
     def _producer_conf(self) -> Mapping[str, Any]:
         """Return the settings of all producers of this start; the client is the one chosen for the first."""
-        if not self.spec.chooses_client:
-            return self.spec.producer_conf
+        if not self.spec.output.chooses_client:
+            return self.spec.output.producer_conf
         if self._conf is None:
             self._conf = chosen_conf(
                 self.spec, form_of(self.spec), self._processor, reads_batches=reads_batches(self.spec)
@@ -133,13 +133,13 @@ class TaskRunner(ProducingLife):
         conf = self._settings()
         if wants_reports(self.spec):
             conf["delivery.report.only.error"] = False
-        if self.spec.transactional_id is None:
-            flush_s = self.spec.offset_flush_timeout_ms / 1000
-            delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s, group_of(self.spec))
+        if self.spec.output.transactional_id is None:
+            flush_s = self.spec.commits.offset_flush_timeout_ms / 1000
+            delivery: Delivery = PlainDelivery(conf, self.spec.output.offsets_topic, flush_s, group_of(self.spec))
         else:
             on_failure = self.control.wake if runs_ahead(self.spec) else None
-            delivery = self._open_lanes(conf, self.spec.transactional_id, on_failure, group_of(self.spec))
-        self._delivery = with_copies(delivery, self._copier, self.spec.offsets_topic)
+            delivery = self._open_lanes(conf, self.spec.output.transactional_id, on_failure, group_of(self.spec))
+        self._delivery = with_copies(delivery, self._copier, self.spec.output.offsets_topic)
         return self._delivery
 
     def _replace_delivery(self, book: OffsetBook) -> Delivery:

@@ -34,12 +34,12 @@ def wants_reports(spec: TaskSpec) -> bool:
 def makes_smaller(spec: TaskSpec) -> bool:
     """Say whether transactions can be made smaller, by the task itself or by ending them between its polls."""
     task: type[SourceTask] = connector_class(spec).task
-    return task.heeds_transaction_bytes or spec.boundary == "interval"
+    return task.heeds_transaction_bytes or spec.commits.boundary == "interval"
 
 
 def group_of(spec: TaskSpec) -> GroupPositions | None:
     """Return how a group keeps the connector's offsets; None if they are not kept in a group."""
-    if not spec.has_offsets_in_group:
+    if not spec.output.has_offsets_in_group:
         return None
     held = connector_class(spec)(given_properties(spec)).offsets_in_group(spec.connector)
     return None if held is None else GroupPositions(held)
@@ -51,7 +51,7 @@ def runs_ahead(spec: TaskSpec) -> bool:
     Never with connector-defined boundaries or a tracking of records. Not if the author acts on commits, unless the
     class allows it (`polls_ahead`).
     """
-    if not spec.is_exactly_once or spec.boundary == "connector" or tracks_records(spec):
+    if not spec.is_exactly_once or spec.commits.boundary == "connector" or tracks_records(spec):
         return False
     task: type[SourceTask] = connector_class(spec).task
     if task.polls_ahead is not None:

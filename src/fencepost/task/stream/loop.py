@@ -97,7 +97,7 @@ class StreamLoop:
         self._guard = LoopGuard(ReadTopics.of(spec))
         self._positions = StreamPositions()
         self._begun_s: float | None = None  # when the current transaction began
-        self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
+        self._flush_due_s = time.monotonic() + spec.commits.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
         self._is_paused = False
         self._is_to_begin = False  # a partition begins at the end of its log, which is not committed yet
@@ -135,7 +135,7 @@ class StreamLoop:
             self._measure()
         self._follow_pause()
         self._input.pause(self._input.assignment if self._is_paused else ())
-        fetched = self._input.poll(self._wait_s(), self._spec.most_records)
+        fetched = self._input.poll(self._wait_s(), self._spec.input.most_records)
         if self._is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())
@@ -203,7 +203,7 @@ class StreamLoop:
         try:
             self._delivery.send(outgoing)
         except ProduceError as error:
-            most_bytes = most_record_bytes(self._spec.producer_conf)
+            most_bytes = most_record_bytes(self._spec.output.producer_conf)
             raise with_its_place(error, outgoing, most_bytes, lambda i: f"for topic {outgoing.topics[i]}") from None
         if outgoing.is_dead_letters:
             self._counters.sent_dead_letters(len(outgoing))
@@ -223,13 +223,13 @@ class StreamLoop:
             self._commit()
 
     def _written(self, begun_s: float, taken: int) -> OpenTransactionState:
-        has_more = taken >= self._spec.most_records
+        has_more = taken >= self._spec.input.most_records
         return OpenTransactionState(begun_s, self._counters.in_transaction, self._positions.is_committing, has_more)
 
     def _commit(self) -> None:
         """Hand the transaction over, with the offsets that the group does not have yet."""
         self._begun_s = None
-        self._flush_due_s = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
+        self._flush_due_s = time.monotonic() + self._spec.commits.offset_flush_interval_ms / 1000
         due = self._positions.due()
         if not due and self._delivery.is_open:
             due = dict(self._positions.sent)  # a recreated topic was read up to the offset where the old one ended
@@ -288,7 +288,7 @@ class StreamLoop:
         Otherwise the next start would begin at a later end, and skip the records in between.
         """
         self._positions.begin(positions, fresh)
-        if fresh and self._spec.consumer_conf.get("auto.offset.reset") == "latest":
+        if fresh and self._spec.input.consumer_conf.get("auto.offset.reset") == "latest":
             self._is_to_begin = True
         return {}
 

@@ -35,7 +35,7 @@ class StreamProcessor:
         self._outgoing = outgoing
         incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
         self._letters: TransactionDeadLetters | None = None
-        if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails instead
+        if spec.dead_letters.topic and incoming.tolerance.tolerates_all:  # else the task fails instead
             self._letters = TransactionDeadLetters(spec, partial(class_of, incoming))
             outgoing.letters = TransactionDeadLetters(spec, partial(class_of, outgoing))
             incoming.tolerance.tell = self._letters.tell
@@ -191,5 +191,5 @@ def _record(record: SinkRecord) -> SourceRecord:
 def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> StreamProcessor:
     """Return the same for a stream: for its input, and for its output, whose settings begin with `output.`."""
     given = given_properties(spec)
-    incoming = SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.resend_topic)
+    incoming = SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.input.resend_topic)
     return StreamProcessor(spec, incoming, Processor(*conversion_of(spec, control, counters, output_properties(given))))

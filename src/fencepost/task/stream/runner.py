@@ -37,7 +37,7 @@ class StreamRunner(ProducingLife):
         self.counters: StreamCounters = StreamCounters()
         self.input: GroupInput | None = None
         self._takeover = Takeover(self.counters, self.report)
-        self._signature = Signature(Contributors(spec.producer_conf))
+        self._signature = Signature(Contributors(spec.output.producer_conf))
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: its producers are closed under it, and it leaves the group."""
@@ -75,7 +75,7 @@ class StreamRunner(ProducingLife):
                 task,
                 context,
                 processor,
-                stream_boundary_of(self.spec.boundary, self.spec.boundary_interval_ms),
+                stream_boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms),
                 self.control,
                 self.counters,
                 topics_of(self.spec),
@@ -84,10 +84,10 @@ class StreamRunner(ProducingLife):
             )
             try:
                 task.start()
-                whole = (self.spec.resend_topic,)
+                whole = (self.spec.input.resend_topic,)
                 positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
                 self.input = GroupInput(
-                    self.spec.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
+                    self.spec.input.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
                 )
                 self.report(RunState.RUNNING)
                 loop.run(self.input, delivery)  # step 8
@@ -100,9 +100,9 @@ class StreamRunner(ProducingLife):
         return True
 
     def _open_delivery(self) -> LanedDelivery:
-        assert self.spec.transactional_id is not None
+        assert self.spec.output.transactional_id is not None
         return self._open_lanes(
-            self._settings(), self.spec.transactional_id, self.control.wake, signature=self._signature
+            self._settings(), self.spec.output.transactional_id, self.control.wake, signature=self._signature
         )
 
     def _replaced(self) -> tuple[LanedDelivery, bool]:

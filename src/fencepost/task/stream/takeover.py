@@ -24,13 +24,13 @@ class Takeover:
     def positions(self, spec: TaskSpec, control: Control) -> StablePositions:
         """Return the reader of the task's positions, as a member of its group, for one instance of it."""
         return StablePositions(
-            spec.consumer_conf,
-            spec.producer_conf,
-            lane_ids(str(spec.transactional_id)),
+            spec.input.consumer_conf,
+            spec.output.producer_conf,
+            lane_ids(str(spec.output.transactional_id)),
             on_fenced=self.fenced,
             on_waiting=self.waiting,
             is_over=lambda: control.is_stopping,
-            foreign=spec.foreign_ids,
+            foreign=spec.input.foreign_ids,
         )
 
     def fenced(self, fenced: list[Fenced]) -> None:

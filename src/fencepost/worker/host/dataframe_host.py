@@ -193,15 +193,15 @@ class DataFrameHost:
         spec = run.task.spec
         return SplitRun(
             run=name,
-            producer_conf=spec.producer_conf,
+            producer_conf=spec.output.producer_conf,
             topic=run.task.topic,
-            offsets_topic=spec.offsets_topic,
+            offsets_topic=spec.output.offsets_topic,
             offset_keys=tuple(encode_key(spec.connector, split.partition) for split in run.splits),
-            transactional_id=spec.transactional_id,
+            transactional_id=spec.output.transactional_id,
             rows_per_commit=run.rows_per_commit,
             forget=tuple(run.forget),
-            copies_offsets=spec.copies_offsets,
-            chooses_client=spec.chooses_client,
+            copies_offsets=spec.output.copies_offsets,
+            chooses_client=spec.output.chooses_client,
         ).to_json()
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:

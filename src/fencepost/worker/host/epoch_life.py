@@ -180,7 +180,7 @@ class EpochLife(FrameLife):
         except Exception:
             self._leave()  # it may have missed changes of its partitions
             raise
-        if self.spec.consumer_conf.get("auto.offset.reset") == "latest":
+        if self.spec.input.consumer_conf.get("auto.offset.reset") == "latest":
             self._commit_fresh()  # at once, even while paused: the next start would begin at a later end
         return input_
 
@@ -208,7 +208,7 @@ class EpochLife(FrameLife):
     def _join(self) -> GroupInput:
         admitted(self.admit())
         self.input = GroupInput(
-            self.spec.consumer_conf,
+            self.spec.input.consumer_conf,
             subscription(self.spec),
             self._holding,
             fetches=False,
@@ -234,7 +234,7 @@ class EpochLife(FrameLife):
             log.warning(
                 "task %s waits for all partitions of its topics: %s and possibly others belong to another member of "
                 "group %s, in which there should be no other consumer",
-                self.spec.id, "-".join(map(str, min(missing))), self.spec.consumer_conf.get("group.id"),
+                self.spec.id, "-".join(map(str, min(missing))), self.spec.input.consumer_conf.get("group.id"),
             )  # fmt: skip
         return not missing
 
@@ -270,7 +270,7 @@ class EpochLife(FrameLife):
         if open_:
             log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_[0].epoch.number)
         if self._admin is None:
-            self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
+            self._admin = Admin(self.spec.input.reader_admin_conf, timeout_s=_ASK_S)
         self._commit_fresh()
         number = open_[0].epoch.number if open_ else newest(standings)
         self._started(number, standings)
@@ -311,7 +311,7 @@ class EpochLife(FrameLife):
         """
         assert self._admin is not None
         assert self.input is not None
-        is_committed = self.spec.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
+        is_committed = self.spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         there = self.input.partitions()
         standings = {place: s for place, s in self._holding.standings.items() if place in there}
         ends = self._admin.end_offsets(standings, read_committed=is_committed)
@@ -329,7 +329,7 @@ class EpochLife(FrameLife):
 
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
-        reset, stood = self.spec.consumer_conf.get("auto.offset.reset", "earliest"), f"{offset} of {place.topic}-"
+        reset, stood = self.spec.input.consumer_conf.get("auto.offset.reset", "earliest"), f"{offset} of {place.topic}-"
         what = f"was at offset {stood}{place.partition}, whose log goes from {begin} to {end} now"
         if reset == "error":
             raise FatalError(

@@ -38,12 +38,12 @@ class EpochStreamTask(EpochLife):
     def _positions(self) -> PositionReader:
         """Fence producers with an open transaction over the input, such as a Spark task of an earlier attempt (E20)."""
         return StablePositions(
-            self.spec.consumer_conf,
-            self.spec.producer_conf,
+            self.spec.input.consumer_conf,
+            self.spec.output.producer_conf,
             on_fenced=self._count,
             on_waiting=self._tell,
             is_over=lambda: self.control.is_stopping,
-            foreign=self.spec.foreign_ids,
+            foreign=self.spec.input.foreign_ids,
         )
 
     def _count(self, fenced: Sequence[Fenced]) -> None:
@@ -69,7 +69,7 @@ class EpochStreamTask(EpochLife):
         self._topics.ensure([self._connector.topic])
         if not self._take_core():
             raise CutShortError("the task is stopping or pausing")
-        run = self._host.add_reading(EpochReading(self.spec.reader_conf, output=self._output(epoch)))
+        run = self._host.add_reading(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
         session, url = self._runtime.session, self._host.channel_url
         self._may_be_open = True
         try:
@@ -97,11 +97,11 @@ class EpochStreamTask(EpochLife):
 
     def _output(self, epoch: OpenEpoch) -> EpochOutput:
         assert self.input is not None
-        assert self.spec.transactional_id is not None
+        assert self.spec.output.transactional_id is not None
         return EpochOutput(
-            self.spec.producer_conf,
-            self.spec.transactional_id,
-            str(self.spec.consumer_conf["group.id"]),
+            self.spec.output.producer_conf,
+            self.spec.output.transactional_id,
+            str(self.spec.input.consumer_conf["group.id"]),
             self.input.metadata.hex(),
             self._connector.topic,
             EpochMetadata(epoch.epoch.number).to_text(),

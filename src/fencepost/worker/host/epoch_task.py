@@ -53,7 +53,7 @@ class EpochTask(EpochLife):
 
     def _started(self, number: int, standings: EpochOffsets) -> None:
         assert self._admin is not None
-        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
+        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
         known: list[int | None] = []
         start = self._connector.started
         if not self._take_core():  # for the Spark jobs of `started`
@@ -68,7 +68,7 @@ class EpochTask(EpochLife):
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
-        group = GroupOffsets(self.spec.reader_admin_conf, str(self.spec.consumer_conf["group.id"]))
+        group = GroupOffsets(self.spec.input.reader_admin_conf, str(self.spec.input.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
         others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.note))) for p, o in found.items()}
         self._known = max(self._known, newest(others))
@@ -125,7 +125,7 @@ class EpochTask(EpochLife):
             raise CutShortError("the task is stopping or pausing")
         made: list[str] = []
         has_dead_letters = self._reader.has_dead_letters
-        reading = EpochReading(self.spec.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None)
+        reading = EpochReading(self.spec.input.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None)
         run = self._host.add_reading(reading)
         tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 

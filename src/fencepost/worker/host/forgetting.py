@@ -72,8 +72,8 @@ def write_tombstones(
 
     Writes nothing if the task is not admitted. Raises what opening, writing or committing raises.
     """
-    opened = open_delivery(spec.producer_conf, spec.transactional_id, spec.offsets_topic, _FLUSH_S)
-    delivery = with_copies(opened, copier, spec.offsets_topic)  # E7: first in the worker's topic
+    opened = open_delivery(spec.output.producer_conf, spec.output.transactional_id, spec.output.offsets_topic, _FLUSH_S)
+    delivery = with_copies(opened, copier, spec.output.offsets_topic)  # E7: first in the worker's topic
     try:
         if not admit().is_admitted:  # a newer start decides itself what is over
             return

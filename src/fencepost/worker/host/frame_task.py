@@ -118,10 +118,10 @@ class FrameTask(FrameLife):
 
     def _settle(self) -> None:
         """End transactions of earlier attempts: admission, which reads the position, would wait for their timeout."""
-        if self.spec.transactional_id is None or not self._may_be_open:
+        if self.spec.output.transactional_id is None or not self._may_be_open:
             return
         try:
-            fence(lane_ids(self.spec.transactional_id), lambda _: self.spec.producer_conf, _FENCE_S)
+            fence(lane_ids(self.spec.output.transactional_id), lambda _: self.spec.output.producer_conf, _FENCE_S)
         except Exception as error:
             log.warning("task %s cannot end what an earlier attempt may have left open: %s", self.spec.id, error)
             return
@@ -254,9 +254,10 @@ class FrameTask(FrameLife):
             log.warning("task %s commits %s in parts: it outlasts a transaction", self.spec.id, dict(split.partition))
             self._parts[partition_key(split.partition)] = _ROWS_OF_A_PART
             return
+        timeout_ms = transaction_timeout_ms(self.spec.output.producer_conf)
         raise FatalError(
             f"split {dict(split.partition)} of {split.size_bytes} bytes ran for {took_s:.0f} s, longer than the "
-            f"producer's transaction.timeout.ms={transaction_timeout_ms(self.spec.producer_conf)}, so it cannot be one "
+            f"producer's transaction.timeout.ms={timeout_ms}, so it cannot be one "
             "transaction. It cannot be committed in parts either, because the order or number of its rows may vary. "
             "Raise producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), or "
             "make the files smaller"

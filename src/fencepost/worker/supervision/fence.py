@@ -37,14 +37,14 @@ class TaskFence:
     def lock_out(self, spec: TaskSpec) -> None:
         """End what a start of a task has left open, for a connector that is stopped or deleted."""
         if spec.is_sink:
-            self.remove_members(TaskId(spec.connector, spec.task), spec.consumer_conf, lambda: True)
+            self.remove_members(TaskId(spec.connector, spec.task), spec.input.consumer_conf, lambda: True)
         if not spec.is_exactly_once:
             return
         ids = [*task_transactional_ids(self._settings.group_id, spec.connector, spec.task)]
-        if spec.is_stream and spec.reader_conf:
+        if spec.is_stream and spec.input.reader_conf:
             ids += _open_ranges(spec)
         try:
-            self._fence_ids(ids, lambda transactional_id: spec.producer_conf, _LOCK_OUT_S)
+            self._fence_ids(ids, lambda transactional_id: spec.output.producer_conf, _LOCK_OUT_S)
         except WriterOpenError as error:
             log.warning("task %s may have left a transaction open, until its timeout: %s", spec.id, error)
 
@@ -62,9 +62,9 @@ class TaskFence:
 
 def _open_ranges(spec: TaskSpec) -> list[str]:
     """Return the ids under which Spark's tasks have open transactions; no list of lost ones is kept."""
-    begin = range_ids(str(spec.transactional_id))
+    begin = range_ids(str(spec.output.transactional_id))
     try:
-        admin = TransactionAdmin(spec.producer_conf)
+        admin = TransactionAdmin(spec.output.producer_conf)
         try:
             return [each.transactional_id for each in admin.list(_OPEN) if each.transactional_id.startswith(begin)]
         finally:

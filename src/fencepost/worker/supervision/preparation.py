@@ -81,7 +81,7 @@ class Preparation:
         except KafkaUnavailableError as error:
             raise AbandonedError(str(error)) from error
         if handle.is_sink:  # this start has not joined the group yet
-            self.remove_members(handle.id, spec.consumer_conf, lambda: handle.is_live)
+            self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)
         return spec
 
     def _fence(self, handle: TaskHandle) -> None:

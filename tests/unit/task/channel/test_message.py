@@ -32,7 +32,7 @@ from fencepost.task.channel.split_message import (
     SplitUnchanged,
     TemporaryFailure,
 )
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
 
 SPEC = TaskSpec(
     connector="c-with-dashes",
@@ -41,12 +41,13 @@ SPEC = TaskSpec(
     incarnation="abc",
     connector_config={"name": "c", "optional": None},
     task_config={"file": "f"},
-    producer_conf={"bootstrap.servers": "b:1", "sasl.password": "hush", "queue.buffering.max.ms": 5},
-    offsets_topic="offsets",
-    group_id="g",
-    transactional_id="g-c-3",
-    boundary="interval",
     plugin_path=("a", "b"),
+    output=OutputSpec(
+        producer_conf={"bootstrap.servers": "b:1", "sasl.password": "hush", "queue.buffering.max.ms": 5},
+        offsets_topic="offsets",
+        transactional_id="g-c-3",
+    ),
+    commits=CommitSpec(boundary="interval"),
 )
 
 
@@ -61,7 +62,7 @@ def test_a_spec_of_a_newer_worker_is_understood() -> None:
 def test_a_spec_names_its_task_and_its_guarantee() -> None:
     assert SPEC.id == "c-with-dashes-3"
     assert SPEC.is_exactly_once
-    assert not replace(SPEC, transactional_id=None).is_exactly_once
+    assert not replace(SPEC, output=replace(SPEC.output, transactional_id=None)).is_exactly_once
 
 
 def test_no_secret_is_shown() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Header, SourceRecord
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters, to_bytes_for_dlq
 
 
@@ -48,8 +48,9 @@ def test_a_circle_is_told_somehow() -> None:
     assert to_bytes_for_dlq(circle)
 
 
-def spec(**more: Any) -> TaskSpec:
-    return TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", dead_letters_topic="dead", **more)
+def spec(*, headers: bool = False) -> TaskSpec:
+    letters = DeadLetterSpec("dead", headers=headers)
+    return TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec({}, "offsets"), dead_letters=letters)
 
 
 def letters_of(own: TaskSpec, **changes: Any) -> Any:
@@ -63,7 +64,7 @@ def letters_of(own: TaskSpec, **changes: Any) -> Any:
 def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() -> None:
     """Retention counts from the letter's time: with the record's it would go at once."""
     for context in (True, False):
-        found = letters_of(spec(dead_letters_headers=context), timestamp=5)
+        found = letters_of(spec(headers=context), timestamp=5)
         assert found.timestamps is None
         assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
 
@@ -75,13 +76,13 @@ def test_without_context_headers_a_letter_has_the_headers_of_its_record() -> Non
 
 
 def test_a_record_without_an_offset_leaves_the_header_empty() -> None:
-    headers = dict(letters_of(spec(dead_letters_headers=True)).headers[0])
+    headers = dict(letters_of(spec(headers=True)).headers[0])
     assert headers["__connect.errors.offset"] == b""
 
 
 @pytest.mark.parametrize("length", [900_000, 990_000])
 def test_the_context_is_left_out_where_it_makes_a_letter_too_large(length: int) -> None:
-    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, topic="t" * 20_000)
+    found = letters_of(spec(headers=True), value=b"v" * length, topic="t" * 20_000)
     assert any("connect" in name for name, _ in found.headers[0]) is (length == 900_000)
 
 
@@ -92,7 +93,7 @@ def test_a_time_that_no_record_can_have_is_left_out(timestamp: Any) -> None:
 
 @pytest.mark.parametrize(("length", "is_kept"), [(998_950, True), (998_960, False)])
 def test_the_records_time_is_left_out_where_it_makes_a_letter_too_large(length: int, is_kept: bool) -> None:
-    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, timestamp=1_700_000_000_000)
+    found = letters_of(spec(headers=True), value=b"v" * length, timestamp=1_700_000_000_000)
     assert ("__fencepost.record.timestamp" in dict(found.headers[0])) is is_kept
     assert "h" in dict(found.headers[0])
 

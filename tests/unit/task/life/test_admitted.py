@@ -4,10 +4,10 @@ import pytest
 
 from fencepost.api import FatalError
 from fencepost.task.channel.message import Admission, RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.admitted import NotAdmittedError, admitted, report_of
 
-SPEC = TaskSpec("c", 0, 1, "i", {}, {}, {}, "o")
+SPEC = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "o"))
 
 
 def test_an_admission_is_passed_on_with_its_offsets() -> None:

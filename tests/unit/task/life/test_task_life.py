@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot.report_filter import ReportFilter
@@ -18,7 +18,7 @@ class Waiting(TaskLife):
     starts_over = ()
 
     def __init__(self, reports: list[TaskReport]) -> None:
-        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets"), reports.append)
+        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets")), reports.append)
         self.counters = StreamCounters()
         self.seen: list[TaskReport] = []
 
@@ -60,7 +60,7 @@ class Scripted(TaskLife):
 
     def __init__(self) -> None:
         self.reports: list[TaskReport] = []
-        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets"), self.reports.append)
+        super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets")), self.reports.append)
         self.counters = StreamCounters()
         self.at_work: Callable[[], object] = lambda: None
         self.at_end: Callable[[], object] = lambda: None

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.api import FatalError
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
 from fencepost.task.sink import runner as sink
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.source import runner as source
@@ -48,7 +48,9 @@ def run(monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, 
         monkeypatch.setattr(module, name, lambda *_: processor)
     for name, how in {"connector_of": no_task, "ensure_topics": lambda _: None, **refused}.items():
         monkeypatch.setattr(module, name, how)
-    spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", dead_letters_topic="letters")
+    spec = TaskSpec(
+        "c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets"), dead_letters=DeadLetterSpec(topic="letters")
+    )
     life = kind(spec, lambda *_, **__: Admission(True), reports.append)
     monkeypatch.setattr(life, "_open_delivery", lambda: None, raising=False)
     life.run()

@@ -10,7 +10,7 @@ from fencepost.converter.string import StringConverter
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import SinkCounters
@@ -130,7 +130,16 @@ class Stage:
         self.moments: list[Moment] = []
         self.group = Group(self.log, self.control, self.moments)
         self.states: list[RunState] = []
-        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to})
+        spec = TaskSpec(
+            "c",
+            0,
+            1,
+            "i",
+            {},
+            {},
+            output=OutputSpec({}, ""),
+            input=InputSpec(consumer_conf={"group.id": "g", "auto.offset.reset": resets_to}),
+        )
         tolerance = Tolerance(True, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         converter = StringConverter({})
         self.processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)

@@ -20,7 +20,7 @@ from fencepost.task.channel.message import (
     TaskReport,
     Verb,
 )
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot import slot as module
@@ -49,7 +49,7 @@ class Worker:
 
     def _directives(self, body: dict[str, Any]) -> dict[str, Any]:
         if not DirectivesRequest.from_json(body).ack:
-            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, {}, "offsets") for task in (0, 1)]
+            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, output=OutputSpec({}, "offsets")) for task in (0, 1)]
             return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
         self._may_fail(Path.SLOT_DIRECTIVES)
         self.is_leaving.wait(0.1)

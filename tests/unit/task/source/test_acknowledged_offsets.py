@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
 from fencepost.record import Batch, partition_key
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.delivery.delivery import Delivery, offset_records
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets, OffsetQueue
@@ -148,7 +148,7 @@ class Updating(SourceTask):
 
 def test_one_slow_topic_holds_up_its_own_source_partitions_only() -> None:
     """KIP-910: only partitions with acknowledged records are committable; what is updated counts as acknowledged."""
-    spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets")
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets"))
     book, delivery = OffsetBook(), Stuck()
     task = Updating({partition_key(A): {"n": 5}, partition_key(C): {"n": 6}})
     offsets = AcknowledgedOffsets(spec, task, book, lambda: offset_records(spec, book.to_write()))

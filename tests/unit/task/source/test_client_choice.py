@@ -11,7 +11,7 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.plugin import find
 from fencepost.task.channel.split_message import SplitRun
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.lane import HELD_BYTES, HELD_COLUMNS_BYTES, QueueLimits, held_bytes
 from fencepost.task.failure.tolerance import ErrorCounters
@@ -40,10 +40,7 @@ def task(producer: dict[str, str] | None = None, **properties: str) -> TaskSpec:
         "i",
         {"name": "c", "connector.class": "C", **converters, **properties},
         {},
-        conf,
-        "offsets",
-        transactional_id="id",
-        chooses_client=True,
+        output=OutputSpec(conf, "offsets", transactional_id="id", chooses_client=True),
     )
 
 
@@ -93,7 +90,9 @@ def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None
 @pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a:b"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
 def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong: dict[str, str]) -> None:
     spec = task()
-    assert not chosen(replace(spec, producer_conf={**spec.producer_conf, **wrong}), Form.COLUMNS)
+    assert not chosen(
+        replace(spec, output=replace(spec.output, producer_conf={**spec.output.producer_conf, **wrong})), Form.COLUMNS
+    )
 
 
 def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
@@ -103,14 +102,14 @@ def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
 
 
 def test_a_task_without_transactions_has_no_choice() -> None:
-    assert not chosen(replace(task(), transactional_id=None), Form.COLUMNS)
+    assert not chosen(replace(task(), output=replace(task().output, transactional_id=None)), Form.COLUMNS)
 
 
 def test_why_batches_are_taken_apart_is_told() -> None:
     spec = task()
-    by_batches = {**spec.producer_conf, CLIENT: BATCH}
+    by_batches = {**spec.output.producer_conf, CLIENT: BATCH}
     assert batches_refusal(spec, by_batches, processor(spec)) is None
-    assert batches_refusal(spec, spec.producer_conf, processor(spec)) == "producer.client is librdkafka"
+    assert batches_refusal(spec, spec.output.producer_conf, processor(spec)) == "producer.client is librdkafka"
     refusal = batches_refusal(spec, {**by_batches, "compression.type": "zstd"}, processor(spec))
     assert refusal is not None
     assert "compression.type is zstd" in refusal
@@ -139,16 +138,17 @@ def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_read
 
 
 def test_a_lane_of_the_batch_client_holds_more_back() -> None:
-    conf = {**task().producer_conf, CLIENT: BATCH}
+    conf = {**task().output.producer_conf, CLIENT: BATCH}
     assert QueueLimits.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
-    assert QueueLimits.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES
+    plain = task().output.producer_conf
+    assert QueueLimits.made_in(dict(plain)).size_bytes == held_bytes(plain) == HELD_BYTES
 
 
 def test_a_split_is_written_by_the_batch_client_in_transactions_where_nobody_chose_and_settings_allow_it() -> None:
     def run(conf: dict[str, Any], transactional_id: str | None = "id", **how: Any) -> bool:
         return sends_batches(split_conf(SplitRun("r", conf, "t", "o", (b"k",), transactional_id, **how)))
 
-    conf = dict(task().producer_conf)
+    conf = dict(task().output.producer_conf)
     assert run(conf, chooses_client=True)
     assert not run(conf, chooses_client=False)
     assert run({**conf, CLIENT: BATCH}, chooses_client=False)

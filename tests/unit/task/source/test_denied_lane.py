@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.task.channel.message import Admission
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
 from fencepost.task.life import producing_life as producing
 from fencepost.task.source import runner as module
 from fencepost.task.source.runner import TaskRunner
@@ -17,7 +17,16 @@ def test_it_is_warned_of_once_and_never_asks_for_another_lane(
     monkeypatch.setattr(module, "runs_ahead", lambda spec: True)
     monkeypatch.setattr(module, "wants_reports", lambda spec: False)
     conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
-    spec = TaskSpec("c", 0, 1, "i", {}, {}, conf, "offsets", transactional_id="g-c-0", lanes=lanes)
+    spec = TaskSpec(
+        "c",
+        0,
+        1,
+        "i",
+        {},
+        {},
+        output=OutputSpec(conf, "offsets", transactional_id="g-c-0"),
+        commits=CommitSpec(lanes=lanes),
+    )
     runner = TaskRunner(spec, lambda _: Admission(True), lambda _: None)
     for _ in range(2):
         delivery = runner._open_delivery()

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.source import runner as module
 from fencepost.task.source.runner import TaskRunner
 
@@ -15,7 +15,7 @@ def test_it_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "wants_reports", lambda spec: False)
     conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
     reports: list[TaskReport] = []
-    spec = TaskSpec("c", 0, 1, "i", {}, {}, conf, "offsets")
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec(conf, "offsets"))
     answer = {"is_admitted": False, "reason": "", "failure": DENIED}  # as it travels from the worker
     TaskRunner(spec, lambda _: Admission.from_json(answer), reports.append).run()
     assert [report.state for report in reports] == ["FAILED"]

@@ -16,7 +16,7 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lane import QueueLimits, Turn
@@ -118,7 +118,7 @@ class Stage:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
         key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
         loop = SourceLoop(
-            TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id="g-c-0"),
+            TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id="g-c-0")),
             kind(list(script), self.control, self.on_told),
             Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
             PollBoundary(),

@@ -14,7 +14,7 @@ from fencepost.plugin import find
 from fencepost.record import Batch
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing
@@ -136,7 +136,7 @@ class Stage:
         key, value = StringConverter({"converter.type": "key"}), self.value_converter({"converter.type": "value"})
         chain = Chain.from_config(self.transforms, find)
         identity = "g-c-0" if self.is_exactly_once else None
-        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id=identity)
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id=identity))
         loop = SourceLoop(
             spec,
             self.task(self),

@@ -8,7 +8,7 @@ from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import HeaderBytes, SinkBatch, TopicPartition
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
@@ -34,7 +34,9 @@ def through(pairs: list[HeaderBytes], change: Any = lambda batch: batch) -> list
     tolerance = Tolerance(False, 0, 0, False, False, Control(is_paused=False), "c-0")
     key, value = (StringConverter({"converter.type": kind}) for kind in ("key", "value"))
     ways = [(Chain(), key, value, SimpleHeaderConverter({}), tolerance) for _ in range(2)]
-    processor = StreamProcessor(TaskSpec("c", 0, 1, "i", {}, {}, {}, ""), SinkProcessor(*ways[0]), Processor(*ways[1]))
+    processor = StreamProcessor(
+        TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "")), SinkProcessor(*ways[0]), Processor(*ways[1])
+    )
     batch = processor.read(Fetched([TopicPartition("t", 0)], [0], [1], [None], [b"v"], [pairs]))
     [sent] = processor.written(change(batch).to("out"))
     assert sent.headers is not None

@@ -12,7 +12,7 @@ from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, InputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
@@ -127,10 +127,10 @@ class Stage:
         self.moments: list[Moment] = []
         self.group = Group(self.log, self.control, self.moments)
         self.states: list[RunState] = []
-        spec = TaskSpec(
-            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to},
-            offset_flush_interval_ms=flush_interval_ms, most_records=most_records, **read,
-        )  # fmt: skip
+        consumer = {"group.id": "g", "auto.offset.reset": resets_to}
+        read_by = InputSpec(consumer, most_records=most_records, **read)
+        commits = CommitSpec(offset_flush_interval_ms=flush_interval_ms)
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, commits=commits, input=read_by)
         tolerance = Tolerance(False, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         plain = ByteArrayConverter({})
         processor = StreamProcessor(

@@ -15,7 +15,7 @@ from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.worker.host import frame_life, trouble
 from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -102,7 +102,15 @@ class Stage:
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties, **how: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
-        spec = TaskSpec("c", 0, 1, "i", {"name": "c", "connector.class": "X"}, {}, {}, "o", transactional_id="g-c-0")
+        spec = TaskSpec(
+            "c",
+            0,
+            1,
+            "i",
+            {"name": "c", "connector.class": "X"},
+            {},
+            output=OutputSpec({}, "o", transactional_id="g-c-0"),
+        )
         self.task = FrameTask(self.host, spec, self.runtime)
 
     def run(self) -> None:
@@ -377,7 +385,7 @@ def expires(it: Stage, times: int = 1) -> Callable[[list[str]], None]:
 @pytest.mark.parametrize("chooses", [True, False])
 def test_a_run_is_told_whether_it_may_choose_its_client(stage: Callable[..., Stage], *, chooses: bool) -> None:
     it = stage("a")
-    it.task.spec = replace(it.task.spec, chooses_client=chooses)
+    it.task.spec = replace(it.task.spec, output=replace(it.task.spec.output, chooses_client=chooses))
     told = []
     it.trouble = lambda names: told.append(it.ask("spec")["chooses_client"])
     it.run()

@@ -10,7 +10,7 @@ from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
@@ -67,7 +67,7 @@ class Pool:
 
     def start(self, incarnation: str, **config: str) -> str:
         """Start a task; the slot that got it."""
-        spec = TaskSpec("c", 0, 1, incarnation, config, {}, {}, "o")
+        spec = TaskSpec("c", 0, 1, incarnation, config, {}, output=OutputSpec({}, "o"))
         self.slots.start(spec)
         return str(self.slot_of(incarnation).id)
 
@@ -158,10 +158,10 @@ def test_a_connector_may_have_a_slot_of_its_own(pool: Pool) -> None:
 def test_without_spark_or_cores_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     crowded = Pool(monkeypatch, cores=0)
     with pytest.raises(NoRoomError, match=r"spark\.master"):
-        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, {}, "o"))
+        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
     crowded.slots.attach(None)
     with pytest.raises(NoRoomError, match="Spark"):
-        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, {}, "o"))
+        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
 
 
 def test_when_cores_are_short_slots_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ def test_a_process_that_died_before_it_had_a_task_speaks_against_none(monkeypatc
 def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
     shared = pool.start("a")
-    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
     own = pool.slot_of("s")
     assert own.id != shared
     assert pool.start("b") == shared
@@ -336,7 +336,7 @@ def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(mo
 
 def test_a_trial_is_over_as_soon_as_the_task_has_committed_something(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
-    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
     own = pool.slot_of("s")
     pool.register(own.id)
     for commits, owner in ((0.0, own.owner), (1.0, None)):

@@ -17,7 +17,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
@@ -110,10 +110,8 @@ class Prepared:
             handle.incarnation,
             {"connector.class": "X"},
             {},
-            {},
-            "o",
-            transactional_id="g-c-0",
             target_state=handle.target,
+            output=OutputSpec({}, "o", transactional_id="g-c-0"),
         )
 
 
