@@ -57,7 +57,7 @@ class Leader:
         return outcome
 
 
-class Scene:
+class RetentionStage:
     """A topic of ten records, a sink that has committed eight, and whoever empties the topic behind it."""
 
     def __init__(self, writer: LogWriter, client: Mapping[str, str] | None = None) -> None:

@@ -17,14 +17,14 @@ from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.settings import WorkerSettings
 from support.log_writer import LogWriter
-from support.retention_scene import Scene
+from support.retention_scene import RetentionStage
 from support.settings import SETTINGS
 
 
 class Alteration:
     """Whoever alters, and how often it has asked the leader. By the number of a question, what happens before it."""
 
-    def __init__(self, scene: Scene, *, is_enabled: bool = True) -> None:
+    def __init__(self, scene: RetentionStage, *, is_enabled: bool = True) -> None:
         self.scene = scene
         self.name = f"a-{scene.topic}"
         self.asked = 0
@@ -71,7 +71,7 @@ class Alteration:
 @pytest.fixture
 def alteration(kafka: EmbeddedKafka) -> Iterator[Alteration]:
     writer = LogWriter(kafka.bootstrap_servers)
-    yield Alteration(Scene(writer))
+    yield Alteration(RetentionStage(writer))
     writer.close()
 
 

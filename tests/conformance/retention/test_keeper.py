@@ -16,12 +16,12 @@ from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
-from support.retention_scene import Scene
+from support.retention_scene import RetentionStage
 
 
 @pytest.fixture
-def scene(log_writer: LogWriter) -> Iterator[Scene]:
-    made = Scene(log_writer)
+def scene(log_writer: LogWriter) -> Iterator[RetentionStage]:
+    made = RetentionStage(log_writer)
     yield made
     made.retention.stop()
 
@@ -31,7 +31,7 @@ def forget_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gone, "_FORGET_S", 0.0)
 
 
-def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: Scene) -> None:
+def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: RetentionStage) -> None:
     began: list[int] = []
     scene.leader.before.append(lambda: began.append(scene.start))
     assert scene.round() is None
@@ -39,14 +39,14 @@ def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: Scene) 
     assert scene.leader.snapshot.retention[scene.topic].deleted == {0: 8}
 
 
-def test_e9_a_sink_counts_while_it_is_stopped(scene: Scene) -> None:
+def test_e9_a_sink_counts_while_it_is_stopped(scene: RetentionStage) -> None:
     scene.sink("b", 3)
     scene.leader.write(records.target_state(f"a-{scene.topic}", TargetState.STARTED))
     scene.round()
     assert scene.start == 3
 
 
-def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: Scene) -> None:
+def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: RetentionStage) -> None:
     producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": scene.topic})
     producer.init_transactions(30)
     reader = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": f"connect-a-{scene.topic}"})
@@ -60,7 +60,7 @@ def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: Scene)
     reader.close()
 
 
-def test_e9_nothing_goes_while_a_group_outside_reads(scene: Scene) -> None:
+def test_e9_nothing_goes_while_a_group_outside_reads(scene: RetentionStage) -> None:
     group = GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"outside-{scene.topic}")
     group.alter({Place(scene.topic, 0): 10})
     scene.round()
@@ -70,13 +70,13 @@ def test_e9_nothing_goes_while_a_group_outside_reads(scene: Scene) -> None:
     assert scene.start == 8
 
 
-def test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing(scene: Scene) -> None:
+def test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing(scene: RetentionStage) -> None:
     scene.leader.is_leading = False
     assert scene.round()
     assert (scene.start, scene.leader.snapshot.retention) == (0, {})
 
 
-def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: Scene) -> None:
+def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: RetentionStage) -> None:
     assert scene.round() is None
     scene.commit("a", 10)
     known = scene.leader.snapshot.retention[scene.topic]
@@ -86,7 +86,7 @@ def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: Sce
     assert scene.start == 8
 
 
-def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothing(scene: Scene) -> None:
+def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothing(scene: RetentionStage) -> None:
     def lead_again() -> None:
         scene.leader.term = object()
         scene.commit("a", 2)  # by the leader of the term in between: the config topic knows nothing of it
@@ -98,14 +98,14 @@ def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothin
     assert scene.start == 2
 
 
-def test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing(scene: Scene) -> None:
+def test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing(scene: RetentionStage) -> None:
     scene.leader.before.append(lambda: (scene.sink("late"), None)[1])
     assert "Connectors have changed" in str(scene.round())
     assert scene.round() is None
     assert scene.start == 0
 
 
-def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: Scene) -> None:
+def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: RetentionStage) -> None:
     def come_again() -> None:
         scene.writer.recreate(scene.topic)
         scene.writer.send(scene.topic, [str(n) for n in range(10)])
@@ -116,7 +116,7 @@ def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: Sc
 
 
 def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as slow:
         slow.setattr(keeper, "_OLDEST_LOOK_S", -1.0)
@@ -127,7 +127,7 @@ def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
 
 
 def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert scene.round() is None
     scene.delete_topic()
@@ -139,7 +139,7 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
 
 
 def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_offsets_there(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)
     assert scene.round() is None
@@ -157,7 +157,9 @@ def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_o
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
-def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(
+    scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forget_at_once(monkeypatch)
     assert scene.round() is None
     scene.delete_topic()
@@ -177,7 +179,7 @@ def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(scene: Scene, mon
 
 
 def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)
     assert scene.round() is None
@@ -192,7 +194,7 @@ def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
     assert scene.leader.snapshot.retention == {scene.topic: other}
 
 
-def test_there_is_one_round_at_a_time(scene: Scene) -> None:
+def test_there_is_one_round_at_a_time(scene: RetentionStage) -> None:
     """The KIP: no outstanding record deletion requests for this worker."""
     with ThreadPoolExecutor(2) as pool:
         others: list[Future[object]] = []
@@ -214,7 +216,7 @@ def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
     log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "_ASK_S", 0.5)
-    scene = Scene(log_writer, {"bootstrap.servers": "127.0.0.1:1"})
+    scene = RetentionStage(log_writer, {"bootstrap.servers": "127.0.0.1:1"})
     assert "127.0.0.1:1" in str(scene.round())
     assert scene.retention.preview().error
     assert scene.start == 0
@@ -222,7 +224,7 @@ def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
 
 
 def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(log_writer: LogWriter) -> None:
-    scene = Scene(log_writer, {"delete.committed.keep.records": "3"})
+    scene = RetentionStage(log_writer, {"delete.committed.keep.records": "3"})
     assert scene.round() is None
     assert scene.start == 5
     scene.retention.stop()
@@ -231,7 +233,7 @@ def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(log_writer: LogW
 def test_records_are_kept_until_they_are_as_old_as_is_asked_for(
     log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(log_writer, {"delete.committed.keep.ms": "3600000"})
+    scene = RetentionStage(log_writer, {"delete.committed.keep.ms": "3600000"})
     assert scene.round() is None
     assert scene.start == 0
     assert scene.retention.info().topics[0].partitions[0].held_by == "delete.committed.keep.ms"

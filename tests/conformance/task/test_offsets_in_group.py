@@ -81,7 +81,7 @@ class Telling(MirrorTask):
         ]
 
 
-class Scene:
+class OffsetsInGroupStage:
     """A task that copies numbered records of source partitions 0 and 1, its topics and its group."""
 
     def __init__(self, kafka: EmbeddedKafka) -> None:
@@ -155,8 +155,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka) -> Iterator[Scene]:
-    scene = Scene(kafka)
+def scene(kafka: EmbeddedKafka) -> Iterator[OffsetsInGroupStage]:
+    scene = OffsetsInGroupStage(kafka)
     yield scene
     for delivery in scene.opened:
         delivery.close()
@@ -213,7 +213,7 @@ def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
         yield proxy
 
 
-def opened_twice(scene: Scene, proxy: KafkaProxy) -> LanedDelivery:
+def opened_twice(scene: OffsetsInGroupStage, proxy: KafkaProxy) -> LanedDelivery:
     """Open lanes behind the proxy that have committed a transaction each."""
     delivery = scene.open(on_failure=lambda: None, via=proxy.bootstrap_servers)
     for number in range(2):

@@ -33,7 +33,7 @@ GONE = (WriterFencedError, CommitUnknownError)
 LONG_S = 30.0
 
 
-class Scene:
+class InputFenceStage:
     """A group that reads three partitions of a topic, programs that process them, and a task that takes over."""
 
     def __init__(self, bootstrap: str, topic: str, make_writer: Callable[..., TransactionalWriter]) -> None:
@@ -107,14 +107,14 @@ class Scene:
 
 
 @pytest.fixture
-def scene(kafka, topic_name: str, make_writer: Callable[..., TransactionalWriter]) -> Scene:
-    made = Scene(kafka.bootstrap_servers, topic_name, make_writer)
+def scene(kafka, topic_name: str, make_writer: Callable[..., TransactionalWriter]) -> InputFenceStage:
+    made = InputFenceStage(kafka.bootstrap_servers, topic_name, make_writer)
     made.commit(made.producer("first"), {0: 5, 1: 6})
     return made
 
 
 def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its_offsets_never_count(
-    scene: Scene,
+    scene: InputFenceStage,
 ) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50, 1: 60})
@@ -127,7 +127,7 @@ def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its
 
 
 def test_e20_who_has_committed_and_waits_for_the_markers_is_waited_for_and_not_fenced(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member commits before it gives a partition up, and goes on with others while the next one begins."""
     member = scene.producer("member")
@@ -148,7 +148,7 @@ def test_e20_who_has_committed_and_waits_for_the_markers_is_waited_for_and_not_f
 
 
 def test_e20_who_is_in_its_next_transaction_by_the_time_it_is_looked_up_is_not_fenced(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = scene.producer("member")
     scene.send(member, {0: 9})
@@ -166,7 +166,7 @@ def test_e20_who_is_in_its_next_transaction_by_the_time_it_is_looked_up_is_not_f
     member.commit()
 
 
-def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: Scene) -> None:
+def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: InputFenceStage) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50})
     scene.read(0)
@@ -177,7 +177,7 @@ def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: Scene) -> 
     assert len(scene.fenced) == 1
 
 
-def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alone(scene: Scene) -> None:
+def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alone(scene: InputFenceStage) -> None:
     neighbour = scene.other_group()
     other, beside_it = scene.producer("other"), scene.producer("beside")
     scene.send(other, {1: 60})
@@ -189,7 +189,7 @@ def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alon
     assert scene.read(0, 1) == {0: 5, 1: 60}
 
 
-def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: Scene) -> None:
+def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: InputFenceStage) -> None:
     own = scene.producer("own")
     scene.send(own, {2: 7})  # of the asker itself, which it does not fence
     found: dict[int, int] = {}
@@ -204,7 +204,7 @@ def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: Scene) 
     assert scene.fenced == []
 
 
-def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: Scene) -> None:
+def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: InputFenceStage) -> None:
     own = scene.producer("own")
     scene.send(own, {0: 7})
     with pytest.raises(ReadTimeoutError, match=r"has not ended"):
@@ -214,7 +214,9 @@ def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: Scene
 
 
 @pytest.mark.parametrize("point", ["idle", "begun", "sent"])
-def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transaction(scene: Scene, point: str) -> None:
+def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transaction(
+    scene: InputFenceStage, point: str
+) -> None:
     zombie = scene.producer("old-1")
     scene.commit(zombie, {1: 10})
     if point == "begun":
@@ -228,7 +230,9 @@ def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transac
     assert scene.read(1) == {1: 10}
 
 
-def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by_the_others(scene: Scene) -> None:
+def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by_the_others(
+    scene: InputFenceStage,
+) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
     silent, elsewhere = scene.producer("old-2"), scene.producer("old-0")
     scene.produce(silent)
@@ -241,7 +245,9 @@ def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by
     assert scene.read(0, 2, own_ids=(elsewhere.transactional_id,)) == {0: 8}
 
 
-def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_the_others(scene: Scene) -> None:
+def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_the_others(
+    scene: InputFenceStage,
+) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
     foreign = scene.producer("old-2")
     scene.send(foreign, {2: 3}, group=scene.other_group(shares_log=False))
@@ -251,7 +257,7 @@ def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_t
 
 
 def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_and_is_for_its_offsets(
-    scene: Scene,
+    scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
     foreign = scene.producer("old-2")
@@ -266,7 +272,7 @@ def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_an
 
 
 def test_e20_who_says_that_a_producer_is_foreign_has_not_said_so_of_one_whose_number_begins_like_its(
-    scene: Scene,
+    scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-0"), {0: 10})
     scene.produce(scene.producer("old-12"))
@@ -275,7 +281,9 @@ def test_e20_who_says_that_a_producer_is_foreign_has_not_said_so_of_one_whose_nu
     assert scene.fenced_ids() == {"old-12": {12}}
 
 
-def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(scene: Scene) -> None:
+def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(
+    scene: InputFenceStage,
+) -> None:
     positions = scene.positions()
     scene.commit(scene.producer("old-1"), {1: 10})
     for offset in (10, 20):
@@ -286,7 +294,7 @@ def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_com
     assert len(scene.fenced) == 2  # once each time
 
 
-def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: Scene) -> None:
+def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: InputFenceStage) -> None:
     """Its partition was revoked, and it goes on with others: the group refuses it if it is stale (E19)."""
     task, signature = scene.producer("task-1"), Signature(Contributors(scene.conf))
     scene.produce(task)
@@ -299,7 +307,7 @@ def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: Scene) -> Non
     task.commit()
 
 
-def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted(scene: Scene) -> None:
+def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted(scene: InputFenceStage) -> None:
     task, signature = scene.producer("task"), Signature(Contributors(scene.conf))
     offsets = signature.sign(task, [GroupOffset(*scene.place(0), 8, "noted")])
     survey = GroupSurvey({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
@@ -322,7 +330,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
 
 
 def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zombie = scene.producer("task")
     signature = Signature(Contributors(scene.conf))
@@ -346,7 +354,7 @@ def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
     zombie.commit()
 
 
-def test_the_last_contributor_of_each_partition_is_known_whatever_was_set_by_hand_since(scene: Scene) -> None:
+def test_the_last_contributor_of_each_partition_is_known_whatever_was_set_by_hand_since(scene: InputFenceStage) -> None:
     scene.commit(scene.producer("second"), {1: 60, 2: 70})
     scene.send(scene.producer("third"), {2: 71})
     last = Contributors(scene.conf).last(scene.group)
@@ -360,7 +368,7 @@ def test_the_last_contributor_of_each_partition_is_known_whatever_was_set_by_han
 class Member:
     """A member of the group that reads its positions as a stream task does. An assignee that takes note."""
 
-    def __init__(self, scene: Scene, name: str) -> None:
+    def __init__(self, scene: InputFenceStage, name: str) -> None:
         self.assignment: Mapping[TopicPartition, int] = {}
         self.begins: list[Mapping[TopicPartition, int]] = []
         self.writer = scene.producer(name)
@@ -386,7 +394,7 @@ class Member:
 
 
 @pytest.fixture
-def make_member(scene: Scene) -> Iterator[Callable[[str], Member]]:
+def make_member(scene: InputFenceStage) -> Iterator[Callable[[str], Member]]:
     made: list[Member] = []
 
     def make(name: str) -> Member:
@@ -399,7 +407,7 @@ def make_member(scene: Scene) -> Iterator[Callable[[str], Member]]:
 
 
 def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced_by_it(
-    scene: Scene, make_member: Callable[[str], Member]
+    scene: InputFenceStage, make_member: Callable[[str], Member]
 ) -> None:
     one = make_member("one")
     assert one.join() == {scene.place(0): 5, scene.place(1): 6, scene.place(2): 0}
@@ -422,7 +430,9 @@ def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced
     assert scene.read(0) == {0: 7}
 
 
-def test_a_member_is_current_in_its_generation_alone(scene: Scene, make_member: Callable[[str], Member]) -> None:
+def test_a_member_is_current_in_its_generation_alone(
+    scene: InputFenceStage, make_member: Callable[[str], Member]
+) -> None:
     one = make_member("one")
     one.join()
     generation, member_id = one.input.generation, one.input._member

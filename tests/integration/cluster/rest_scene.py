@@ -19,7 +19,7 @@ PLUGINS = Path(__file__).parent / "plugins"
 _SETTLED_S = 40
 
 
-class Scene:
+class RestStage:
     """`topics` are there already. No answer may be a 5xx, nor late beyond what a request may take."""
 
     def __init__(self, cluster: Cluster, board: Path, topics: tuple[str, ...]) -> None:

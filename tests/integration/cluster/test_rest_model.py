@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from rest_model import PARTS, RUNNING, STOPPED, Model, Subject
-from rest_scene import CONNECTOR_CLASS, PLUGINS, Scene, path_of
+from rest_scene import CONNECTOR_CLASS, PLUGINS, RestStage, path_of
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -53,7 +53,7 @@ INVALID: dict[str, dict[str, Any]] = {
 class LifeCycle(RuleBasedStateMachine):
     """Names are new for each example, for offsets outlive a connector."""
 
-    scene: ClassVar[Scene]
+    scene: ClassVar[RestStage]
 
     def __init__(self) -> None:
         super().__init__()
@@ -383,7 +383,7 @@ def _offsets_body(moved: dict[int, int]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestStage]:
     group = f"model-{uuid.uuid4().hex[:6]}"
     topics = tuple(f"{group}-{n}" for n in range(TOPICS))
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
@@ -399,11 +399,11 @@ def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
         inter_worker_key_ttl_ms="1000",
     ) as cluster:
         cluster.start()
-        yield Scene(cluster, tmp_path_factory.mktemp("board"), topics)
+        yield RestStage(cluster, tmp_path_factory.mktemp("board"), topics)
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 1800)
-def test_whatever_is_asked_the_cluster_does_what_the_model_says(scene: Scene) -> None:
+def test_whatever_is_asked_the_cluster_does_what_the_model_says(scene: RestStage) -> None:
     examples, steps = (60, 40) if IS_LONG else (8, 18)  # many: each has some of the rules only
     number = int(os.environ.get("FENCEPOST_SEED") or (secrets.randbelow(2**32) if IS_LONG else 1))
     print(f"FENCEPOST_SEED={number}")

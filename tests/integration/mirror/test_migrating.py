@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
 _NO_HEARTBEATS = {"heartbeats.replication.enabled": "false"}
 
 
-class Scene:
+class MigrationStage:
     """A flow that is mirrored as one type after the other."""
 
     def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
@@ -100,12 +100,12 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> Scene:
+def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> MigrationStage:
     source_writer.topic(topic_name)
-    return Scene(tmp_path, source_writer, target_writer, topic_name)
+    return MigrationStage(tmp_path, source_writer, target_writer, topic_name)
 
 
-def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubled(scene: Scene) -> None:
+def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubled(scene: MigrationStage) -> None:
     scene.send("a", "b")
     with scene.run("source") as process:
         scene.await_mirrored()
@@ -136,7 +136,7 @@ def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubl
         scene.await_mirrored()
 
 
-def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene) -> None:
+def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: MigrationStage) -> None:
     """Its keys spell the partition in another order, and its offsets name no topic's id.
 
     So are its offset syncs: groups that stand before the end of the first transaction get on from its last checkpoint.
@@ -171,7 +171,7 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene
         eventually(have_got_on, within_s=120, every_s=0.5)
 
 
-def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
+def test_mirror_maker_hands_over(scene: MigrationStage, tmp_path: Path) -> None:
     scene.send("a", "b")
     clusters = {scene.a: scene.source.bootstrap, scene.b: scene.target.bootstrap}
     # It commits all the time, as a task that takes long to end commits no more.
@@ -189,7 +189,7 @@ def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
         scene.await_mirrored()
 
 
-def test_a_flow_that_has_mirrored_nothing_has_nothing_to_take_along(scene: Scene) -> None:
+def test_a_flow_that_has_mirrored_nothing_has_nothing_to_take_along(scene: MigrationStage) -> None:
     scene.write_file("source")
     with pytest.raises(ConfigError, match=rf"mm2-offsets\.{scene.a}\.internal.*offset\.storage\.topic"):
         scene.migrate("--yes")

@@ -20,7 +20,7 @@ from support.log_writer import LogWriter
 CONNECTOR = "MirrorSourceConnector"
 
 
-class Scene:
+class DedicatedModeStage:
     """Two clusters under aliases that no other test has, and the file that mirrors one to the other."""
 
     def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
@@ -48,11 +48,11 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> Scene:
-    return Scene(tmp_path, source_writer, target_writer, topic_name)
+def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> DedicatedModeStage:
+    return DedicatedModeStage(tmp_path, source_writer, target_writer, topic_name)
 
 
-def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: Scene) -> None:
+def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: DedicatedModeStage) -> None:
     first, second = (scene.source.topic(f"{scene.prefix}-{n}") for n in (1, 2))
     scene.source.send(first, ["a"])
     scene.source.send(second, ["b"])
@@ -72,7 +72,7 @@ def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: Scene
         assert process.end() == 0
 
 
-def test_processes_with_the_same_file_share_the_work_and_one_is_enough(scene: Scene) -> None:
+def test_processes_with_the_same_file_share_the_work_and_one_is_enough(scene: DedicatedModeStage) -> None:
     topic = scene.source.topic(scene.prefix, partitions=2)
     scene.write({"tasks.max": "2"})
 
@@ -92,7 +92,7 @@ def test_processes_with_the_same_file_share_the_work_and_one_is_enough(scene: Sc
         eventually(lambda: len(owners(other)) == 1, within_s=60)
 
 
-def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: Scene) -> None:
+def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: DedicatedModeStage) -> None:
     topic = scene.source.topic(scene.prefix)
     scene.source.send(topic, ["a"])
     scene.write()
@@ -107,7 +107,7 @@ def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: Sc
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
-def test_either_type_runs_with_transactions_and_tells_how_far_it_is(scene: Scene, kind: str) -> None:
+def test_either_type_runs_with_transactions_and_tells_how_far_it_is(scene: DedicatedModeStage, kind: str) -> None:
     topic = scene.source.topic(scene.prefix, partitions=2)
     scene.source.send(topic, ["a"])
     exact = f"{scene.b}.exactly.once.source.support"
@@ -153,7 +153,7 @@ def states(flow: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 @pytest.mark.timeout(900)
-def test_both_directions_run_on_spark_and_end_together(scene: Scene) -> None:
+def test_both_directions_run_on_spark_and_end_together(scene: DedicatedModeStage) -> None:
     there, back = scene.source.topic(f"{scene.prefix}-there"), f"{scene.prefix}-back"
     scene.target.topic(back)
     scene.source.send(there, ["to b"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moved import Scene
+from moved import MovedOffsetsStage
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
@@ -60,7 +60,7 @@ def at_least(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[MovedOffsetsStage]:
     """A FileStreamSource yet to be created: by default exactly-once, with its offsets in the worker's topic.
 
     Parametrised indirectly with words: "own topic", "at least once".
@@ -68,6 +68,6 @@ def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, tmp_path: Path) 
     words = getattr(request, "param", "")
     worker: Worker = request.getfixturevalue("at_least" if "at least once" in words else "exactly")
     name = f"c{next(_numbers)}-{uuid.uuid4().hex[:4]}"
-    scene = Scene(worker, kafka, name, tmp_path / "in.txt", has_own_topic="own topic" in words)
+    scene = MovedOffsetsStage(worker, kafka, name, tmp_path / "in.txt", has_own_topic="own topic" in words)
     yield scene
     worker.rest.delete(f"/connectors/{name}")

@@ -16,7 +16,7 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 EVERYWHERE = ["worker's topic", "own topic", "worker's topic, at least once", "own topic, at least once"]
 
 
-class Scene:
+class MovedOffsetsStage:
     """One FileStreamSource of `lines` in a file, and its offsets."""
 
     def __init__(self, worker: Worker, kafka: EmbeddedKafka, name: str, file: Path, *, has_own_topic: bool) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from moved import EVERYWHERE, Scene
+from moved import EVERYWHERE, MovedOffsetsStage
 
 from fencepost.testing import eventually
 from support.long_form import IS_LONG
@@ -12,16 +12,16 @@ LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 ALTERED = "The offsets for this connector have been altered successfully"
 
 
-def initial(scene: Scene, position: int) -> list[dict[str, Any]]:
+def initial(scene: MovedOffsetsStage, position: int) -> list[dict[str, Any]]:
     return [{"partition": scene.partition, "offset": {"position": position}}]
 
 
-def is_absent(scene: Scene) -> bool:
+def is_absent(scene: MovedOffsetsStage) -> bool:
     return scene.name not in scene.worker.rest.get("/connectors").json()
 
 
 @pytest.mark.parametrize("scene", EVERYWHERE, indirect=True)
-def test_connector_starts_where_it_is_told_and_nothing_of_a_deleted_one_is_left(scene: Scene) -> None:
+def test_connector_starts_where_it_is_told_and_nothing_of_a_deleted_one_is_left(scene: MovedOffsetsStage) -> None:
     assert scene.create(initial_state="STOPPED").status_code == 201
     leftover = {"filename": "of another file"}
     assert scene.alter((leftover, {"position": 1}), (scene.partition, {"position": 2})).status_code == 200
@@ -37,7 +37,7 @@ def test_connector_starts_where_it_is_told_and_nothing_of_a_deleted_one_is_left(
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
-def test_initial_offsets_and_an_initial_state_go_together(scene: Scene, state: str) -> None:
+def test_initial_offsets_and_an_initial_state_go_together(scene: MovedOffsetsStage, state: str) -> None:
     assert scene.create(initial_offsets=initial(scene, 16), initial_state=state).status_code == 201
     eventually(lambda: scene.worker.status(scene.name).get("connector", {}).get("state") == state)
     assert scene.worker.status(scene.name)["tasks"] == []
@@ -57,7 +57,9 @@ def test_initial_offsets_and_an_initial_state_go_together(scene: Scene, state: s
         ({"filename": "f"}, 500, "Cannot deserialize value of type `List<ConnectorOffset>`"),
     ],
 )
-def test_connector_with_wrong_offsets_is_not_created(scene: Scene, offsets: Any, status: int, message: str) -> None:
+def test_connector_with_wrong_offsets_is_not_created(
+    scene: MovedOffsetsStage, offsets: Any, status: int, message: str
+) -> None:
     answer = scene.create(initial_offsets=offsets)
     assert answer.status_code == status
     assert answer.json()["message"].startswith(message)
@@ -66,7 +68,7 @@ def test_connector_with_wrong_offsets_is_not_created(scene: Scene, offsets: Any,
     assert scene.offsets() == []
 
 
-def test_invalid_config_leaves_no_offsets(scene: Scene) -> None:
+def test_invalid_config_leaves_no_offsets(scene: MovedOffsetsStage) -> None:
     config = {**scene.config(), "tasks.max": "0"}
     answer = scene.worker.create(scene.name, config, initial_offsets=initial(scene, 16))
     assert answer.status_code == 400
@@ -74,7 +76,7 @@ def test_invalid_config_leaves_no_offsets(scene: Scene) -> None:
     assert scene.stored(scene.shared_topic) == {}
 
 
-def test_unknown_initial_state_leaves_no_offsets(scene: Scene) -> None:
+def test_unknown_initial_state_leaves_no_offsets(scene: MovedOffsetsStage) -> None:
     answer = scene.create(initial_offsets=initial(scene, 16), initial_state="ASLEEP")
     assert answer.status_code == 500
     assert answer.json()["message"].startswith("Cannot construct instance of `InitialState`")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from moved import EVERYWHERE, Scene
+from moved import EVERYWHERE, MovedOffsetsStage
 
 from fencepost.storage.offset_topic import encode
 from fencepost.testing import eventually
@@ -20,7 +20,7 @@ END = 20  # bytes of the file
 
 
 @pytest.mark.parametrize("scene", EVERYWHERE, indirect=True)
-def test_altered_and_reset_offsets_are_what_the_connector_goes_on_from(scene: Scene) -> None:
+def test_altered_and_reset_offsets_are_what_the_connector_goes_on_from(scene: MovedOffsetsStage) -> None:
     assert scene.create().status_code == 201
     assert scene.lines(10) == LINES
     eventually(lambda: scene.position() == END)
@@ -47,7 +47,7 @@ def test_altered_and_reset_offsets_are_what_the_connector_goes_on_from(scene: Sc
 
 
 @pytest.mark.parametrize("scene", ["worker's topic", "own topic"], indirect=True)
-def test_offsets_are_altered_inside_a_transaction(scene: Scene) -> None:
+def test_offsets_are_altered_inside_a_transaction(scene: MovedOffsetsStage) -> None:
     """A record that is not in one would not be followed by a marker."""
     assert scene.create(initial_state="STOPPED").status_code == 201
     assert scene.move(4).status_code == 200
@@ -60,7 +60,7 @@ def test_offsets_are_altered_inside_a_transaction(scene: Scene) -> None:
 
 @pytest.mark.parametrize("second", ["", "#1"])
 @pytest.mark.parametrize("scene", ["own topic"], indirect=True)
-def test_zombie_of_either_lane_cannot_undo_an_alteration(scene: Scene, second: str) -> None:
+def test_zombie_of_either_lane_cannot_undo_an_alteration(scene: MovedOffsetsStage, second: str) -> None:
     assert scene.create().status_code == 201
     assert scene.lines(10) == LINES
     scene.stop()
@@ -87,7 +87,9 @@ def test_zombie_of_either_lane_cannot_undo_an_alteration(scene: Scene, second: s
         ("breaks", 500, "Failed to modify offsets for source connector NAME"),
     ],
 )
-def test_connector_is_asked_before_its_offsets_change(scene: Scene, answer: str, status: int, message: str) -> None:
+def test_connector_is_asked_before_its_offsets_change(
+    scene: MovedOffsetsStage, answer: str, status: int, message: str
+) -> None:
     config = {"connector.class": "offset_suite.HookConnector", "answer": answer}
     assert scene.worker.create(scene.name, config, initial_state="STOPPED").status_code == 201
     given = scene.alter(({"p": 1}, {"n": 1}))
@@ -99,7 +101,7 @@ def test_connector_is_asked_before_its_offsets_change(scene: Scene, answer: str,
 
 @pytest.mark.parametrize("act", ["alter", "reset"])
 def test_tasks_that_lived_while_the_connector_was_asked_refuse_the_change(
-    scene: Scene, tmp_path: Path, act: str
+    scene: MovedOffsetsStage, tmp_path: Path, act: str
 ) -> None:
     config = {"connector.class": "offset_suite.HookConnector"}
     assert scene.worker.create(scene.name, config, initial_state="STOPPED").status_code == 201
@@ -132,7 +134,7 @@ def test_tasks_that_lived_while_the_connector_was_asked_refuse_the_change(
     ],
 )
 def test_wrong_offsets_are_refused_and_nothing_changes(
-    scene: Scene, partition: Any, offset: Any, status: int, message: str
+    scene: MovedOffsetsStage, partition: Any, offset: Any, status: int, message: str
 ) -> None:
     assert scene.create(initial_state="STOPPED").status_code == 201
     given = scene.alter((scene.partition, {"position": 2}), (partition, offset))
@@ -141,12 +143,12 @@ def test_wrong_offsets_are_refused_and_nothing_changes(
     assert scene.offsets() == []
 
 
-def test_offsets_of_an_unknown_connector_are_not_found(scene: Scene) -> None:
+def test_offsets_of_an_unknown_connector_are_not_found(scene: MovedOffsetsStage) -> None:
     for answer in (scene.reset(), scene.move(1), scene.worker.rest.get(f"/connectors/{scene.name}/offsets")):
         assert (answer.status_code, answer.json()["message"]) == (404, f"Connector {scene.name} not found")
 
 
-def test_junk_is_forgotten_by_name(scene: Scene) -> None:
+def test_junk_is_forgotten_by_name(scene: MovedOffsetsStage) -> None:
     """Another spelling of the key, as a Java worker may have written it, is replaced and not doubled."""
     assert scene.create(initial_state="STOPPED").status_code == 201
     theirs = f'["{scene.name}",{{"b":1,"a":2}}]'.encode()

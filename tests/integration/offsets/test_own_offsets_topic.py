@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from moved import Scene
+from moved import MovedOffsetsStage
 
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.testing import eventually
@@ -17,7 +17,7 @@ OWN = ["own topic", "own topic, at least once"]
 LINES = [f"{file}-{line}" for file in range(3) for line in range(1, 5)]
 
 
-def records(scene: Scene, topic: str) -> list[LogRecord]:
+def records(scene: MovedOffsetsStage, topic: str) -> list[LogRecord]:
     """Return every committed record of the connector in an offsets topic."""
     found: list[LogRecord] = []
     reader = LogReader(scene.conf, topic)
@@ -28,17 +28,17 @@ def records(scene: Scene, topic: str) -> list[LogRecord]:
     return [record for record in found if f'["{scene.name}",'.encode() in (record.key or b"")]
 
 
-def values(scene: Scene) -> list[str]:
+def values(scene: MovedOffsetsStage) -> list[str]:
     with CommittedReader(scene.kafka.bootstrap_servers, [scene.name]) as reader:
         return [(o.value or b"").decode() for o in reader.read_all(30)]
 
 
-def files(scene: Scene, **more: str) -> dict[str, Any]:
+def files(scene: MovedOffsetsStage, **more: str) -> dict[str, Any]:
     return {"connector.class": FILES, "topic": scene.name, "offsets.storage.topic": scene.offsets_topic} | more
 
 
 @pytest.mark.parametrize("scene", OWN, indirect=True)
-def test_offsets_and_tombstones_are_copied_to_the_workers_topic(scene: Scene) -> None:
+def test_offsets_and_tombstones_are_copied_to_the_workers_topic(scene: MovedOffsetsStage) -> None:
     assert scene.worker.create(scene.name, files(scene)).status_code == 201
     eventually(lambda: scene.offsets() == [({"done": True}, {"files": 3})], within_s=60)
     assert values(scene) == LINES
@@ -51,7 +51,9 @@ def test_offsets_and_tombstones_are_copied_to_the_workers_topic(scene: Scene) ->
 
 
 @pytest.mark.parametrize("scene", ["own topic"], indirect=True)
-def test_e7_crash_between_the_copy_of_a_tombstone_and_the_commit_loses_nothing(scene: Scene, tmp_path: Path) -> None:
+def test_e7_crash_between_the_copy_of_a_tombstone_and_the_commit_loses_nothing(
+    scene: MovedOffsetsStage, tmp_path: Path
+) -> None:
     marker = tmp_path / "marker"
     config = files(scene, **{"crash.after.forgetting": str(marker)})
     assert scene.worker.create(scene.name, config).status_code == 201
@@ -64,7 +66,7 @@ def test_e7_crash_between_the_copy_of_a_tombstone_and_the_commit_loses_nothing(s
 
 
 @pytest.mark.parametrize("scene", OWN, indirect=True)
-def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: Scene) -> None:
+def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: MovedOffsetsStage) -> None:
     config = scene.config()
     own = config.pop("offsets.storage.topic")
     assert scene.worker.create(scene.name, config).status_code == 201
@@ -81,7 +83,7 @@ def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: 
 
 
 @pytest.mark.parametrize("scene", ["own topic"], indirect=True)
-def test_own_topic_that_would_lose_offsets_fails_the_task(scene: Scene) -> None:
+def test_own_topic_that_would_lose_offsets_fails_the_task(scene: MovedOffsetsStage) -> None:
     scene.admin.create_topic(scene.offsets_topic, partitions=1, replication=1)
     assert scene.create().status_code == 201
     scene.worker.wait_for_tasks(scene.name, "FAILED")
@@ -90,7 +92,9 @@ def test_own_topic_that_would_lose_offsets_fails_the_task(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("scene", ["worker's topic", "own topic"], indirect=True)
-def test_key_that_a_java_worker_wrote_is_used_again_in_the_partition_that_it_would_pick(scene: Scene) -> None:
+def test_key_that_a_java_worker_wrote_is_used_again_in_the_partition_that_it_would_pick(
+    scene: MovedOffsetsStage,
+) -> None:
     assert scene.create(initial_state="STOPPED").status_code == 201
     assert scene.reset().status_code == 200  # makes the topic
     theirs = f'["{scene.name}", {{"filename": "{scene.file}"}}]'.encode()

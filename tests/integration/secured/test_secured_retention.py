@@ -9,29 +9,31 @@ from confluent_kafka import Consumer
 
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
-from support.retention_scene import Scene
+from support.retention_scene import RetentionStage
 from support.secured import Grant, SecuredKafka
 
 WORKER = "User:worker"
 
 
 @pytest.fixture
-def scene(broker: SecuredKafka) -> Iterator[Scene]:
+def scene(broker: SecuredKafka) -> Iterator[RetentionStage]:
     writer = LogWriter(broker.kafka.internal_servers)
-    made = Scene(writer, {**broker.client("worker"), "bootstrap.servers": broker.kafka.bootstrap_servers})
+    made = RetentionStage(writer, {**broker.client("worker"), "bootstrap.servers": broker.kafka.bootstrap_servers})
     yield made
     made.retention.stop()
     writer.close()
 
 
-def is_emptied(scene: Scene, until: int) -> bool:
+def is_emptied(scene: RetentionStage, until: int) -> bool:
     scene.round()
     if scene.start == until:
         return True
     raise AssertionError(f"{scene.start} {scene.told()}")
 
 
-def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(broker: SecuredKafka, scene: Scene) -> None:
+def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(
+    broker: SecuredKafka, scene: RetentionStage
+) -> None:
     said = {
         Grant(WORKER, "cluster", "kafka-cluster", "Describe"): "may not Describe the cluster",
         Grant(WORKER, "topic", scene.topic, "Delete"): "TOPIC_AUTHORIZATION_FAILED",
@@ -56,7 +58,7 @@ def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(broker: Sec
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_groups_that_read_topics_unknown_to_the_worker_take_the_right_to_describe_all_topics(
-    broker: SecuredKafka, scene: Scene, protocol: str
+    broker: SecuredKafka, scene: RetentionStage, protocol: str
 ) -> None:
     """Kafka does not tell of the members of a newer group (KIP-848) that reads one topic that may not be seen."""
     broker.grant([
@@ -77,7 +79,7 @@ def test_groups_that_read_topics_unknown_to_the_worker_take_the_right_to_describ
 
 
 @contextmanager
-def reading(scene: Scene, group: str, topic: str, protocol: str) -> Iterator[None]:
+def reading(scene: RetentionStage, group: str, topic: str, protocol: str) -> Iterator[None]:
     """Join a group, in a way that takes no rights."""
     consumer = Consumer({
         "bootstrap.servers": scene.bootstrap, "group.id": group, "group.protocol": protocol,
@@ -89,7 +91,7 @@ def reading(scene: Scene, group: str, topic: str, protocol: str) -> Iterator[Non
     consumer.close()
 
 
-def is_told(scene: Scene, why: str) -> bool:
+def is_told(scene: RetentionStage, why: str) -> bool:
     scene.round()
     if why in scene.told():
         return True

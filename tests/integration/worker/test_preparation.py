@@ -30,7 +30,7 @@ TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
-class Scene:
+class PreparationStage:
     """A config topic with one connector of one task, assigned to us, and the parts that start it."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
@@ -111,27 +111,27 @@ class Scene:
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Scene]:
-    own = Scene(kafka.bootstrap_servers, topic_name)
+def scene(kafka: EmbeddedKafka, topic_name: str) -> Iterator[PreparationStage]:
+    own = PreparationStage(kafka.bootstrap_servers, topic_name)
     yield own
     own.topic.stop()
     own.writer.close()
 
 
-def test_step_2_a_fencing_round_comes_before_the_topic_is_read(scene: Scene) -> None:
+def test_step_2_a_fencing_round_comes_before_the_topic_is_read(scene: PreparationStage) -> None:
     """The round writes the task-count record: read before it, the topic would have none."""
     spec = scene.prepare()
     assert (spec.connector, spec.task, spec.output.transactional_id) == ("c", 0, scene.id)
     assert spec.generation == scene.generation
 
 
-def test_step_3_task_configs_that_no_task_count_follows_start_nothing(scene: Scene) -> None:
+def test_step_3_task_configs_that_no_task_count_follows_start_nothing(scene: PreparationStage) -> None:
     scene.on_fence = lambda: None
     with pytest.raises(AbandonedError, match="without a task-count record"):
         scene.prepare()
 
 
-def test_step_3_a_newer_generation_abandons_the_start(scene: Scene) -> None:
+def test_step_3_a_newer_generation_abandons_the_start(scene: PreparationStage) -> None:
     def newer() -> None:
         scene.new_generation()
         scene.record_count()
@@ -141,7 +141,7 @@ def test_step_3_a_newer_generation_abandons_the_start(scene: Scene) -> None:
         scene.prepare()
 
 
-def test_a_round_that_a_newer_generation_ended_abandons_the_start(scene: Scene) -> None:
+def test_a_round_that_a_newer_generation_ended_abandons_the_start(scene: PreparationStage) -> None:
     def conflict() -> None:
         raise ConflictError("Fencing failed because new task configurations were generated for the connector")
 
@@ -150,7 +150,7 @@ def test_a_round_that_a_newer_generation_ended_abandons_the_start(scene: Scene) 
         scene.prepare()
 
 
-def test_a_round_whose_cause_passes_is_asked_for_again(scene: Scene) -> None:
+def test_a_round_whose_cause_passes_is_asked_for_again(scene: PreparationStage) -> None:
     causes: list[Exception] = [NotReadyError("no coordinator yet"), KafkaUnavailableError("no broker")]
 
     def at_last() -> None:
@@ -164,7 +164,7 @@ def test_a_round_whose_cause_passes_is_asked_for_again(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("cause", [FencingRefusedError("Traceback ..."), BadRequestError("no source"), KeyError("bug")])
-def test_a_round_that_is_refused_for_good_fails_the_start(scene: Scene, cause: Exception) -> None:
+def test_a_round_that_is_refused_for_good_fails_the_start(scene: PreparationStage, cause: Exception) -> None:
     def refused() -> None:
         raise cause
 
@@ -173,7 +173,7 @@ def test_a_round_that_is_refused_for_good_fails_the_start(scene: Scene, cause: E
         scene.prepare()
 
 
-def test_step_4_a_connector_s_own_offsets_topic_is_created(scene: Scene) -> None:
+def test_step_4_a_connector_s_own_offsets_topic_is_created(scene: PreparationStage) -> None:
     own = f"{scene.offsets_topic}-own"
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))
     assert scene.prepare().output.offsets_topic == own
@@ -181,12 +181,12 @@ def test_step_4_a_connector_s_own_offsets_topic_is_created(scene: Scene) -> None
     assert scene.admin.topic_config(own)["cleanup.policy"] == "compact"
 
 
-def test_step_6_the_current_start_is_admitted(scene: Scene) -> None:
+def test_step_6_the_current_start_is_admitted(scene: PreparationStage) -> None:
     assert scene.admit(scene.hosted()).is_admitted
 
 
 @pytest.mark.parametrize("what", ["generation", "revoked", "deleted", "stopped"])
-def test_step_6_what_was_written_a_moment_before_is_heeded(scene: Scene, what: str) -> None:
+def test_step_6_what_was_written_a_moment_before_is_heeded(scene: PreparationStage, what: str) -> None:
     admissions = scene.hosted()
     if what == "generation":
         scene.new_generation()
@@ -203,14 +203,14 @@ def test_step_6_what_was_written_a_moment_before_is_heeded(scene: Scene, what: s
     assert answer.offsets == ()
 
 
-def test_step_6_an_older_start_of_the_same_task_is_refused(scene: Scene) -> None:
+def test_step_6_an_older_start_of_the_same_task_is_refused(scene: PreparationStage) -> None:
     admissions = scene.hosted()
     assert not scene.admit(admissions, "an-older-start").is_admitted
     scene.handle.state = HandleState.STOPPING
     assert not scene.admit(admissions).is_admitted
 
 
-def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: Scene) -> None:
+def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationStage) -> None:
     """What a transaction holds that is still open is waited for, not missed."""
     admissions = scene.hosted()
     other = scene.task_producer()
@@ -229,7 +229,7 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: Scene) -> None
     other.close()
 
 
-def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(scene: Scene) -> None:
+def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(scene: PreparationStage) -> None:
     admissions = scene.hosted()
     other = scene.task_producer()
     key, value = encode("c", {"filename": "f"}, {"position": 7})
@@ -242,7 +242,7 @@ def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(sc
     other.close()
 
 
-def test_step_7_the_own_topic_comes_first_and_the_worker_s_fills_in(scene: Scene) -> None:
+def test_step_7_the_own_topic_comes_first_and_the_worker_s_fills_in(scene: PreparationStage) -> None:
     own = f"{scene.offsets_topic}-own"
     scene.admin.create_topic(own, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))

@@ -57,7 +57,7 @@ class Gate:
         return [report.state for report in self.reports]
 
 
-class Scene:
+class StartUpStage:
     """One task, its gate, and what is seen of it from outside."""
 
     def __init__(self, bootstrap: str, via: str, topic: str, directory: Path) -> None:
@@ -104,11 +104,11 @@ class Scene:
 
 
 @pytest.fixture
-def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
-    made: list[Scene] = []
+def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Callable[..., StartUpStage]]:
+    made: list[StartUpStage] = []
 
-    def scene(via: str | None = None) -> Scene:
-        made.append(Scene(kafka.bootstrap_servers, via or kafka.bootstrap_servers, topic_name, tmp_path))
+    def scene(via: str | None = None) -> StartUpStage:
+        made.append(StartUpStage(kafka.bootstrap_servers, via or kafka.bootstrap_servers, topic_name, tmp_path))
         return made[-1]
 
     yield scene
@@ -120,11 +120,11 @@ def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Call
 
 
 @pytest.fixture
-def scene(make: Callable[..., Scene]) -> Scene:
+def scene(make: Callable[..., StartUpStage]) -> StartUpStage:
     return make()
 
 
-def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(scene: Scene) -> None:
+def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(scene: StartUpStage) -> None:
     predecessor = scene.rival()
     predecessor.open()
     predecessor.send(scene.topic, b"zombie")
@@ -138,7 +138,7 @@ def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(s
     assert b"zombie" not in scene.visible()
 
 
-def test_step_6_who_is_not_admitted_produces_nothing_and_is_not_started(scene: Scene) -> None:
+def test_step_6_who_is_not_admitted_produces_nothing_and_is_not_started(scene: StartUpStage) -> None:
     scene.gate.is_open = False
     scene.runner.thread.start()
     scene.ends_as("ABANDONED")
@@ -147,7 +147,7 @@ def test_step_6_who_is_not_admitted_produces_nothing_and_is_not_started(scene: S
     assert scene.gate.asked != ["unknown"], "admission was asked for before init_transactions"
 
 
-def test_step_7_the_position_is_read_after_the_fence(scene: Scene) -> None:
+def test_step_7_the_position_is_read_after_the_fence(scene: StartUpStage) -> None:
     """What the predecessor commits up to the fence is not done again: the offset counts that is read afterwards."""
     scene.until_running()
     scene.runner.control.stop()
@@ -162,7 +162,7 @@ def test_step_7_the_position_is_read_after_the_fence(scene: Scene) -> None:
     assert found == list(range(1, len(found) + 1))
 
 
-def test_step_8_the_task_is_started_only_once_it_is_admitted(scene: Scene) -> None:
+def test_step_8_the_task_is_started_only_once_it_is_admitted(scene: StartUpStage) -> None:
     seen: list[int] = []
     scene.gate.at_each = lambda: seen.append(scene.starts())
     scene.until_running()
@@ -170,7 +170,7 @@ def test_step_8_the_task_is_started_only_once_it_is_admitted(scene: Scene) -> No
     assert scene.starts() == 1
 
 
-def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..., Scene]) -> None:
+def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..., StartUpStage]) -> None:
     scene = make()
     scene.runner.control.pause()
     scene.runner.thread.start()
@@ -180,7 +180,7 @@ def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..
     eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=30)
 
 
-def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(scene: Scene) -> None:
+def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(scene: StartUpStage) -> None:
     scene.until_running()
     scene.gate.is_open = False
     rival = scene.rival()
@@ -193,7 +193,7 @@ def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(s
     assert found == list(range(1, len(found) + 1))
 
 
-def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(scene: Scene) -> None:
+def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(scene: StartUpStage) -> None:
     scene.until_running()
     asked = len(scene.gate.asked)
     rival = scene.rival()
@@ -210,7 +210,7 @@ def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(s
     assert found == list(range(1, len(found) + 1))
 
 
-def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: Callable[..., Scene]) -> None:
+def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: Callable[..., StartUpStage]) -> None:
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
         scene = make(proxy.bootstrap_servers)
         scene.until_running()
@@ -225,7 +225,9 @@ def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: 
         assert found == list(range(1, len(found) + 1))
 
 
-def test_a_struck_zombie_is_refused_and_produces_nothing_more(kafka: EmbeddedKafka, make: Callable[..., Scene]) -> None:
+def test_a_struck_zombie_is_refused_and_produces_nothing_more(
+    kafka: EmbeddedKafka, make: Callable[..., StartUpStage]
+) -> None:
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
         scene = make(proxy.bootstrap_servers)
         scene.until_running()
@@ -238,7 +240,7 @@ def test_a_struck_zombie_is_refused_and_produces_nothing_more(kafka: EmbeddedKaf
         assert "FAILED" not in scene.gate.states
 
 
-def test_e7_offsets_are_copied_before_a_start_says_that_it_has_ended(scene: Scene) -> None:
+def test_e7_offsets_are_copied_before_a_start_says_that_it_has_ended(scene: StartUpStage) -> None:
     """The worker takes copies only of starts that have not ended; here each takes it a moment."""
     copied: list[tuple[bytes | None, str]] = []
 

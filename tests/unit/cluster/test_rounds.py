@@ -34,7 +34,7 @@ PENDING = ClusterSnapshot(
 )
 
 
-class Scene:
+class RoundsStage:
     """Each step of a round can be made to fail."""
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    own = Scene()
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[RoundsStage]:
+    own = RoundsStage()
     monkeypatch.setattr(rounds, "fence", own.fence)
     yield own
     own.rounds.stop()
@@ -91,7 +91,7 @@ def raising(error: Exception) -> Callable[[], None]:
     return act
 
 
-def test_a_round_that_fences_records_the_new_count(scene: Scene) -> None:
+def test_a_round_that_fences_records_the_new_count(scene: RoundsStage) -> None:
     scene.end()
     assert scene.recorded == [2]
 
@@ -106,7 +106,7 @@ def test_a_round_that_fences_records_the_new_count(scene: Scene) -> None:
         ("on_record", TimeoutError()),
     ],
 )
-def test_what_passes_is_to_be_asked_for_again(scene: Scene, step: str, error: Exception) -> None:
+def test_what_passes_is_to_be_asked_for_again(scene: RoundsStage, step: str, error: Exception) -> None:
     setattr(scene, step, raising(error))
     with pytest.raises(NotReadyError):
         scene.end()
@@ -125,7 +125,7 @@ def test_what_passes_is_to_be_asked_for_again(scene: Scene, step: str, error: Ex
         ("on_read", ZeroDivisionError("a bug")),
     ],
 )
-def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: Scene, step: str, error: Exception) -> None:
+def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: RoundsStage, step: str, error: Exception) -> None:
     """Whoever asked for the round fails with it; to ask again for ever would show nobody anything."""
     setattr(scene, step, raising(error))
     with pytest.raises(FencingRefusedError, match="Traceback") as refused:
@@ -135,14 +135,14 @@ def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: Scene, step:
 
 @pytest.mark.parametrize("error", [ConflictError("newer"), NotLeadingError()])
 def test_a_round_that_newer_task_configs_or_another_leader_ended_is_a_conflict(
-    scene: Scene, error: ConflictError
+    scene: RoundsStage, error: ConflictError
 ) -> None:
     scene.on_record = raising(error)
     with pytest.raises(type(error)):
         scene.end()
 
 
-def test_only_source_connectors_are_fenced(scene: Scene) -> None:
+def test_only_source_connectors_are_fenced(scene: RoundsStage) -> None:
     """A sink that Kafka Connect ran is in the topic too; a count recorded for it would mean nothing."""
     scene.is_source = False
     with pytest.raises(BadRequestError, match="Connector c is not a source connector"):
@@ -152,7 +152,7 @@ def test_only_source_connectors_are_fenced(scene: Scene) -> None:
     assert scene.recorded == []
 
 
-def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told(scene: Scene) -> None:
+def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told(scene: RoundsStage) -> None:
     held: Future[None] = Future()
     scene.on_fence = lambda: held.result(10)
     waiting = scene.rounds.fence("c")
@@ -163,7 +163,7 @@ def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told
     held.set_result(None)
 
 
-def test_rounds_of_connectors_whose_cluster_is_away_hold_up_no_other(scene: Scene) -> None:
+def test_rounds_of_connectors_whose_cluster_is_away_hold_up_no_other(scene: RoundsStage) -> None:
     go = threading.Event()
 
     def away() -> None:

@@ -60,7 +60,7 @@ class Leader(FakeWorker):
         super().put_task_configs(name, configs)
 
 
-class Scene:
+class LeaderLineStage:
     """A worker whose cluster is led by `leader`, unless it `leads` itself."""
 
     def __init__(self, url: str, leader: Leader) -> None:
@@ -110,11 +110,11 @@ def _done() -> "Future[Any]":
 
 
 @pytest.fixture
-def scene() -> Iterator[Scene]:
+def scene() -> Iterator[LeaderLineStage]:
     leader = Leader()
     server = RestServer(create_app(leader.operations), "127.0.0.1", 0)
     server.start()
-    made = Scene(f"http://127.0.0.1:{server.port}/", leader)
+    made = LeaderLineStage(f"http://127.0.0.1:{server.port}/", leader)
     yield made
     made.line.stop()
     server.stop(0)
@@ -123,7 +123,7 @@ def scene() -> Iterator[Scene]:
 CONFIGS: list[RawConfig] = [{"task.class": "T", "n": None}, {"n": "1"}]
 
 
-def test_the_leader_itself_is_only_called(scene: Scene) -> None:
+def test_the_leader_itself_is_only_called(scene: LeaderLineStage) -> None:
     scene.leads = True
     scene.line.put_task_configs("a/b", CONFIGS).result(10)
     scene.line.fence("a/b").result(10)
@@ -131,19 +131,19 @@ def test_the_leader_itself_is_only_called(scene: Scene) -> None:
     assert scene.leader.calls == []
 
 
-def test_another_worker_sends_signed_requests(scene: Scene) -> None:
+def test_another_worker_sends_signed_requests(scene: LeaderLineStage) -> None:
     scene.line.put_task_configs("a/b", CONFIGS).result(10)
     scene.line.fence("a/b").result(10)
     assert scene.leader.calls == [("task_configs", "a/b", CONFIGS), ("fence", "a/b")]
 
 
-def test_a_key_that_was_renewed_is_read_and_the_request_sent_again(scene: Scene) -> None:
+def test_a_key_that_was_renewed_is_read_and_the_request_sent_again(scene: LeaderLineStage) -> None:
     scene.leader.key = scene.key = NEW
     scene.line.fence("a/b").result(10)
     assert scene.leader.calls == [("fence", "a/b")]
 
 
-def _nobody(scene: Scene) -> None:
+def _nobody(scene: LeaderLineStage) -> None:
     url, scene.leader_url = scene.leader_url, None
     group, asked = scene.group, []
 
@@ -155,7 +155,7 @@ def _nobody(scene: Scene) -> None:
     scene.group = second  # type: ignore[method-assign]
 
 
-def _dead(scene: Scene) -> None:
+def _dead(scene: LeaderLineStage) -> None:
     url, scene.leader_url = scene.leader_url, "http://127.0.0.1:1/"
     group, asked = scene.group, []
 
@@ -167,7 +167,7 @@ def _dead(scene: Scene) -> None:
     scene.group = second  # type: ignore[method-assign]
 
 
-def _silent(scene: Scene) -> None:
+def _silent(scene: LeaderLineStage) -> None:
     """A leader that stands still: its port takes what is sent, and nobody ever answers."""
     stopped = socket.create_server(("127.0.0.1", 0))
     url, scene.leader_url = scene.leader_url, f"http://127.0.0.1:{stopped.getsockname()[1]}/"
@@ -181,7 +181,7 @@ def _silent(scene: Scene) -> None:
     scene.group = later  # type: ignore[method-assign]
 
 
-def _fails(error: Exception) -> Callable[[Scene], None]:
+def _fails(error: Exception) -> Callable[[LeaderLineStage], None]:
     return lambda scene: scene.leader.failures.extend([error, error])
 
 
@@ -195,14 +195,14 @@ def _fails(error: Exception) -> Callable[[Scene], None]:
         pytest.param(_fails(NotReadyError("Kafka cannot be reached")), id="its-cause-passes"),
     ],
 )
-def test_what_is_passing_is_tried_again(scene: Scene, trouble: Callable[[Scene], None]) -> None:
+def test_what_is_passing_is_tried_again(scene: LeaderLineStage, trouble: Callable[[LeaderLineStage], None]) -> None:
     trouble(scene)
     scene.line.fence("a/b").result(20)
     assert scene.leader.calls == [("fence", "a/b")]
 
 
 @pytest.fixture
-def away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def away(scene: LeaderLineStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Rounds of connectors `away...`, which do not end: their target cluster is away. Yields what was asked for."""
     release, asked = threading.Event(), list[str]()
 
@@ -215,7 +215,7 @@ def away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     release.set()
 
 
-def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: Scene, away: list[str]) -> None:
+def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: LeaderLineStage, away: list[str]) -> None:
     """Each of them would hold a thread of the leader for as long as the round takes."""
     asked = [scene.line.fence("away") for _ in range(32)]
     eventually(lambda: bool(away), within_s=10)
@@ -224,7 +224,7 @@ def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: Scene
     assert not any(each.done() for each in asked)
 
 
-def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: Scene, away: list[str]) -> None:
+def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: LeaderLineStage, away: list[str]) -> None:
     """More of them than a client has connections by default."""
     for number in range(101):
         scene.line.fence(f"away-{number}")
@@ -232,7 +232,7 @@ def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: Scene, away:
     scene.line.fence("a/b").result(10)
 
 
-def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: Scene) -> None:
+def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLineStage) -> None:
     _silent(scene)
     group = scene.group
 
@@ -255,7 +255,7 @@ def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: Scene) -> 
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_the_leader_s_refusal_comes_as_it_is(scene: Scene, error: OperationError) -> None:
+def test_the_leader_s_refusal_comes_as_it_is(scene: LeaderLineStage, error: OperationError) -> None:
     scene.leader.failures.append(error)
     with pytest.raises(type(error)) as caught:
         scene.line.fence("a/b").result(10)

@@ -16,7 +16,7 @@ A = {"name": "a", "connector.class": "X"}
 B = {"name": "b", "connector.class": "Y"}
 
 
-class Scene:
+class DeclarationStage:
     """A worker that may lead, and what is stored."""
 
     def __init__(self, *, rivals: bool = False) -> None:
@@ -42,7 +42,7 @@ class Scene:
 
 
 def test_what_is_missing_or_differs_is_stored_and_nothing_else() -> None:
-    scene = Scene()
+    scene = DeclarationStage()
     scene.store(a=A, b={**B, "more": "1"})
     assert scene.declaration.declare()
     assert scene.put == ["b"]
@@ -51,12 +51,12 @@ def test_what_is_missing_or_differs_is_stored_and_nothing_else() -> None:
 
 
 def test_what_is_passing_is_tried_again_and_what_is_wrong_ends_the_worker() -> None:
-    scene = Scene()
+    scene = DeclarationStage()
     scene.answers = [ConflictError("an election")]
     assert not scene.declaration.declare()
     assert scene.declaration.declare()
     assert (scene.put, scene.failures) == (["a", "b"], [])
-    wrong = Scene()
+    wrong = DeclarationStage()
     wrong.answers = [BadRequestError("source.cluster.alias is missing")]
     assert wrong.declaration.declare()
     assert [str(error) for error in wrong.failures] == ["source.cluster.alias is missing"]
@@ -64,7 +64,7 @@ def test_what_is_passing_is_tried_again_and_what_is_wrong_ends_the_worker() -> N
 
 @pytest.mark.parametrize("state", list(TargetState))
 def test_nothing_is_stored_beside_a_rival_that_may_run(state: TargetState) -> None:
-    scene = Scene(rivals=True)
+    scene = DeclarationStage(rivals=True)
     scene.store(r={"name": "r"})
     scene.snapshot = replace(scene.snapshot, target_states={"r": state})
     scene.declaration.declare()
@@ -76,7 +76,7 @@ def test_nothing_is_stored_beside_a_rival_that_may_run(state: TargetState) -> No
 
 
 def test_each_time_that_a_worker_begins_to_lead_it_looks_once() -> None:
-    scene = Scene()
+    scene = DeclarationStage()
     scene.leads = False
     scene.declaration.start()
     scene.leads = True

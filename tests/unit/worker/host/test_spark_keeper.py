@@ -12,7 +12,7 @@ from fencepost.worker.host.spark_keeper import SparkKeeper, Times
 from support.no_exception import no_exceptions
 
 
-class Scene:
+class SparkKeeperStage:
     """The keeper's neighbours in one: Sparks that go at once, hosts that record calls, and a worker that may stop."""
 
     context = None
@@ -38,7 +38,7 @@ class Scene:
         self.sessions += 1
         return None
 
-    def runtime(self) -> "Scene":
+    def runtime(self) -> "SparkKeeperStage":
         return self
 
     def slot_jobs(self, runtime: object, on_end: Any) -> Any:
@@ -91,13 +91,13 @@ class Frames:
 )
 def test_dataframe_tasks_are_lost_only_when_spark_goes(is_stopping: bool, expected: list[str]) -> None:
     """When the worker stops they end by themselves, with the split that is being written."""
-    scene = Scene(is_stopping)
+    scene = SparkKeeperStage(is_stopping)
     scene.keeper.run()
     assert scene.frames == expected
 
 
 def test_slots_are_lost_with_spark_and_with_the_worker() -> None:
-    scene = Scene(is_stopping=False)
+    scene = SparkKeeperStage(is_stopping=False)
     scene.keeper.run()
     assert scene.slots == ["ready", "gone", "ready", "gone"]
 
@@ -114,7 +114,7 @@ class Looked(threading.Event):
         return self.looks < 0
 
 
-class Idle(Scene):
+class Idle(SparkKeeperStage):
     """A worker whose slots are there, and that stops after some looks at Spark."""
 
     def __init__(self, *, awaits_frames: bool, **times: float) -> None:

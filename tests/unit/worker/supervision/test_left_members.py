@@ -23,7 +23,7 @@ TASK = TaskId("out", 1)
 CONFIG = {"name": "out", "connector.class": "FileStreamSink", "topics": "t", "tasks.max": "2"}
 
 
-class Scene:
+class LeftMembersStage:
     """A sink of two tasks that is assigned here, and a fence whose removals are noted."""
 
     def __init__(self, owner: str = "me", **config: str) -> None:
@@ -57,17 +57,17 @@ class Scene:
 
 
 def test_a_start_has_the_members_removed_that_go_by_its_tasks_name() -> None:
-    scene = Scene()
+    scene = LeftMembersStage()
     scene.prepare()
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
 
 
 def test_a_start_that_is_not_wanted_any_more_removes_nobody() -> None:
-    elsewhere = Scene(owner="another")
+    elsewhere = LeftMembersStage(owner="another")
     with pytest.raises(AbandonedError):
         elsewhere.prepare()
     assert elsewhere.removed == []
-    over = Scene()
+    over = LeftMembersStage()
     over.handle.move(HandleState.ENDED)
     over.prepare()
     assert [is_due for _, _, is_due in over.removed] == [False]
@@ -75,20 +75,20 @@ def test_a_start_that_is_not_wanted_any_more_removes_nobody() -> None:
 
 @pytest.mark.parametrize("key", ["consumer_override_client_id", "consumer_override_group_instance_id"])
 def test_where_a_name_is_not_the_tasks_own_nobody_is_removed(key: str) -> None:
-    scene = Scene(**{key: "mine"})
+    scene = LeftMembersStage(**{key: "mine"})
     scene.prepare()
     assert scene.removed == []
 
 
 def test_what_a_start_without_a_successor_has_left_is_removed() -> None:
-    scene = Scene()
+    scene = LeftMembersStage()
     spec = scene.settings.sink_spec(scene.snapshot, "out", {}, task=1, generation=1, incarnation="i")
     scene.fence.lock_out(spec)
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
 
 
 def test_a_task_whose_config_refers_to_a_config_provider_fails_before_anything_of_it_starts() -> None:
-    scene = Scene(consumer_override_sasl_password="${file:/secrets:password}")
+    scene = LeftMembersStage(consumer_override_sasl_password="${file:/secrets:password}")
     with pytest.raises(ConfigError, match=r"consumer\.override\.sasl\.password: \$\{file:/secrets:password\} refers"):
         scene.prepare()
     assert scene.removed == []

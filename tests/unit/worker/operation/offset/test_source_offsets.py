@@ -31,19 +31,19 @@ class Hook(SourceConnector):
     """Its answer is its class's."""
 
     def alter_offsets(self, offsets: Mapping[Any, Any]) -> bool:
-        Scene.current.log.append(("asked", {dict(p)["p"]: o for p, o in offsets.items()}))
-        if Scene.current.refusal is not None:
-            raise Scene.current.refusal
+        SourceOffsetsStage.current.log.append(("asked", {dict(p)["p"]: o for p, o in offsets.items()}))
+        if SourceOffsetsStage.current.refusal is not None:
+            raise SourceOffsetsStage.current.refusal
         return True
 
 
-class Scene:
+class SourceOffsetsStage:
     """A worker that leads; `topic` is what the connector's offsets topic says."""
 
-    current: "Scene"
+    current: "SourceOffsetsStage"
 
     def __init__(self) -> None:
-        Scene.current = self
+        SourceOffsetsStage.current = self
         self.log: list[Any] = []
         self.topic: dict[str, Any] = {}
         self.has_own = False
@@ -122,9 +122,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene(monkeypatch: pytest.MonkeyPatch) -> SourceOffsetsStage:
     monkeypatch.setattr(offset_change, "ensure_own_topic", lambda settings, config: None)
-    return Scene()
+    return SourceOffsetsStage()
 
 
 def raising(error: Exception) -> Callable[[], None]:
@@ -134,7 +134,7 @@ def raising(error: Exception) -> Callable[[], None]:
     return act
 
 
-def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: Scene) -> None:
+def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: SourceOffsetsStage) -> None:
     assert scene.alter((A, {"n": 1})) == "The offsets for this connector have been altered successfully"
     stopped = "EnsureStopped"
     assert scene.log == [
@@ -143,7 +143,7 @@ def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: S
     ]  # fmt: skip
 
 
-def test_reset_writes_a_tombstone_for_each_partition_and_nothing_where_there_is_none(scene: Scene) -> None:
+def test_reset_writes_a_tombstone_for_each_partition_and_nothing_where_there_is_none(scene: SourceOffsetsStage) -> None:
     assert scene.changes.reset("c", scene.lead).endswith("been reset successfully")
     assert not [one for one in scene.log if one[0] == "written"]
     scene.topic = {"a": {"n": 1}, "b": None}
@@ -151,7 +151,7 @@ def test_reset_writes_a_tombstone_for_each_partition_and_nothing_where_there_is_
     assert scene.log[-1] == ("written", [(KEY_A, None)])
 
 
-def test_unknown_commit_is_read_after_a_fence(scene: Scene) -> None:
+def test_unknown_commit_is_read_after_a_fence(scene: SourceOffsetsStage) -> None:
     def unknown() -> None:
         scene.topic["a"] = {"n": 1}
         raise CommitUnknownError("timed out")
@@ -161,7 +161,7 @@ def test_unknown_commit_is_read_after_a_fence(scene: Scene) -> None:
     assert scene.log[-2:] == [("fence", 1), "read"]
 
 
-def test_unknown_commit_that_was_not_made_is_an_error_that_says_so(scene: Scene) -> None:
+def test_unknown_commit_that_was_not_made_is_an_error_that_says_so(scene: SourceOffsetsStage) -> None:
     scene.on_write = raising(CommitUnknownError("timed out"))
     with pytest.raises(OperationError, match="Nothing was changed; the request can be safely retried"):
         scene.alter((A, {"n": 1}))
@@ -175,32 +175,34 @@ def test_unknown_commit_that_was_not_made_is_an_error_that_says_so(scene: Scene)
         (ValueError("secret"), OperationError, "^Failed to modify offsets for source connector c$"),
     ],
 )
-def test_what_goes_wrong_is_told(scene: Scene, error: Exception, expected: type[OperationError], message: str) -> None:
+def test_what_goes_wrong_is_told(
+    scene: SourceOffsetsStage, error: Exception, expected: type[OperationError], message: str
+) -> None:
     scene.on_write = raising(error)
     with pytest.raises(expected, match=message):
         scene.alter((A, {"n": 1}))
 
 
-def test_transaction_that_stays_open_is_waited_for_only_so_long(scene: Scene) -> None:
+def test_transaction_that_stays_open_is_waited_for_only_so_long(scene: SourceOffsetsStage) -> None:
     scene.on_read = raising(ReadTimeoutError("partition 3"))
     with pytest.raises(OperationError, match=r"^Timed out while trying to read to the end of the offsets topic prior"):
         scene.alter((A, {"n": 1}))
 
 
-def test_the_last_word_on_a_partition_is_the_one_that_counts(scene: Scene) -> None:
+def test_the_last_word_on_a_partition_is_the_one_that_counts(scene: SourceOffsetsStage) -> None:
     """Both would be written, and a copy of a tombstone comes before the copies of values."""
     scene.alter((A, {"n": 1}), (A, None))
     assert scene.log[-1] == ("written", [(KEY_A, None)])
 
 
 @pytest.mark.parametrize("error", [KafkaAuthorizationError("no Read"), SettingsError({"sasl.mechanism": "unknown"})])
-def test_why_offsets_cannot_be_read_is_told(scene: Scene, error: Exception) -> None:
+def test_why_offsets_cannot_be_read_is_told(scene: SourceOffsetsStage, error: Exception) -> None:
     scene.on_read = raising(error)
     with pytest.raises(OperationError, match=f"^Failed to retrieve offsets for source connector c: .*{error}"):
         scene.changes.read(scene.snapshot, "c")
 
 
-def test_initial_offsets_are_in_the_transaction_of_the_config(scene: Scene) -> None:
+def test_initial_offsets_are_in_the_transaction_of_the_config(scene: SourceOffsetsStage) -> None:
     scene.topic = {"b": {"n": 9}}
     assert scene.create().endswith("altered successfully")
     put = scene.log.index("PutConnector")
@@ -209,7 +211,9 @@ def test_initial_offsets_are_in_the_transaction_of_the_config(scene: Scene) -> N
     assert not [one for one in scene.log if one[0] == "written"]
 
 
-def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_is_refused(scene: Scene) -> None:
+def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_is_refused(
+    scene: SourceOffsetsStage,
+) -> None:
     scene.has_own, scene.topic = True, {"b": {"n": 9}}
     scene.on_put = raising(AlreadyExistsError("taken"))
     with pytest.raises(AlreadyExistsError):
@@ -222,7 +226,7 @@ def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_i
 
 
 def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_the_connector_is_refused(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: SourceOffsetsStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_change, "read_offsets", lambda *_, **__: scene.read("c", None, 1.0, may_be_missing=True))
     scene.group, scene.topic = "connect-c", {"b": {"n": 9}}
@@ -237,7 +241,7 @@ def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_
     assert not [one for one in scene.log if one[0] == "beside"]
 
 
-def test_right_that_the_workers_principal_lacks_is_named(scene: Scene) -> None:
+def test_right_that_the_workers_principal_lacks_is_named(scene: SourceOffsetsStage) -> None:
     def denied() -> None:
         raise OperationError("Failed to write to config topic") from ProduceError("not authorized", is_refused=True)
 
@@ -248,7 +252,7 @@ def test_right_that_the_workers_principal_lacks_is_named(scene: Scene) -> None:
         scene.create()
 
 
-def test_refusal_of_the_connector_comes_before_anything_is_written(scene: Scene) -> None:
+def test_refusal_of_the_connector_comes_before_anything_is_written(scene: SourceOffsetsStage) -> None:
     scene.refusal = ConnectError("not these")
     for act in (scene.create, lambda: scene.alter((A, {"n": 1}))):
         with pytest.raises(OperationError, match=r"^not these$"):
@@ -256,7 +260,7 @@ def test_refusal_of_the_connector_comes_before_anything_is_written(scene: Scene)
     assert not [one for one in scene.log if one[0] == "written" or one == "PutConnector"]
 
 
-def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: Scene) -> None:
+def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: SourceOffsetsStage) -> None:
     scene.alter(({"p": 1}, {"n": 1}), ({"p": True}, {"n": 2}), ({"p": 1.0}, {"n": 3}))
     assert scene.log[-1] == (
         "written",
@@ -265,7 +269,7 @@ def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: Sce
 
 
 @pytest.mark.parametrize("has_own", [False, True])
-def test_tasks_that_lived_during_a_change_refuse_it(scene: Scene, has_own: bool) -> None:
+def test_tasks_that_lived_during_a_change_refuse_it(scene: SourceOffsetsStage, has_own: bool) -> None:
     """They may still be ending, and are not fenced: their offsets would follow those that are written here."""
     scene.has_own, scene.topic = has_own, {"a": {"n": 1}}
     scene.on_read = scene.lives_once_more
@@ -276,7 +280,7 @@ def test_tasks_that_lived_during_a_change_refuse_it(scene: Scene, has_own: bool)
     assert not [one for one in scene.log if one[0] in ("written", "beside")]
 
 
-def test_another_config_refuses_a_change_that_was_asked_of_the_first(scene: Scene) -> None:
+def test_another_config_refuses_a_change_that_was_asked_of_the_first(scene: SourceOffsetsStage) -> None:
     def reconfigure() -> None:
         scene.snapshot = replace(scene.snapshot, connectors={"c": {**CONFIG, "offsets.storage.topic": "o"}})
 
