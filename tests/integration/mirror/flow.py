@@ -1,4 +1,4 @@
-"""A flow from one cluster to another, and what tests set up and look at there."""
+"""A flow from one cluster to another, and helpers to set it up and examine it."""
 
 import uuid
 from collections.abc import Mapping

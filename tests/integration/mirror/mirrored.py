@@ -1,4 +1,4 @@
-"""Topics that are mirrored, as they stand in both clusters."""
+"""Mirrored topics, as they are in both clusters."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A flow whose source does not let its group be told where it stands."""
+"""A flow whose source does not accept commits of its group."""
 
 from contextlib import closing
 

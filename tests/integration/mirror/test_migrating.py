@@ -1,4 +1,4 @@
-"""`fencepost mirror migrate`: positions go from one type of connector to the other, and back."""
+"""`fencepost mirror migrate`: positions are copied from one type of connector to the other, and back."""
 
 import uuid
 from pathlib import Path

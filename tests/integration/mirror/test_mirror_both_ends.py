@@ -1,4 +1,4 @@
-"""The topics at both ends of a flow, on real clusters: what is made and kept at the target, and what is left out."""
+"""The topics at both ends of a flow, on real clusters: what is created and updated at the target, what is skipped."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""The verdict on a mirror, held against Java's MirrorMaker: clean, as that delivers records exactly once."""
+"""The verdict on a mirror finds nothing wrong with Java's MirrorMaker, which delivers records exactly once."""
 
 import pytest
 

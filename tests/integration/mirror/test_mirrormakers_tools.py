@@ -1,4 +1,4 @@
-"""Kafka's own classes read what is written here, and come to the same."""
+"""Kafka's own classes read what is written here, with the same result."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Checkpoints of groups, on a running worker; offset syncs are written by hand, groups and topics are real."""
+"""Checkpoints of groups, on a running worker; offset syncs are written by the tests, groups and topics are real."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A mirror whose link to the target is slow: its transactions become as small as they have to be."""
+"""A mirror with a slow link to the target makes its transactions smaller."""
 
 from flow import Flow
 from mirrored import SOON, await_same

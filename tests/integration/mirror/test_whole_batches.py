@@ -1,4 +1,4 @@
-"""A mirror that copies whole batches, where nothing looks inside a record, and what makes it go by records."""
+"""A mirror copies whole batches unless something looks at single records."""
 
 import random
 

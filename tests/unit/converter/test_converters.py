@@ -1,4 +1,4 @@
-"""The converters beside JSON."""
+"""The converters other than JSON."""
 
 import datetime as dt
 from typing import Any

@@ -1,4 +1,4 @@
-"""Numbers of JSON stay what they are, from topic to topic."""
+"""Numbers in JSON are not changed on their way from topic to topic."""
 
 import base64
 import functools

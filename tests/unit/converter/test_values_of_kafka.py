@@ -1,4 +1,4 @@
-"""Ours make of values what Kafka's own converters and transforms make of them (`tests/oracle/values.py`)."""
+"""Converters and transforms produce what Kafka's own produce from the same values (`tests/oracle/values.py`)."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""One process takes files from the end, the others from the beginning; each file is one process's."""
+"""One process takes files from the end of the list, the others from its beginning; each file is run once."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What feeds a chaos test: where it fails, so does the test."""
+"""A feed of a chaos test: if it fails, the test fails."""
 
 import errno
 import threading

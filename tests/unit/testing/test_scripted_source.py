@@ -1,4 +1,4 @@
-"""The source that follows a script: what a task gives, and what the verdict is to expect of it."""
+"""The source that follows a script: what a task returns, and what the verdict expects."""
 
 from typing import Any
 

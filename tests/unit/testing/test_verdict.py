@@ -1,4 +1,4 @@
-"""The verdict sees every kind of anomaly, and nothing where there is none."""
+"""The verdict detects every kind of anomaly, and reports none if there is none."""
 
 import time
 

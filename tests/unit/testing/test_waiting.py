@@ -1,4 +1,4 @@
-"""What waits for a condition: how long, and how often it looks."""
+"""`eventually`: how long it waits, and how often it looks."""
 
 import os
 

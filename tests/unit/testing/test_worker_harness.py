@@ -1,4 +1,4 @@
-"""The harness notices a worker, or a slot, that ends by a signal that no test has sent."""
+"""The harness notices a worker, or a slot, that was ended by a signal which no test has sent."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""FileStreamSink: what stands in the file."""
+"""FileStreamSink: the content of the file."""
 
 import errno
 import fcntl

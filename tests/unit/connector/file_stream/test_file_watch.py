@@ -1,4 +1,4 @@
-"""Being told of changes."""
+"""FileWatch notices changes of a file."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Positions of lines, which cost something only where somebody asks for one in the middle."""
+"""Positions of lines, which are computed only if one in the middle is asked for."""
 
 from fencepost.connector.file_stream.lines import LinePositions
 

@@ -1,4 +1,4 @@
-"""What counts as evidence that a file is gone, and what does not."""
+"""What proves that a file is gone, and what does not."""
 
 import os
 import subprocess

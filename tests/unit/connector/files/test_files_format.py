@@ -1,4 +1,4 @@
-"""What Spark's writer is told, by format and by what a user says."""
+"""The options of Spark's writer, by format and by the user's settings."""
 
 from fencepost.connector.files.format import file_column, writer_options
 

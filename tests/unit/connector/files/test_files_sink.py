@@ -1,4 +1,4 @@
-"""How files are named, and what their directories are made of."""
+"""The names of files and of their directories."""
 
 from urllib.parse import quote
 

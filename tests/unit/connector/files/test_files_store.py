@@ -1,4 +1,4 @@
-"""A directory of this machine: what is moved is on disk first, and is moved once."""
+"""A directory of this machine: a file is on disk before it is published, and is published once."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""What Spark is told of a file of CSV."""
+"""The options of Spark's reader for a CSV file."""
 
 import pytest
 

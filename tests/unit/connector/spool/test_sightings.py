@@ -1,4 +1,4 @@
-"""What is missing from a listing, and from which directory."""
+"""Which files are missing from a listing, and from which directory."""
 
 from fencepost.connector.file_system.spark import FoundFile
 from fencepost.connector.spool.sightings import Sightings

@@ -1,4 +1,4 @@
-"""Offsets that an administrator sets: what a task could not go on with is refused."""
+"""Offsets that an administrator sets: those with which a task could not continue are refused."""
 
 from typing import Any
 

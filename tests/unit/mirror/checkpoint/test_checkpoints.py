@@ -1,4 +1,4 @@
-"""Checkpoints: what is written of where groups stand, and what groups commit at the target."""
+"""Checkpoints: what is written for the offsets of groups, and what is committed for groups at the target."""
 
 import pytest
 from hypothesis import given

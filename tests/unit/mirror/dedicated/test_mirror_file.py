@@ -1,4 +1,4 @@
-"""MirrorMaker 2 files: which flows they name, and what goes for each."""
+"""MirrorMaker 2 files: which flows they contain, and the settings of each."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which offset syncs are taken along when the type of a flow changes."""
+"""Which offset syncs are copied when a flow changes its type."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a mirror counts, and when."""
+"""The metrics of a mirror: what is counted, and when."""
 
 import pytest
 

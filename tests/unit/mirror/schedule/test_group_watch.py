@@ -1,4 +1,4 @@
-"""Watch and WarningLog: looking now and then, and saying things once."""
+"""Watch and WarningLog: looks at an interval, and logs each warning once."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What is done over and over beside a connector."""
+"""Periodic work of a connector, in a thread of its own."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the connectors of a mirror are told."""
+"""The settings of the connectors of a mirror."""
 
 import pytest
 

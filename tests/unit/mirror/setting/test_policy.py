@@ -1,4 +1,4 @@
-"""Replication policies: names go there and back, and are those of MirrorMaker 4.3.1."""
+"""Replication policies: names are translated there and back, and equal those of MirrorMaker 4.3.1."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where a mirror of the sink type stands, as its group has it."""
+"""Positions of a mirror of the sink type, in its group."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Positions that a group has lost: where a mirror goes on, and what is said of it."""
+"""Positions that a group has lost: where a mirror continues, and what is logged."""
 
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.sink.restored import Restored, Synced, restored

@@ -1,4 +1,4 @@
-"""Which offset syncs are worth being written."""
+"""Which offset syncs are written."""
 
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.source.offset_syncs import DueSyncs, as_record

@@ -1,4 +1,4 @@
-"""What a mirror plans: which topics, into what, and who copies which partitions."""
+"""The plan of a mirror: which topics, their remote names, and which task copies which partitions."""
 
 from dataclasses import replace
 

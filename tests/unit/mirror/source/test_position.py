@@ -1,4 +1,4 @@
-"""Source offsets of a mirror: MirrorMaker's, with the id of the topic beside."""
+"""Source offsets of a mirror: MirrorMaker's, with the id of the topic."""
 
 from collections.abc import Mapping
 from typing import Any

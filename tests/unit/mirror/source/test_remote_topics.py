@@ -1,4 +1,4 @@
-"""Which configs of a topic its remote topic gets."""
+"""Which configs of a topic are given to its remote topic."""
 
 from fencepost.kafka.admin.topic_admin import TopicSetting
 from fencepost.mirror.setting.filters import NameFilter
