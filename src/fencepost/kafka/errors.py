@@ -35,8 +35,8 @@ _UNAVAILABLE = frozenset(
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-_NOT_AUTHENTICATED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
-_REFUSED = _NOT_AUTHENTICATED | {
+NOT_AUTHENTICATED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+_REFUSED = NOT_AUTHENTICATED | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -54,10 +54,6 @@ class ReadTimeoutError(KafkaUnavailableError):
 
 class KafkaAuthorizationError(FatalError):
     """The principal lacks a permission, or authentication failed. An operator must fix it."""
-
-
-class KafkaAuthenticationError(KafkaAuthorizationError):
-    """Authentication failed. The next attempt may succeed, so this does not mean that a permission is missing."""
 
 
 class KafkaRequestError(FatalError):
@@ -108,8 +104,7 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
     if error is None:
         return KafkaRequestError(f"Failed {doing}: {cause}", KafkaError.UNKNOWN)
     if error.code() in _REFUSED:
-        refusal = KafkaAuthenticationError if error.code() in _NOT_AUTHENTICATED else KafkaAuthorizationError
-        return refusal(
+        return KafkaAuthorizationError(
             f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this permission "
             "(`fencepost acls` lists what is needed), or correct its credentials."
         )

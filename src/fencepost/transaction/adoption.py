@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from fencepost.api.errors import ConnectError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaAuthenticationError, KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contributors import Contributor, foreign_length
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, ListedGroup
@@ -257,8 +257,6 @@ class Adoption:
                 *asked.pending(self._group),
                 *last.values(),
             ]  # the last entry for a producer wins
-        except KafkaAuthenticationError:
-            raise
         except KafkaAuthorizationError as error:
             if not self._prefixes:
                 raise AdoptionError(

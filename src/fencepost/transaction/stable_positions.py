@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fencepost.kafka.errors import KafkaAuthenticationError, KafkaAuthorizationError, ReadTimeoutError
+from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
@@ -128,8 +128,6 @@ class StablePositions:
         is_current = self._is_current(membership)
         try:
             return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
-        except KafkaAuthenticationError:
-            raise
         except KafkaAuthorizationError as error:
             self._warn_of_blindness(error)
         unstable = _pending(self._committed_now(places), places)
@@ -142,8 +140,6 @@ class StablePositions:
         is_current = self._is_current(membership)
         try:
             self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
-        except KafkaAuthenticationError:
-            raise
         except KafkaAuthorizationError as error:
             self._warn_of_blindness(error)
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaAuthorizationError, translate
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_survey import GroupSurvey
+from fencepost.kafka.wire.errors import AnswerError, request_failure
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 from fencepost.transaction.stable_positions import StablePositions
@@ -23,7 +24,7 @@ def positions(monkeypatch: pytest.MonkeyPatch, code: int, refused: str) -> Stabl
         return []
 
     def refuse(self: InputFence, *_: Any, **named: Any) -> list[Any]:
-        raise translate(KafkaError(code), "reading __consumer_offsets")
+        raise request_failure(AnswerError(code, "SaslAuthenticate"), "reading __consumer_offsets", "a:1")
 
     def committed(self: GroupSurvey, *_: Any) -> Mapping[TopicPartition, Any]:
         return {}
@@ -46,6 +47,6 @@ def test_e20_without_permission_to_read_the_log_a_task_relies_on_metadata(
 def test_e20_a_failed_authentication_is_not_a_missing_permission(
     monkeypatch: pytest.MonkeyPatch, refused: str, code: int
 ) -> None:
-    """The next request may be accepted, and then the task would start with nobody fenced."""
-    with pytest.raises(KafkaAuthorizationError):
+    """The next request may be accepted, and then the task would start with nobody fenced. So the start is repeated."""
+    with pytest.raises(KafkaUnavailableError, match=r"SaslAuthenticate.* Unless this passes, correct them"):
         positions(monkeypatch, code, refused).read(PLACES)

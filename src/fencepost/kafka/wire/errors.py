@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, translate
+from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError, KafkaUnavailableError, translate
 
 BUSY = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS})
 """Codes of a broker that has done nothing yet, because it is busy with an earlier request. The request is retried."""
@@ -48,7 +48,8 @@ def ensure(code: int, what: str, detail: str | None = None) -> None:
 def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
     """Convert an error of the wire client, raised while `doing` something, to one of `kafka.errors`.
 
-    Errors that Kafka's protocol calls retriable become KafkaUnavailableError.
+    Errors that Kafka's protocol calls retriable become KafkaUnavailableError, as does a failed authentication: the next
+    one may succeed, so it neither ends a task nor means that a permission is missing.
     """
     if isinstance(error, UnsupportedError):
         return KafkaRequestError(
@@ -61,4 +62,9 @@ def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
     if getattr(for_code(error.code), "retriable", False):
         return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
     reason = f"{error.what}: {error.detail or KafkaError(error.code).str()}"
+    if error.code in NOT_AUTHENTICATED:
+        return KafkaUnavailableError(
+            f"Kafka refused the credentials while {doing} (bootstrap.servers={bootstrap}): {reason}. Unless this "
+            "passes, correct them"
+        )
     return translate(KafkaError(error.code, reason), doing, bootstrap)
