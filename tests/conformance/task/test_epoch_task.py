@@ -229,7 +229,7 @@ def test_a_start_that_has_only_some_partitions_writes_nothing(stage: Stage) -> N
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 2, within_s=60)
     task = stage.start()
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 1, within_s=60)
-    eventually(lambda: bool(other.poll(0.1, 1)) or len(task._holding.standings) == 1, within_s=60)
+    eventually(lambda: bool(other.poll(0.1, 1)) or len(task._holding.offsets) == 1, within_s=60)
     for _ in range(10):
         other.poll(0.1, 1)
     assert stage.store.ranges() == []
@@ -396,7 +396,7 @@ def test_it_is_told_where_what_was_left_out_and_the_letters_differ(
     """Some have gone from the topic since they were read, or were told otherwise when they were read again."""
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
     monkeypatch.setattr("fencepost.worker.host.epoch_task.Tally.count", lambda _: count)
-    monkeypatch.setattr("fencepost.worker.host.epoch_task.write_letters", lambda *_: written)
+    monkeypatch.setattr("fencepost.worker.host.epoch_task.write_dead_letters", lambda *_: written)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)

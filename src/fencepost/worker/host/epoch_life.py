@@ -8,13 +8,12 @@ import threading
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fencepost.api import Epoch, EpochConnector, FatalError, FencedError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.kafka.read.group_input import GroupInput, PositionReader
 from fencepost.record import TopicPartition
@@ -27,7 +26,6 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import (
-    EpochMetadata,
     EpochOffset,
     EpochOffsets,
     OpenEpoch,
@@ -39,6 +37,7 @@ from fencepost.task.sink.epoch_plan import (
 from fencepost.task.sink.ripeness import Ripeness
 from fencepost.task.sink.subscription import subscription
 from fencepost.worker.host.frame_life import FrameHost, FrameLife, FrameRuntime
+from fencepost.worker.host.held_partitions import HeldPartitions
 
 log = logging.getLogger(__name__)
 
@@ -61,64 +60,6 @@ class CutShortError(RetriableError):
     """The member has lost the epoch's partitions, or is about to; their next owner continues the epoch."""
 
 
-class _Holding:
-    """What the member holds: its assigned partitions, and the group's offsets in them."""
-
-    def __init__(self, notes: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
-        """`let_go` is called before partitions are granted to others."""
-        self.standings: dict[TopicPartition, EpochOffset] = {}
-        self.decided: dict[TopicPartition, EpochOffset] = {}
-        """The group's offsets in partitions of other topics whose epochs only remain to be published."""
-        self.fresh: set[TopicPartition] = set()
-        """Partitions whose starting offset the group has not committed: only this member knows it."""
-        self.changes = 0
-        self._notes = notes
-        self._let_go = let_go
-
-    def assigned(
-        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        """Add partitions, with the epochs that were begun in them."""
-        notes = self._notes()
-        self.standings.update(
-            {p: EpochOffset(at, EpochMetadata.of_text(inner_metadata(notes.get(p, "")))) for p, at in positions.items()}
-        )
-        self.fresh |= set(fresh)
-        self.changes += 1
-        return {}
-
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Release partitions: once this returns, nothing of them is written any more."""
-        self._let_go()
-        self.lost(partitions)
-
-    def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Remove partitions that belong to other members."""
-        self.changes += 1
-        self.fresh -= set(partitions)
-        for place in partitions:
-            self.standings.pop(place, None)
-
-    def committed(self, standings: EpochOffsets) -> None:
-        """Record the group's new offsets."""
-        for place, standing in standings.items():
-            if self.decided.pop(place, None) is None:
-                self.standings[place] = standing
-                self.fresh.discard(place)
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        self.standings.clear()
-        self.decided.clear()
-        self.fresh.clear()
-        self.changes += 1
-
-    @property
-    def all(self) -> dict[TopicPartition, EpochOffset]:
-        """Return the offsets that this member may commit: those of its partitions, and of decided epochs."""
-        return {**self.decided, **self.standings}
-
-
 class EpochLife(FrameLife):
     """One start of a task that works in epochs."""
 
@@ -130,8 +71,8 @@ class EpochLife(FrameLife):
         self.counters: SinkCounters = SinkCounters()
         self.input: GroupInput | None = None
         self._admin: Admin | None = None
-        self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
-        self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
+        self._holding = HeldPartitions(self._notes, lambda: self._end_work(_LAST_WORK_S))
+        self._begun_with = -1  # the count of `HeldPartitions.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
         self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
         self._metadata_max_bytes: int | None = None  # bytes of notes in one commit; None if plans need not be durable
@@ -156,7 +97,7 @@ class EpochLife(FrameLife):
     def _one_epoch(self) -> bool:
         wait_s, self._wait_s = self._wait_s, _POLL_S
         input_ = self._polled(wait_s)
-        if not self._holding.standings or not self._has_all(input_):
+        if not self._holding.offsets or not self._has_all(input_):
             return False
         if not self._is_well:
             self._begin()
@@ -197,7 +138,7 @@ class EpochLife(FrameLife):
                 self.control.wait_for_stop(_LOOK_S)
 
     def _is_left_open(self) -> str | None:
-        open_ = begun(self._holding.standings)
+        open_ = begun(self._holding.offsets)
         if open_ is None:
             return None
         return (
@@ -228,7 +169,7 @@ class EpochLife(FrameLife):
         if self._is_well:
             self._waits_since_s = time.monotonic()
             return True
-        missing = input_.partitions() - self._holding.standings.keys()
+        missing = input_.partitions() - self._holding.offsets.keys()
         if missing and time.monotonic() - self._waits_since_s > _NOT_WHOLE_S:
             self._waits_since_s = time.monotonic()
             log.warning(
@@ -240,14 +181,14 @@ class EpochLife(FrameLife):
 
     def _commit_fresh(self) -> None:
         """Commit the starting offsets of partitions that only this member knows."""
-        standings = self._holding.standings
-        fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
+        offsets = self._holding.offsets
+        fresh = {place: offsets[place] for place in self._holding.fresh if place in offsets}
         places = sorted(fresh)
         for first in range(0, len(places), _AT_ONCE):
             self.commit({place: fresh[place] for place in places[first : first + _AT_ONCE]})
 
     @abstractmethod
-    def _started(self, number: int, standings: EpochOffsets) -> None:
+    def _started(self, number: int, offsets: EpochOffsets) -> None:
         """Prepare for the first epoch of an assignment; `number` is that of the newest epoch."""
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
@@ -265,16 +206,16 @@ class EpochLife(FrameLife):
     def _begin(self) -> None:
         changes = self._holding.changes
         self._holding.decided = self._decided_elsewhere()
-        standings = self._holding.all
-        open_ = all_begun(standings)
+        offsets = self._holding.all
+        open_ = all_begun(offsets)
         if open_:
             log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_[0].epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.input.reader_admin_conf, timeout_s=_ASK_S)
         self._commit_fresh()
-        number = open_[0].epoch.number if open_ else newest(standings)
-        self._started(number, standings)
-        newer = max(self._known, newest(standings))
+        number = open_[0].epoch.number if open_ else newest(offsets)
+        self._started(number, offsets)
+        newer = max(self._known, newest(offsets))
         for each in open_:
             if each.token is None and each.epoch.number < newer:
                 newer += 1  # others may delete what an older number has written
@@ -287,15 +228,15 @@ class EpochLife(FrameLife):
         if now < min(self._look_s, self._next_epoch_s):
             return None
         self._look_s = now + _LOOK_S
-        standings, ends = self._looked()
-        lags = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
+        offsets, ends = self._looked()
+        lags = {place: max(0, ends[place] - s.offset) for place, s in offsets.items()}
         self.counters.partition_count, self.counters.lag_max = len(lags), max(lags.values(), default=0)
-        ripe, most = self._ripeness.ripe({p: s.offset for p, s in standings.items()}, ends, now), self._rows_max
+        ripe, most = self._ripeness.ripe({p: s.offset for p, s in offsets.items()}, ends, now), self._rows_max
         if sum(ripe.values()) < most and now < self._next_epoch_s:
             return None
         taken = self._ripeness.taken(ripe, most)
-        ends_taken = {p: standings[p].offset + count for p, count in taken.items()}
-        plan = planned(standings, ends_taken, most, self._known, self._metadata_max_bytes)
+        ends_taken = {p: offsets[p].offset + count for p, count in taken.items()}
+        plan = planned(offsets, ends_taken, most, self._known, self._metadata_max_bytes)
         if plan is not None:
             is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others' epoch follows at once
             self._next_epoch_s = now + (self._connector.epoch_interval_ms / 1000 if is_all else 0.0)
@@ -313,19 +254,19 @@ class EpochLife(FrameLife):
         assert self.input is not None
         is_committed = self.spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         there = self.input.partitions()
-        standings = {place: s for place, s in self._holding.standings.items() if place in there}
-        ends = self._admin.end_offsets(standings, read_committed=is_committed)
-        apart = [place for place, s in standings.items() if ends[place] != s.offset]
+        offsets = {place: s for place, s in self._holding.offsets.items() if place in there}
+        ends = self._admin.end_offsets(offsets, read_committed=is_committed)
+        apart = [place for place, s in offsets.items() if ends[place] != s.offset]
         begins, highs = self._admin.start_offsets(apart), self._admin.end_offsets(apart, read_committed=False)
-        beyond = {place for place in apart if standings[place].offset > highs[place]}
-        lost = self._doubts.confirmed(standings, beyond, time.monotonic(), SURE_S)
+        beyond = {place for place in apart if offsets[place].offset > highs[place]}
+        lost = self._doubts.confirmed(offsets, beyond, time.monotonic(), SURE_S)
         for place in apart:
-            standing = standings[place]
-            if standing.offset < begins[place] or place in lost:
-                at = self._reset(place, standing.offset, begins[place], highs[place])
-                standings[place] = self._holding.standings[place] = EpochOffset(at, standing.note)
+            held = offsets[place]
+            if held.offset < begins[place] or place in lost:
+                at = self._reset(place, held.offset, begins[place], highs[place])
+                offsets[place] = self._holding.offsets[place] = EpochOffset(at, held.note)
                 self._holding.fresh.add(place)
-        return standings, {TopicPartition(*place): end for place, end in ends.items()}
+        return offsets, {TopicPartition(*place): end for place, end in ends.items()}
 
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
@@ -410,8 +351,8 @@ class EpochLife(FrameLife):
             work.join(within_s)
             self._work = None
 
-    def commit(self, standings: EpochOffsets) -> None:
-        """Make standings durable, all or none. Raises CutShortError if the membership is over.
+    def commit(self, offsets: EpochOffsets) -> None:
+        """Make offsets durable, all or none. Raises CutShortError if the membership is over.
 
         After any failure the member leaves the group: the broker may have accepted the commit all the same, or may
         still accept it, but only from this member. What is durable is then read again.
@@ -419,19 +360,19 @@ class EpochLife(FrameLife):
         assert self.input is not None
         try:
             done = self.input.commit(
-                {place: s.offset for place, s in standings.items()},
-                {place: s.note.to_text() for place, s in standings.items()},
+                {place: s.offset for place, s in offsets.items()},
+                {place: s.note.to_text() for place, s in offsets.items()},
             )
         except Exception as error:
             self._leave()
             if isinstance(error, FencedError):
                 raise CutShortError(str(error)) from error
             raise
-        if len(done) < len(standings):
+        if len(done) < len(offsets):
             self._leave()
-            gone = "-".join(map(str, min(standings.keys() - done.keys())))
+            gone = "-".join(map(str, min(offsets.keys() - done.keys())))
             raise CutShortError(f"{gone} does not exist, or its coordinator does not know it yet")
-        self._holding.committed(standings)
+        self._holding.committed(offsets)
 
     def _leave(self) -> None:
         input_, self.input = self.input, None

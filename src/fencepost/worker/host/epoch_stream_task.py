@@ -54,7 +54,7 @@ class EpochStreamTask(EpochLife):
         self._waits_for = f"Waits: {why}" if why else None
         self._report(RunState.RUNNING)
 
-    def _started(self, number: int, standings: EpochOffsets) -> None:
+    def _started(self, number: int, offsets: EpochOffsets) -> None:
         """Do nothing: earlier starts leave nothing that an administrator could see."""
 
     def _make_durable(self, plan: OpenEpoch) -> None:
@@ -81,7 +81,7 @@ class EpochStreamTask(EpochLife):
             self._host.remove_reading(run)
             self._release_core()
         self._may_be_open = False
-        self._holding.standings.update(epoch.ended())
+        self._holding.offsets.update(epoch.ended())
         self._ended(epoch.epoch, began_s)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:

@@ -51,7 +51,7 @@ class EpochTask(EpochLife):
         self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
         self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
 
-    def _started(self, number: int, standings: EpochOffsets) -> None:
+    def _started(self, number: int, offsets: EpochOffsets) -> None:
         assert self._admin is not None
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
         known: list[int | None] = []
@@ -59,9 +59,7 @@ class EpochTask(EpochLife):
         if not self._take_core():  # for the Spark jobs of `started`
             raise CutShortError("the task is stopping or pausing")
         try:
-            self._run_in_thread(
-                "started", lambda: known.append(start(self._runtime.session, number, tokens(standings)))
-            )
+            self._run_in_thread("started", lambda: known.append(start(self._runtime.session, number, tokens(offsets))))
         finally:
             self._release_core()
         self._known = max(self._known, *(each or 0 for each in known))
@@ -72,7 +70,7 @@ class EpochTask(EpochLife):
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
         others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.note))) for p, o in found.items()}
         self._known = max(self._known, newest(others))
-        return {p: s for p, s in decided(others).items() if p not in self._holding.standings}
+        return {p: s for p, s in decided(others).items() if p not in self._holding.offsets}
 
     def _make_durable(self, plan: OpenEpoch) -> None:
         self._commit_plan(plan)
@@ -143,8 +141,8 @@ class EpochTask(EpochLife):
             self._host.remove_reading(run)
             self._release_core()
         written = epoch.with_token(made[0])
-        standings = written.standings()
-        if max(len(s.note.to_text().encode()) for s in standings.values()) > EPOCH_METADATA_MAX_BYTES:
+        offsets = written.standings()
+        if max(len(s.note.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:
             name = type(self._connector).__name__
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
         self._commit_plan(written)

@@ -22,7 +22,7 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.host.trouble import RetriedError, text_of
+from fencepost.worker.host.retried_error import RetriedError, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 

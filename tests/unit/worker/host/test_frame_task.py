@@ -16,7 +16,7 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
-from fencepost.worker.host import frame_life, trouble
+from fencepost.worker.host import frame_life, retried_error
 from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame_task import FrameTask
@@ -299,7 +299,7 @@ def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
 ) -> None:
     it = stage("a")
     clock = [100.0]
-    monkeypatch.setattr(trouble.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(retried_error.time, "monotonic", lambda: clock[0])
     times_away = fails(5, OSError("the name node is away"))
 
     def listing() -> None:
