@@ -18,7 +18,7 @@ from fencepost.storage.ids import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of the cluster that one worker is responsible for; with neither of both: what the leader does."""
+    """A part of the cluster that one worker is responsible for; without connector and task: what the leader does."""
 
     connector: str | None = None
     task: int | None = None
@@ -28,7 +28,7 @@ LEADER = Place()
 
 
 class InitialState(Enum):
-    """What a new connector is told to be (KIP-980)."""
+    """The state that a new connector starts in (KIP-980)."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"

@@ -309,7 +309,7 @@ class Leader:
         Whoever finds that its transactional id was taken (a deposed leader that wakes up does that) says so, and takes
         it back with the next request: to do so at once would be to fence the rightful leader, where this one is not.
 
-        `read` gives the snapshot to decide on; by default the newest, with all that anybody was told is written.
+        `read` returns the snapshot to decide on; by default the newest, with everything that was confirmed to callers.
         """
         read = read or self._newest_snapshot
         try:
@@ -421,6 +421,6 @@ def _decision(command: LeaderCommand, snapshot: ClusterSnapshot) -> Sequence[Enc
         return command.decide(snapshot)
     except OperationError as refusal:
         return refusal
-    except Exception as error:  # e.g. what JSON does not take: it is nothing to those that are decided beside it
+    except Exception as error:  # such as a value without JSON: it does not affect the commands decided with it
         log.exception("leader: %s cannot be decided", type(command).__name__)
         return OperationError(f"{type(command).__name__} cannot be carried out: {error}")

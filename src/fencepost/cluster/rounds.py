@@ -124,7 +124,7 @@ class FencingRounds:
 
 
 def _as_outcome(connector: str, cause: Exception) -> Exception:
-    """Return what whoever asked is told: to ask again, or why it would be in vain."""
+    """Return the error for the caller: to ask again, or why that would not help."""
     is_passing = isinstance(cause, RetriableError | TimeoutError | NotReadyError | WriteFailedError)
     if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
         outcome: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")

@@ -26,7 +26,7 @@ def target_of(config: RawConfig) -> dict[str, str | None]:
 
 
 def servers_of(config: RawConfig) -> frozenset[str] | None:
-    """Return the brokers that a config names, by which two targets are told apart; None: those of the worker."""
+    """Return the brokers that a config names, which distinguish two targets; None: the worker's."""
     servers = config.get(_BOOTSTRAP)
     return None if servers is None else frozenset(server.strip() for server in servers.split(","))
 

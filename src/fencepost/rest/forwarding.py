@@ -30,11 +30,11 @@ FORWARD = "forward"
 _CONNECT_S = 2.0
 _RETRY_S = 0.2
 _LOOK_S = 1.0
-_LAST_WORD_S = 3.0  # for which the answer is waited for of who led until now
+_LAST_WORD_S = 3.0  # the wait for an answer of the worker that led until now
 _MOST_AT_ONCE = 64
 _PASSED_ON = ("authorization", "content-type", "accept")
 _PASSED_BACK = ("content-type", "location")
-# What may be done twice: a POST may not.
+# Requests that may be repeated: a POST may not.
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
 _BODY = "fencepost.body"
 
@@ -72,11 +72,10 @@ class Forwarding:
         return answer
 
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
-        """Pass it on unless nobody waits: who asked has long asked another worker, and this would undo what followed.
+        """Pass it on unless the worker that sent it has gone: it may have asked another one, and this would undo that.
 
-        So does a leader that stood still find requests when it goes on, whose answers others have given. What may not
-        be done twice is not passed on from here: who asked waits only so long for it (`_LAST_WORD_S`), and then asks
-        the new leader itself.
+        A leader that was paused finds such requests when it continues. A request that must not be repeated is not
+        passed on from here: its sender waits for a limited time (`_LAST_WORD_S`), and then asks the new leader itself.
         """
         import httpx
 
@@ -103,14 +102,14 @@ class Forwarding:
             url = await self._locate(error) or url
 
     async def _attempt(self, request: Request, error: ElsewhereError, url: str) -> Response | None:
-        """Return the answer, None where nothing came of it, or where it may be done again."""
+        """Return the answer; None if there is none, and the request may be repeated."""
         import httpx
 
         sending = asyncio.ensure_future(self._send(request, url, "true"))
         try:
             while not (await asyncio.wait({sending}, timeout=_LOOK_S))[0]:
                 if (await self._locate(error) or url) != url:
-                    # It leads no more, so it can carry out nothing; what it has carried out it may be about to say.
+                    # It no longer leads and carries out nothing more, but may be about to answer for what it did.
                     timeout_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S
                     if not (await asyncio.wait({sending}, timeout=timeout_s))[0]:
                         log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
@@ -157,7 +156,7 @@ class Forwarding:
 
 
 async def _is_left(request: Request) -> bool:
-    """Say whether the connection it came on is closed. A body that nobody has read is told of before that."""
+    """Say whether the request's connection is closed. The first answer may be about a body that nobody has read."""
     return await request.is_disconnected() or await request.is_disconnected()
 
 

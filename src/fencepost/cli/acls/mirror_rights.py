@@ -118,8 +118,8 @@ def _held(mirror: MirrorAccess) -> Iterator[Acl]:
         yield from _group(access, mirror.group, reading, Operation.DESCRIBE)
     for remote in mirror.topics.values():
         yield from _topic(mirror.asker, remote, reading, Operation.DESCRIBE)
-    told = f"{mirror.name} tells the source how far it is"
-    yield from _group(mirror.source.consumer, mirror.group, told, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LAG)
+    reason = f"{mirror.name} tells the source how far it is"
+    yield from _group(mirror.source.consumer, mirror.group, reason, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LAG)
     lost = f"{mirror.name} finds a lost position again"
     yield from _group(mirror.source.admin, mirror.group, lost, Operation.DESCRIBE, need=Need.OPTIONAL, note=_ONLY_LOST)
     if mirror.syncs:

@@ -204,7 +204,7 @@ def _retention_acls(worker: WorkerAccess) -> list[Acl]:
     listed = [
         Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.DESCRIBE, seeing),
         Acl(access, Resource.GROUP, EVERY, Operation.DESCRIBE, seeing),
-        # Members of a newer group that reads one topic that may not be seen are not told.
+        # The members of a newer group are not shown to those who may not see one of its topics.
         Acl(access, Resource.TOPIC, EVERY, Operation.DESCRIBE, seeing),
     ]
     for name in worker.emptied:
