@@ -69,7 +69,7 @@ class NodeDirectory:
         return (self.data / "__cluster_metadata-0").exists() and not (self.data / ".kafka_cleanshutdown").exists()
 
     def prepare(self, snapshot: Path, settings: Mapping[str, str]) -> None:
-        """Write the settings, and format the data directory unless it is."""
+        """Write the settings, and format the data directory if it is not formatted yet."""
         self.data.mkdir(parents=True, exist_ok=True)
         self.settings.write_text(render(settings))
         self.logging.write_text(LOGGING)

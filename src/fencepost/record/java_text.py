@@ -14,7 +14,7 @@ def java_text(schema: Schema | None, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError("bytes have no text")
+        raise TypeError("bytes have no text in Java")
     if isinstance(value, Mapping):
         if schema is not None and schema.type is SchemaType.STRUCT:
             members = ((f.name, f.schema, value.get(f.name)) for f in schema.fields)

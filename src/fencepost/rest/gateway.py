@@ -46,9 +46,10 @@ class Gateway:
         return await _in_thread(operation, self._probes)
 
     async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a round of fencing, which may wait for a cluster that is away, and that alone.
+        """Run a round of fencing, which waits for nothing except possibly an unreachable cluster.
 
-        There is no limit: each worker, whose signature was found right, asks once for a connector at a time.
+        The number of threads is not limited, because each worker (its signature has been verified) requests only one
+        round per connector at a time.
         """
         if self._rounds is None:
             self._rounds = anyio.CapacityLimiter(math.inf)

@@ -40,7 +40,9 @@ class GiveUpRecords:
         Raises ConflictError if a sink was created, changed or deleted in the meantime, or another leader has decided.
         """
         if not self.is_current():
-            raise ConflictError("Another worker may have led since this deletion was decided: nothing is deleted")
+            raise ConflictError(
+                "Another worker may have been leader since this deletion was decided: nothing is deleted"
+            )
         if self.look(snapshot) != self.found:
             raise ConflictError("Connectors have changed since this deletion was decided: nothing is deleted")
         for topic, known in self.before.items():

@@ -31,7 +31,10 @@ class Processes:
         self._is_signalled = threading.Event()
 
     def run(self) -> int:
-        """Return the exit code: of the first that ended by itself, else the highest. A second signal kills."""
+        """Run the processes; return the exit code of the first that ended by itself, else the highest.
+
+        A signal ends them, and a second one kills them.
+        """
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             return self._run()

@@ -181,7 +181,7 @@ class Flow:
         )
 
     def _listener(self, given: str | None, number: int) -> str:
-        """Return the worker's listener. Flows that share one use consecutive ports; 0 is any free port."""
+        """Return the listener of the flow's worker: its own, or the common one with `number` added to the port."""
         if given is None:
             return "http://:0" if self.has_internal_rest else "http://127.0.0.1:0"
         if _LISTENERS in self.own:

@@ -116,7 +116,7 @@ def _check_bytes(lines: bytes, separator: bytes) -> None:
     if below != lines.count(LINE_END) + (lines.count(_TAB) if separator == _TAB else 0):
         raise LeftToSparkError("there are control characters")
     if lines.startswith(BYTE_ORDER_MARK):
-        raise LeftToSparkError("there is a mark of the byte order")
+        raise LeftToSparkError("there is a byte order mark")
     if not _is_utf8(lines):
         raise LeftToSparkError("there is text that is not UTF-8")
     if separator in _BLANKS and _BLANK_LINE.search(lines):

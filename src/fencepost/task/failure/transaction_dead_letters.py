@@ -90,7 +90,7 @@ class TransactionDeadLetters:
     def _is_small(self, parts: list[HeaderBytes]) -> bool:
         """Say whether the producer accepts a record of these parts.
 
-        If not, perhaps only the context makes it too large.
+        If not, the record alone may still fit, without the headers about its failure.
         """
         limit = most_record_bytes(self.spec.output.producer_conf)
         return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit

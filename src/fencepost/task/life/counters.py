@@ -71,7 +71,7 @@ class Counters:
         self.in_transaction = self._dead_letters_in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
-        """Record that the oldest transaction begun was committed at `ended_s`, possibly a while ago."""
+        """Record that the oldest open transaction was committed at `ended_s`, possibly a while ago."""
         begun_s, size, topics, _ = self._begun.popleft()
         took_s = ended_s - begun_s
         self.topics |= topics

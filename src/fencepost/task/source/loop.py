@@ -373,5 +373,5 @@ def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:
 
 
 def transaction_context(boundary: Boundary) -> ConnectorBoundary | None:
-    """Return the context in which a task defines its transactions; None unless the boundary is the connector's."""
+    """Return the context with which a task ends its transactions; None unless transaction.boundary is connector."""
     return boundary if isinstance(boundary, ConnectorBoundary) else None

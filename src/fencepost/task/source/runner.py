@@ -116,7 +116,7 @@ class TaskRunner(ProducingLife):
         return processor_of(self.spec, self.control, self.counters.errors)
 
     def _producer_conf(self) -> Mapping[str, Any]:
-        """Return the settings of all producers of this start; the client is the one chosen for the first."""
+        """Return the producer settings of this start of the task. The client is chosen once, for its first producer."""
         if not self.spec.output.chooses_client:
             return self.spec.output.producer_conf
         if self._conf is None:

@@ -46,7 +46,7 @@ class Admissions:
         return admission.to_json()
 
     def decide(self, task: TaskId, generation: int, incarnation: str, *, wants_offsets: bool = True) -> Admission:
-        """Admit a start if its generation is the newest, it is assigned here, and it is the newest start here."""
+        """Admit a start of a task that is assigned to this worker, if start and task generation are the newest."""
         snapshot = self._read_to_end(_READ_S)  # step 6: to the end, after the init
         reason = self._refusal(snapshot, task, generation, incarnation)
         if reason is not None:
