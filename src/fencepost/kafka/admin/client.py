@@ -109,7 +109,7 @@ class Admin:
         return self._ask_repeatedly("describing the configs of topics", ask) if topics else {}
 
     def _described_configs(self, topics: Iterable[str]) -> Any:
-        from kafka.protocol.admin import DescribeConfigsRequest as Request
+        from fencepost.kafka.kafka_library import DescribeConfigsRequest as Request
 
         asked = [Request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=each) for each in topics]
         return self._client.ask(Request(resources=asked)).results
@@ -139,7 +139,7 @@ class Admin:
         self._await_topic(topic)
 
     def _created(self, topics: Mapping[str, tuple[int, int, Mapping[str, str] | None]]) -> Any:
-        from kafka.protocol.admin import CreateTopicsRequest as Request
+        from fencepost.kafka.kafka_library import CreateTopicsRequest as Request
 
         of_topic = Request.CreatableTopic
         new = [
@@ -169,7 +169,7 @@ class Admin:
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete those of the topics that exist."""
-        from kafka.protocol.admin import DeleteTopicsRequest
+        from fencepost.kafka.kafka_library import DeleteTopicsRequest
 
         if not topics:
             return
@@ -220,7 +220,7 @@ class Admin:
         return self._client.run(doing, ask, wait_s)
 
     def _deleted(self, node: int, before: Mapping[Place, int], wait_s: float) -> dict[Place, int | Exception]:
-        from kafka.protocol.admin import DeleteRecordsRequest as Request
+        from fencepost.kafka.kafka_library import DeleteRecordsRequest as Request
 
         of_topic = Request.DeleteRecordsTopic
         topics = [
@@ -303,7 +303,7 @@ class Admin:
         self, node: int, asked: Mapping[Place, tuple[int, int]], read_committed: bool, doing: str
     ) -> dict[Place, int]:
         """Return offsets by a time and the epoch of the leader, which refuses if it is not the leader of that epoch."""
-        from kafka.protocol.consumer import ListOffsetsRequest as Request
+        from fencepost.kafka.kafka_library import ListOffsetsRequest as Request
 
         of_topic = Request.ListOffsetsTopic
         topics = [

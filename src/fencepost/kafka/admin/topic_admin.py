@@ -85,7 +85,7 @@ class TopicAdmin(Admin):
 
     def add_partitions(self, counts: Mapping[str, int]) -> Refusals:
         """Raise the number of partitions of topics to these totals."""
-        from kafka.protocol.admin import CreatePartitionsRequest as Request
+        from fencepost.kafka.kafka_library import CreatePartitionsRequest as Request
 
         if not counts:
             return {}
@@ -109,7 +109,7 @@ class TopicAdmin(Admin):
 
     def alter_settings(self, changes: Mapping[str, Mapping[str, str | None]]) -> Refusals:
         """Change settings of topics. None resets a setting to its default. Other settings stay unchanged."""
-        from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+        from fencepost.kafka.kafka_library import IncrementalAlterConfigsRequest as Request
 
         of_topic = Request.AlterConfigsResource
 
@@ -128,7 +128,7 @@ class TopicAdmin(Admin):
 
     def topic_acls(self) -> set[TopicAcl]:
         """Return the ACLs on single topics. Empty if there is no authorizer, or if the principal may not list them."""
-        from kafka.protocol.admin import DescribeAclsRequest as Request
+        from fencepost.kafka.kafka_library import DescribeAclsRequest as Request
 
         request = Request(
             resource_type_filter=_TOPIC,
@@ -151,7 +151,7 @@ class TopicAdmin(Admin):
 
     def create_acls(self, acls: Iterable[TopicAcl]) -> Refusals:
         """Create ACLs on single topics. It is not an error if an ACL exists."""
-        from kafka.protocol.admin import CreateAclsRequest as Request
+        from fencepost.kafka.kafka_library import CreateAclsRequest as Request
 
         wanted = list(acls)
         if not wanted:

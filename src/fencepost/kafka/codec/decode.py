@@ -115,8 +115,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _legacy(view: memoryview) -> Iterator[DecodedRecord]:
     """Read messages from before Kafka 0.11 with kafka-python, and verify their checksums."""
-    from kafka.errors import KafkaError
-    from kafka.record import MemoryRecords
+    from fencepost.kafka.kafka_library import KafkaError, MemoryRecords
 
     try:
         messages = MemoryRecords(bytes(view))

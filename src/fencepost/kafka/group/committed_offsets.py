@@ -40,7 +40,7 @@ def read_offsets(
     With `is_stable`, an offset that an open transaction may change is None (KIP-447). If all partitions are requested,
     a broker leaves out those whose first offset is still in an open transaction.
     """
-    from kafka.protocol.consumer import OffsetFetchRequest
+    from fencepost.kafka.kafka_library import OffsetFetchRequest
 
     asked = OffsetFetchRequest.OffsetFetchRequestGroup
     topics = None if places is None else _by_topic(places)
@@ -72,7 +72,7 @@ def by_coordinator(client: RequestClient, groups: Collection[str], denied: dict[
 
 
 def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
-    from kafka.protocol.consumer import OffsetFetchRequest
+    from fencepost.kafka.kafka_library import OffsetFetchRequest
 
     topics: dict[str, list[int]] = {}
     for place in places:

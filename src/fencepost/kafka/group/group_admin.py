@@ -92,7 +92,7 @@ class GroupAdmin:
         self._client.close()
 
     def _described(self, group_id: str) -> Group:
-        from kafka.protocol.admin import DescribeGroupsRequest
+        from fencepost.kafka.kafka_library import DescribeGroupsRequest
 
         request = DescribeGroupsRequest(groups=[group_id])
         return group_of(self._client.ask(request, self._client.coordinator(GROUP, group_id)))
@@ -100,7 +100,7 @@ class GroupAdmin:
 
 def listed_groups(client: RequestClient) -> list[Any]:
     """Return all groups that the principal may see, as each present broker lists them."""
-    from kafka.protocol.admin import ListGroupsRequest
+    from fencepost.kafka.kafka_library import ListGroupsRequest
 
     found: list[Any] = []
     for node in client.brokers():
@@ -135,7 +135,7 @@ def _member(member: Any) -> GroupMember:
 
 def _assigned(assignment: bytes) -> Iterator[tuple[str, int]]:
     """Yield the partitions of a member. Between two assignments, and in groups that are not of consumers, none."""
-    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+    from fencepost.kafka.kafka_library import ConsumerProtocolAssignment
 
     if not assignment:
         return

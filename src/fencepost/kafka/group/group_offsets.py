@@ -57,7 +57,7 @@ class GroupOffsets:
 
     def commit(self, offsets: Sequence[GroupOffset]) -> None:
         """Set offsets and their metadata. Raises GroupInUseError if the group has members."""
-        from kafka.protocol.consumer import OffsetCommitRequest as Request
+        from fencepost.kafka.kafka_library import OffsetCommitRequest as Request
 
         of_topic = Request.OffsetCommitRequestTopic
         topics = [
@@ -88,7 +88,7 @@ class GroupOffsets:
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Delete the offsets of partitions, if they have any. Raises GroupInUseError if the group has members."""
-        from kafka.protocol.consumer import OffsetDeleteRequest as Request
+        from fencepost.kafka.kafka_library import OffsetDeleteRequest as Request
 
         of_topic = Request.OffsetDeleteRequestTopic
         topics = [
@@ -103,7 +103,7 @@ class GroupOffsets:
 
     def delete(self) -> None:
         """Delete the group with all of its offsets. Does nothing if the group does not exist."""
-        from kafka.protocol.admin import DeleteGroupsRequest
+        from fencepost.kafka.kafka_library import DeleteGroupsRequest
 
         self._change("deleting", DeleteGroupsRequest(groups_names=[self._group]))
 

@@ -128,13 +128,13 @@ class GroupSurvey:
 
     def _authorized(self) -> frozenset[int]:
         """Return the numbers of the operations that the principal may carry out on the cluster."""
-        from kafka.protocol.admin import DescribeClusterRequest
+        from fencepost.kafka.kafka_library import DescribeClusterRequest
 
         answer = self._client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True))
         return frozenset(answer.authorized_operations or ())
 
     def _takes_heartbeat(self, group: str, generation: int, member_id: str) -> bool:
-        from kafka.protocol.consumer import HeartbeatRequest
+        from fencepost.kafka.kafka_library import HeartbeatRequest
 
         request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         for node in by_coordinator(self._client, [group], {}):
@@ -197,7 +197,7 @@ class GroupSurvey:
         ]  # fmt: skip
 
     def _classic_members(self, groups: Collection[str], doubts: dict[str, str]) -> list[Any]:
-        from kafka.protocol.admin import DescribeGroupsRequest
+        from fencepost.kafka.kafka_library import DescribeGroupsRequest
 
         found = []
         for node, of_node in by_coordinator(self._client, groups, doubts).items():

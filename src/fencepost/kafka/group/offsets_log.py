@@ -128,7 +128,7 @@ def _fetched(client: RequestClient, where: OffsetsPartition, start: int) -> Any:
 
     A fetch above a quota gets an immediate, empty response. The client waits before it sends another request.
     """
-    from kafka.protocol.consumer import FetchRequest as Request
+    from fencepost.kafka.kafka_library import FetchRequest as Request
 
     of_topic = Request.FetchTopic
     asked = of_topic.FetchPartition(partition=where.partition, fetch_offset=start, partition_max_bytes=_AT_ONCE)
@@ -155,7 +155,7 @@ def _edge(client: RequestClient, where: OffsetsPartition, edge: int) -> int:
 
     A leader whose high watermark has not caught up yet refuses this with a retriable error.
     """
-    from kafka.protocol.consumer import ListOffsetsRequest as Request
+    from fencepost.kafka.kafka_library import ListOffsetsRequest as Request
 
     of_topic = Request.ListOffsetsTopic
     asked = of_topic.ListOffsetsPartition(partition_index=where.partition, timestamp=edge)

@@ -48,7 +48,7 @@ def _matches(pattern: str, topic: str) -> bool:
 
 def classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:
     """Return the topics that members subscribe to or own. During a rebalance the coordinator does not report them."""
-    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+    from fencepost.kafka.kafka_library import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
     topics: set[str] = set()
     try:

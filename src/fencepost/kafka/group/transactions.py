@@ -41,7 +41,7 @@ class TransactionAdmin:
 
         Ids that the principal may not Describe are left out.
         """
-        from kafka.protocol.admin import ListTransactionsRequest
+        from fencepost.kafka.kafka_library import ListTransactionsRequest
 
         request = ListTransactionsRequest(state_filters=[*states], producer_id_filters=[*producer_ids])
 
@@ -67,7 +67,7 @@ class TransactionAdmin:
 
         This takes Read on the topic.
         """
-        from kafka.protocol.admin import DescribeProducersRequest as Request
+        from fencepost.kafka.kafka_library import DescribeProducersRequest as Request
 
         request = Request(topics=[Request.TopicRequest(name=topic, partition_indexes=[partition])])
 
@@ -87,7 +87,7 @@ class TransactionAdmin:
         self.client.close()
 
     def _described(self, ids: Sequence[str]) -> dict[str, Transaction]:
-        from kafka.protocol.admin import DescribeTransactionsRequest
+        from fencepost.kafka.kafka_library import DescribeTransactionsRequest
 
         of_node: dict[int, list[str]] = {}
         for id_, node in self.client.coordinators(TRANSACTION, ids).items():

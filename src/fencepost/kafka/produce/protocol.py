@@ -86,7 +86,7 @@ class Protocol:
 
     def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:
         """Create the protocol without sending anything."""
-        from kafka.protocol.producer import ProduceRequest
+        from fencepost.kafka.kafka_library import ProduceRequest
 
         self._produce_request = ProduceRequest
         self._cluster = cluster
@@ -123,7 +123,7 @@ class Protocol:
         self._sequences.clear()
 
     def _init(self, deadline_s: float) -> Any:
-        from kafka.protocol.producer import InitProducerIdRequest
+        from fencepost.kafka.kafka_library import InitProducerIdRequest
 
         self._find_coordinator(deadline_s)
         connection = self._cluster.connection(self._coordinator, deadline_s)
@@ -388,7 +388,7 @@ class Protocol:
         _until_known(lambda: self._commit_offsets(offsets, member, deadline_s), deadline_s)
 
     def _add_group(self, group_id: str, deadline_s: float) -> None:
-        from kafka.protocol.producer import AddOffsetsToTxnRequest
+        from fencepost.kafka.kafka_library import AddOffsetsToTxnRequest
 
         request = AddOffsetsToTxnRequest(**self._producer._asdict(), group_id=group_id)
         answer = self._ask_coordinator(request, (0, 3), deadline_s)
@@ -422,7 +422,7 @@ class Protocol:
         self.is_begun = False
 
     def _end(self, is_commit: bool, deadline_s: float) -> Any:
-        from kafka.protocol.producer import EndTxnRequest
+        from fencepost.kafka.kafka_library import EndTxnRequest
 
         request = EndTxnRequest(**self._producer._asdict(), committed=is_commit)
         answer = self._ask_coordinator(request, _VERSIONS[self.version].end, deadline_s)

@@ -27,7 +27,7 @@ class ProducerIdentity(NamedTuple):
 
 
 def add_partitions(producer: ProducerIdentity, places: Sequence[TopicPartition]) -> Any:
-    from kafka.protocol.producer import AddPartitionsToTxnRequest as Request
+    from fencepost.kafka.kafka_library import AddPartitionsToTxnRequest as Request
 
     named = {f"v3_and_below_{name}": value for name, value in producer._asdict().items()}
     topics = [Request.AddPartitionsToTxnTopic(name=topic, partitions=found) for topic, found in _by_topic(places)]
@@ -35,7 +35,7 @@ def add_partitions(producer: ProducerIdentity, places: Sequence[TopicPartition])
 
 
 def produce(transactional_id: str, batches: Mapping[TopicPartition, Data], acknowledged_within_ms: int) -> Any:
-    from kafka.protocol.producer import ProduceRequest as Request
+    from fencepost.kafka.kafka_library import ProduceRequest as Request
 
     topic_data = Request.TopicProduceData
     topics = [
@@ -91,7 +91,7 @@ def produce_form(
 
 
 def group_offsets(producer: ProducerIdentity, member: Committer, offsets: Sequence[GroupOffset]) -> Any:
-    from kafka.protocol.producer import TxnOffsetCommitRequest as Request
+    from fencepost.kafka.kafka_library import TxnOffsetCommitRequest as Request
 
     of_topic = Request.TxnOffsetCommitRequestTopic
     by_place = {TopicPartition(each.topic, each.partition): each for each in offsets if each.offset >= 0}

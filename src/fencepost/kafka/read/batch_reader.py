@@ -284,7 +284,7 @@ class BatchReader:
 
         The next one begins with another partition.
         """
-        from kafka.protocol.consumer import FetchRequest as Request
+        from fencepost.kafka.kafka_library import FetchRequest as Request
 
         settings = self._settings
         topics = [

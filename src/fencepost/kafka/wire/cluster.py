@@ -120,7 +120,7 @@ class Cluster:
 
         `has_rights`: whether to include what the principal may do with each topic. Raises LostError.
         """
-        from kafka.protocol.metadata import MetadataRequest as Request
+        from fencepost.kafka.kafka_library import MetadataRequest as Request
 
         wanted = None if topics is None else [Request.MetadataRequestTopic(name=each) for each in topics]
         request = Request(
@@ -135,7 +135,7 @@ class Cluster:
 
         A coordinator that is not available is not waited for. Raises LostError, UnsupportedError.
         """
-        from kafka.protocol.metadata import FindCoordinatorRequest
+        from fencepost.kafka.kafka_library import FindCoordinatorRequest
 
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
         found: dict[str, int | AnswerError] = {}
@@ -207,7 +207,7 @@ class Cluster:
         self._addresses.update({node.node_id: (node.host, node.port) for node in nodes})
 
     def _metadata(self, topic: str, deadline_s: float) -> list[int]:
-        from kafka.protocol.metadata import MetadataRequest
+        from fencepost.kafka.kafka_library import MetadataRequest
 
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
         answer = self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s)
@@ -252,7 +252,7 @@ class Cluster:
             )  # fmt: skip
 
     def _settings_of(self, topic: str, deadline_s: float) -> Taking:
-        from kafka.protocol.admin import DescribeConfigsRequest as Request
+        from fencepost.kafka.kafka_library import DescribeConfigsRequest as Request
 
         wanted = Request.DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
@@ -264,7 +264,7 @@ class Cluster:
         return Taking(None if most_bytes is None else int(most_bytes), None if compression == _AS_SENT else compression)
 
     def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
-        from kafka.protocol.metadata import FindCoordinatorRequest
+        from fencepost.kafka.kafka_library import FindCoordinatorRequest
 
         answer = self.ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
         ensure(answer.error_code, f"coordinator of {key}", answer.error_message)

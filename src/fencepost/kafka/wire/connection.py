@@ -212,7 +212,7 @@ class Connection:
 
     def _agree(self, deadline_s: float) -> None:
         """Ask for the broker's versions. A broker that does not know our version of it answers in the oldest."""
-        from kafka.protocol.metadata import ApiVersionsRequest
+        from fencepost.kafka.kafka_library import ApiVersionsRequest
 
         asked = ApiVersionsRequest(client_software_name=_NAME, client_software_version="1")
         answer = self.ask(asked, ApiVersionsRequest.max_version, deadline_s)
@@ -225,8 +225,7 @@ class Connection:
         self.features = {each.name: each.max_version_level for each in answer.finalized_features or ()}
 
     def _authenticate(self, mechanism: str, deadline_s: float) -> None:
-        from kafka.net.sasl import get_sasl_mechanism
-        from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+        from fencepost.kafka.kafka_library import SaslAuthenticateRequest, SaslHandshakeRequest, get_sasl_mechanism
 
         answer = self.ask(SaslHandshakeRequest(mechanism=mechanism), 1, deadline_s)
         if answer.error_code:

@@ -57,7 +57,7 @@ def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
         )
     if not isinstance(error, AnswerError):
         return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
-    from kafka.errors import for_code
+    from fencepost.kafka.kafka_library import for_code
 
     if getattr(for_code(error.code), "retriable", False):
         return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")

@@ -41,7 +41,7 @@ def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_
 
 
 def _lock_out(conf: Mapping[str, Any], id_: str, deadline_s: float) -> None:
-    from kafka.protocol.producer import InitProducerIdRequest
+    from fencepost.kafka.kafka_library import InitProducerIdRequest
 
     request = InitProducerIdRequest(
         transactional_id=id_, transaction_timeout_ms=transaction_timeout_ms(conf), producer_id=-1, producer_epoch=-1

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import orjson
-from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from fencepost.kafka.kafka_library import AbstractTokenProvider
 
 _ANSWER_S = 10.0
 _RENEWED_AFTER = 0.8  # of a token's life, as Java's clients do

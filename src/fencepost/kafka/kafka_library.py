@@ -1,0 +1,95 @@
+"""All that Fencepost uses of kafka-python. Nothing else imports that library.
+
+Its packages import each other in circles. When two threads import different ones for the first time, Python finds a
+deadlock and fails one of the imports, and classes of the other one are left as dead references: requests then fail
+until the process ends. A module that imports them all in one order is imported by one thread; others wait for it.
+
+Importing this module takes 0.2 s. Modules that most processes need import it late, inside functions.
+"""
+
+from kafka.errors import KafkaError, for_code
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.admin import (
+    CreateAclsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+)
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import (
+    FetchRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.record import MemoryRecords
+
+__all__ = [
+    "AbstractTokenProvider",
+    "AddOffsetsToTxnRequest",
+    "AddPartitionsToTxnRequest",
+    "ApiMessage",
+    "ApiVersionsRequest",
+    "ConsumerProtocolAssignment",
+    "ConsumerProtocolSubscription",
+    "CreateAclsRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
+    "DeleteGroupsRequest",
+    "DeleteRecordsRequest",
+    "DeleteTopicsRequest",
+    "DescribeAclsRequest",
+    "DescribeClusterRequest",
+    "DescribeConfigsRequest",
+    "DescribeGroupsRequest",
+    "DescribeProducersRequest",
+    "DescribeTransactionsRequest",
+    "EndTxnRequest",
+    "FetchRequest",
+    "FindCoordinatorRequest",
+    "HeartbeatRequest",
+    "IncrementalAlterConfigsRequest",
+    "InitProducerIdRequest",
+    "KafkaError",
+    "LeaveGroupRequest",
+    "ListGroupsRequest",
+    "ListOffsetsRequest",
+    "ListTransactionsRequest",
+    "MemoryRecords",
+    "MetadataRequest",
+    "OffsetCommitRequest",
+    "OffsetDeleteRequest",
+    "OffsetFetchRequest",
+    "ProduceRequest",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+    "TxnOffsetCommitRequest",
+    "for_code",
+    "get_sasl_mechanism",
+]
