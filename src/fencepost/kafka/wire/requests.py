@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster
@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 _METADATA_AGE_S = 0.0  # leaders are looked up for each question
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
+_REFUSED_S = 1.0  # after refused credentials: callers ask again at once, and too many logins may lock an account
+_MOST_IDLE = 4  # sets of connections: brokers close idle ones, and their sockets stay until they are used again
 _MOVED = frozenset({KafkaError.NOT_CONTROLLER, KafkaError.BROKER_NOT_AVAILABLE})
 
 
@@ -65,6 +67,8 @@ class RequestClient:
                 cluster.close()  # addresses may be those of brokers that are gone
                 if not isinstance(error, AnswerError | LostError | UnsupportedError | OSError):
                     raise
+                if isinstance(error, AnswerError) and error.code in NOT_AUTHENTICATED:
+                    time.sleep(max(0.0, min(_REFUSED_S, until_s - time.monotonic())))
                 if not _is_repeatable(error) or time.monotonic() + pause_s > until_s:
                     raise request_failure(error, doing, str(self._conf.get("bootstrap.servers", ""))) from error
             else:
@@ -142,8 +146,8 @@ class RequestClient:
             return None
 
     def _put_back(self, cluster: Cluster, closes: int) -> None:
-        """Keep the connections for the next who asks, unless the client was closed meanwhile."""
-        if closes == self._closes:
+        """Keep the connections for the next who asks, unless the client was closed meanwhile or has enough of them."""
+        if closes == self._closes and len(self._idle) < _MOST_IDLE:
             self._idle.append(cluster)
         else:
             cluster.close()

@@ -1,16 +1,21 @@
-"""The client for requests at a server that closes connections, and what waiting threads get after an interruption."""
+"""The client for requests: how often it connects, what it keeps, and what waiting threads get."""
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import group_admin
 from fencepost.kafka.group.group_admin import Group, GroupAdmin
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 
 
@@ -64,3 +69,35 @@ def test_an_interrupted_request_leaves_no_older_answer_for_those_who_wait(monkey
     with pytest.raises(KeyboardInterrupt):
         admin.describe("own")
     assert admin.describe("own") == own
+
+
+def test_after_refused_credentials_nobody_logs_in_at_once() -> None:
+    """Callers that ask again every 50 ms, as `Admin` does, must not lock the account."""
+    logins: list[float] = []
+
+    def refuse() -> None:
+        logins.append(time.monotonic())
+        raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
+
+    client = RequestClient({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=10)
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailableError, match="refused the credentials"):
+            client.run("asking", refuse)
+    assert logins[1] - logins[0] > 0.9
+
+
+def test_of_many_threads_connections_only_a_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Cluster] = []
+    monkeypatch.setattr(Cluster, "close", lambda self: closed.append(self))
+    client = RequestClient({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=10)
+    all_ask = threading.Barrier(10)
+
+    def ask() -> int:
+        return client.run("asking", lambda: all_ask.wait(30))
+
+    with ThreadPoolExecutor(10) as pool:
+        for each in [pool.submit(ask) for _ in range(10)]:
+            each.result(60)
+    assert len(closed) == 6
+    client.close()
+    assert len(set(closed)) == 10
