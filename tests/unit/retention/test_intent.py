@@ -101,7 +101,7 @@ def test_another_topics_retention_is_no_reason(topic: Topic) -> None:
 
 def test_nothing_is_given_up_in_another_term_than_it_was_decided_in(topic: Topic) -> None:
     """What another leader lets a user change in between, an offset for example, is nowhere in the config topic."""
-    with pytest.raises(ConflictError, match="Another worker may have led"):
+    with pytest.raises(ConflictError, match="Another worker may have been leader"):
         decided(topic, is_current=lambda: False).decide(topic.snapshot)
 
 

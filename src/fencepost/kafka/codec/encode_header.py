@@ -114,7 +114,7 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     base, length, _, magic, _, attributes, last, first, newest, *_, count = HEADER.unpack_from(view)
     place = f"The batch at offset {base}"
     if magic != _MAGIC:
-        raise LooseBatchError(f"{place} has the record format {magic}, which is older than Kafka 0.11")
+        raise LooseBatchError(f"{place} has the format of version {magic}, which is older than Kafka 0.11")
     if length + _AFTER_LENGTH != len(view):
         raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _AFTER_LENGTH}. {_CORRUPT}")
     ensure_intact(view)
