@@ -92,7 +92,7 @@ def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothin
         scene.commit("a", 2)  # by the leader of the term in between: the config topic knows nothing of it
 
     scene.leader.before.append(lead_again)
-    assert "may have led" in str(scene.round())
+    assert "may have been leader" in str(scene.round())
     assert scene.start == 0
     assert scene.round() is None
     assert scene.start == 2
