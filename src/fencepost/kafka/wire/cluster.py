@@ -6,6 +6,7 @@ Only read requests are sent here. They change nothing and may be repeated.
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
@@ -41,10 +42,32 @@ class Taking(NamedTuple):
     compression: str | None
 
 
+@dataclass
+class Experience:
+    """What outlives a `Cluster`, if its successor is given it: without it, that would begin with the same bad server.
+
+    Attributes:
+        failed_s: when connecting to servers last failed.
+        newest: the newest epochs of leaders, by topic: its id, and the epochs by partition.
+        stale_since_s: since when all metadata of a topic is older than what is known.
+    """
+
+    failed_s: dict[Address, float] = field(default_factory=dict)
+    newest: dict[str, tuple[Any, dict[int, int]]] = field(default_factory=dict)
+    stale_since_s: dict[str, float] = field(default_factory=dict)
+
+
 class Cluster:
     """Metadata and connections for one incarnation. For one thread at a time; `close` is for any thread."""
 
-    def __init__(self, access: Access, metadata_age_s: float, *, awaits_topics: bool = True) -> None:
+    def __init__(
+        self,
+        access: Access,
+        metadata_age_s: float,
+        *,
+        awaits_topics: bool = True,
+        experience: Experience | None = None,
+    ) -> None:
         """`metadata_age_s`: the maximum age of a topic's metadata. Nothing is sent yet.
 
         `awaits_topics`: whether to create a missing topic, if brokers create topics automatically, and wait for it.
@@ -55,11 +78,9 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
-        self._stale_since_s: dict[str, float] = {}  # since when all metadata of a topic is older than what is known
-        self._failed_s: dict[Address, float] = {}  # when connecting to them last failed
+        self._experience = experience or Experience()
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._epochs: dict[str, list[int]] = {}
-        self._newest: dict[str, tuple[Any, dict[int, int]]] = {}  # epochs by partition, and the topic's id
         self._taking: dict[str, Taking] = {}
         self._is_closed = False
 
@@ -118,7 +139,8 @@ class Cluster:
     def metadata(self, topics: Collection[str] | None, deadline_s: float, *, has_rights: bool = False) -> Any:
         """Return the brokers that are up, and these topics (None: all), as one broker sees them. Creates no topic.
 
-        `has_rights`: whether to include what the principal may do with each topic. Raises LostError.
+        `has_rights`: whether to include what the principal may do with each topic. Raises LostError, or AnswerError if
+        leaders of `topics` are out of date.
         """
         from fencepost.kafka.kafka_library import MetadataRequest as Request
 
@@ -128,6 +150,9 @@ class Cluster:
         )
         answer = self.ask(request, 12, deadline_s)
         self._learn(answer.brokers)
+        for topic in answer.topics if topics is not None else ():
+            if not topic.error_code:
+                self._ensure_fresh(topic.name, topic)
         return answer
 
     def coordinators(self, kind: int, keys: Collection[str], deadline_s: float) -> dict[str, int | AnswerError]:
@@ -191,14 +216,14 @@ class Cluster:
         """
         problem = LostError("no bootstrap.servers", is_sent=False)
         known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
-        addresses = sorted(known, key=lambda address: self._failed_s.get(address, 0.0))
+        addresses = sorted(known, key=lambda address: self._experience.failed_s.get(address, 0.0))
         for timeout_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
             for address in addresses:
                 try:
                     return connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
                 except LostError as error:
                     problem = error
-                    self._failed_s[address] = time.monotonic()
+                    self._experience.failed_s[address] = time.monotonic()
                     if time.monotonic() >= deadline_s:  # the others have not failed
                         raise
         raise problem
@@ -228,23 +253,23 @@ class Cluster:
         the metadata of a cluster that was restored from a copy is refused, and a warning says so.
         """
         reported = {each.partition_index: each.leader_epoch for each in found.partitions}
-        id_, known = self._newest.get(topic, (found.topic_id, {}))
+        id_, known = self._experience.newest.get(topic, (found.topic_id, {}))
         if id_ != found.topic_id:
             known = {}
         if any(epoch < known.get(partition, epoch) for partition, epoch in reported.items()):
             if self._first is not None:
-                self._failed_s[self._first.address] = time.monotonic()
+                self._experience.failed_s[self._first.address] = time.monotonic()
                 self._first.close()
                 self._first = None
             self._warn_of_stale(topic)
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
-        self._stale_since_s.pop(topic, None)
-        self._newest[topic] = (found.topic_id, known | reported)
+        self._experience.stale_since_s.pop(topic, None)
+        self._experience.newest[topic] = (found.topic_id, known | reported)
 
     def _warn_of_stale(self, topic: str) -> None:
         now_s = time.monotonic()
-        if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
-            self._stale_since_s[topic] = now_s
+        if now_s - self._experience.stale_since_s.setdefault(topic, now_s) > _STALE_S:
+            self._experience.stale_since_s[topic] = now_s
             log.warning(
                 "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
                 "is read from it or written to it. If the cluster was restored from a copy, restart this worker",

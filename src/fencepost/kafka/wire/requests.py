@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, Experience
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
 
 T = TypeVar("T")
@@ -37,6 +37,7 @@ class RequestClient:
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._timeout_s = timeout_s
+        self._experience = Experience()
         self._idle: list[Cluster] = []
         self._closes = 0
         self._running = threading.local()
@@ -133,7 +134,8 @@ class RequestClient:
 
     def _made(self) -> Cluster:
         try:
-            return Cluster(Access.of(self._conf), _METADATA_AGE_S, awaits_topics=False)
+            access = Access.of(self._conf)
+            return Cluster(access, _METADATA_AGE_S, awaits_topics=False, experience=self._experience)
         except (ValueError, OSError) as error:
             raise KafkaRequestError(
                 f"The settings of a client cannot be used: {error}", KafkaError._INVALID_ARG

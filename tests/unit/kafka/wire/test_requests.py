@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 from confluent_kafka import KafkaError
+from kafka.protocol.metadata import MetadataResponse
 
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import group_admin
@@ -101,3 +103,44 @@ def test_of_many_threads_connections_only_a_few_are_kept(monkeypatch: pytest.Mon
     assert len(closed) == 6
     client.close()
     assert len(set(closed)) == 10
+
+
+def test_a_server_that_never_answers_does_not_keep_the_client_from_the_next_one() -> None:
+    """It has two seconds, and many requests have less: then the next request begins with another server."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, hanging_up() as (address, came):
+        servers = f"127.0.0.1:{silent.getsockname()[1]},{address}"
+        with closing(RequestClient({"bootstrap.servers": servers}, timeout_s=0.5)) as client:
+            for _ in range(2):
+                with pytest.raises(KafkaUnavailableError):
+                    client.run("asking", client.brokers)
+    assert came
+
+
+def test_leaders_that_are_older_than_those_that_are_known_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was cut off still believes that it leads, and would report a wrong end of its log."""
+
+    def metadata(epoch: int) -> MetadataResponse:
+        of_topic = MetadataResponse.MetadataResponseTopic
+        partition = of_topic.MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=epoch)
+        topic = of_topic(error_code=0, name="t", topic_id=UUID(int=1), partitions=[partition])
+        return MetadataResponse(brokers=[], topics=[topic])
+
+    answers = [metadata(5), AnswerError(KafkaError.NOT_COORDINATOR, "it has moved"), metadata(4), metadata(5)]
+
+    def ask(*_: object, **__: object) -> MetadataResponse:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Cluster, "ask", ask)
+    client = RequestClient({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=1)
+
+    def leader() -> int:
+        return int(client.metadata(["t"]).topics[0].partitions[0].leader_epoch)
+
+    assert client.run("asking", leader) == 5
+    for error in ("it has moved", "out of date"):
+        with pytest.raises(KafkaUnavailableError, match=error):
+            client.run("asking", leader)
+    assert client.run("asking", leader) == 5
