@@ -221,6 +221,9 @@ class Cluster:
             for address in addresses:
                 try:
                     return connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
+                except AnswerError:  # it does not let us in: perhaps another one does, the next time
+                    self._experience.failed_s[address] = time.monotonic()
+                    raise
                 except LostError as error:
                     problem = error
                     self._experience.failed_s[address] = time.monotonic()

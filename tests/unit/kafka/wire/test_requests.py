@@ -144,3 +144,21 @@ def test_leaders_that_are_older_than_those_that_are_known_are_not_believed(monke
         with pytest.raises(KafkaUnavailableError, match=error):
             client.run("asking", leader)
     assert client.run("asking", leader) == 5
+
+
+def test_a_server_that_refuses_the_credentials_is_not_the_first_to_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be the only one: brokers learn of changed credentials one after another."""
+    asked: list[int] = []
+
+    def connect(address: tuple[str, int], *_: object) -> None:
+        asked.append(address[1])
+        raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
+
+    monkeypatch.setattr("fencepost.kafka.wire.cluster.connect", connect)
+    client = RequestClient({"bootstrap.servers": "a:1,a:2"}, timeout_s=0.01)
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailableError):
+            client.run("asking", client.brokers)
+    assert asked == [1, 2]
