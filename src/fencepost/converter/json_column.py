@@ -41,7 +41,7 @@ def dumped_all(
 
 
 def is_plain(schema: Schema, column: Sequence[Any]) -> bool:
-    """Say whether all values fit the schema and need no encoding of their own; False if that is unknown."""
+    """Say whether all values fit the schema and can be encoded as they are; False if that is unknown."""
     if schema.name in LOGICAL_TYPES:
         return False
     kinds = set(map(type, column))

@@ -34,11 +34,11 @@ class Node:
         start_timeout_s: float = 180.0,
         is_temporary: bool = False,
     ) -> None:
-        """Start it and wait until it is ready.
+        """Start the node and wait until it is ready.
 
         Raises:
-            PortInUseError: one of the ports was taken by another process.
-            BrokerStartError: it ended, or was not ready in time (and is gone); carries what it printed.
+            PortInUseError: Another process uses one of the ports.
+            BrokerStartError: The node ended, or was not ready in time and was killed. The text has its last output.
         """
         lock = _lock(directory)
         directory.prepare(home.bootstrap_snapshot, settings)
@@ -58,11 +58,11 @@ class Node:
             raise
 
     def last_lines(self) -> str:
-        """Return the end of what the broker printed: errors, and why a JVM did not start."""
+        """Return the last lines of the broker's output: errors, and why a JVM did not start."""
         return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
 
     def await_logged(self, pattern: re.Pattern[str], timeout_s: float) -> bool:
-        """Wait until the node has logged something since it was made; whether it has."""
+        """Wait until the node logs a line that matches `pattern`. Returns False if it does not do so in time."""
         deadline = time.monotonic() + timeout_s
         while not pattern.search(_read(self._directory.log, self._log_began)):
             if time.monotonic() > deadline:

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 
 class WarningLog:
-    """Logs each warning once for as long as it lasts."""
+    """Logs a warning when it is new or has changed, and not again while it lasts."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._logged: dict[str, str] = {}
 
     def update(self, current: Mapping[str, str]) -> None:
-        """Log those of the current warnings, by item (`group a`), that are new or have changed."""
+        """Log the current warnings that are new or have changed. Keys are items such as `group a`."""
         for what, why in current.items():
             if self._logged.get(what) != why:
                 self._log.warning("%s: %s", what, why)

@@ -1,4 +1,4 @@
-"""A `read_committed` reader that follows topics while faults happen, and can read them again afterwards."""
+"""A `read_committed` reader that follows topics during faults, and can read the topics again afterwards."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ _RETRY_S = 0.2
 class CommittedReader:
     """Reads topics as an application would, from their beginning, in a thread for each; commits nothing.
 
-    A context manager. Topics that do not exist yet are waited for, an unreachable broker too; any other error ends
-    the thread and is raised by `seen` and `catch_up`: a test must not pass because its reader died.
+    A context manager. It waits for topics that do not exist yet, and for an unreachable broker. Any other error ends
+    the thread and is raised by `seen` and `catch_up`, so that no test passes because its reader died.
     """
 
     def __init__(self, bootstrap: str, topics: Sequence[str], conf: Mapping[str, Any] | None = None) -> None:

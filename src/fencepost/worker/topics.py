@@ -28,7 +28,7 @@ _READING = "reading to the end of internal topics"
 
 
 class WorkerTopics:
-    """Readers and writers, and what was read. `read_config` combines simultaneous calls into one read to the end."""
+    """The readers and writers of the internal topics. `read_config` combines simultaneous calls into one read."""
 
     def __init__(self, settings: WorkerSettings, life: WorkerLife, on_change: OnChange) -> None:
         config = settings.config

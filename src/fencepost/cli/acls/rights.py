@@ -286,7 +286,7 @@ def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
 
 
 def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
-    """Return the rights to the ids that tasks write under, and that fencing takes: as the producer's principal, too."""
+    """Return the rights of the producer's principal to the ids that tasks use. Fencing uses the same principal."""
     reason = f"{connector.name} writes in transactions, and its older tasks are fenced"
     if connector.is_prefixed:
         prefix = task_transactional_ids(group_id, connector.name, 0)[0].removesuffix("0")

@@ -1,11 +1,10 @@
-"""`BatchReader`: reads partitions in whole batches, of which nobody has looked at a record (E22).
+"""`BatchReader`: reads partitions in whole batches, without looking at single records (E22).
 
-There is one request under way to each broker that leads some of the partitions, and it is sent before the answer to the
-one before is handed over; there is no thread. What a broker answers about a position that has changed meanwhile counts
-for nothing.
+Each broker that leads some of the partitions has one request under way, which is sent before the previous answer is
+returned to the caller. There is no thread. An answer for a position that has changed in the meantime is ignored.
 
-Topics are asked for by their ids, as far as these are told and brokers take them: one that was deleted and created
-again is another topic, and a broker that has only that one says so.
+Requests name topics by their ids, if these are known and the brokers support them. A topic that was deleted and created
+again is another topic, and a broker that has only the new one answers so.
 """
 
 import threading
@@ -36,14 +35,14 @@ from fencepost.kafka.wire.connection import Connection, answering
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.record import TopicPartition
 
-# The first that says which transactions were aborted; the last that names topics, which tells of a log that was cut;
-# the first that has their ids. From 11 on a broker may name another replica to ask (KIP-392): one that does is asked in
-# the version before.
+# The first version that lists aborted transactions; the last that names topics, which also reports a truncated log; the
+# first with topic ids. From version 11 on a broker may name another replica to read from (KIP-392). Such a broker gets
+# requests of the version before.
 _VERSIONS, _OF_LEADERS, _BY_ID = (4, 12), 10, 13
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
-_LONG_S = 1.0  # for which a call may wait for brokers that are not there, but for the one that it waits for then
-_TURN_S = 0.1  # how long an answer is taken before it is the others' turn
+_LONG_S = 1.0  # a call that has waited this long for unreachable brokers tries no further one
+_TURN_S = 0.1  # how long one answer is read before the others' turn
 _NO_ID = UUID(int=0)
 _ELSEWHERE = frozenset(
     {
@@ -62,7 +61,7 @@ _DENIED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTI
 
 
 class _Asked(NamedTuple):
-    """A request under way: from which positions it asks, but for what was given up, of which topics, and since when."""
+    """A request under way, with the positions it asks for, except unassigned ones, its topics, and its start time."""
 
     node: int
     connection: Connection
@@ -72,23 +71,23 @@ class _Asked(NamedTuple):
 
 
 class Counted(Protocol):
-    """Some of what came, with how many records there are in it."""
+    """A part of an answer, with its number of records."""
 
     @property
     def count(self) -> int: ...
 
 
 class FetchedForm(Protocol):
-    """What committed batches are handed over as."""
+    """The form in which a reader returns committed batches."""
 
     def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[Counted]:
-        """Return what is made of batches of a partition that was asked for from `wanted` on. Raises CorruptBatchError.
+        """Convert batches of a partition that was read from offset `wanted` on. Raises CorruptBatchError.
 
-        What they lie in is the answer's own bytes.
+        The batches are views of the answer's bytes.
         """
 
     def fetched(self, entries: Sequence[tuple[TopicPartition, Any]]) -> Fetched:
-        """Return what was made, in order, with the partitions that it is of."""
+        """Return the converted batches, in order, with their partitions."""
 
 
 class _Copies:
@@ -102,13 +101,12 @@ class _Copies:
 
 
 class BatchReader:
-    """A `PlanReader`. What a commit needs is librdkafka's, and made with the first."""
+    """A `PlanReader`. It commits with a librdkafka client, which is created for the first commit."""
 
     def __init__(self, conf: Mapping[str, Any], form: FetchedForm | None = None, *, doing: str = DOING) -> None:
-        """`conf` holds librdkafka's names; `form` None: what comes is for who writes it elsewhere. Errors say what it
-        was that failed, `doing` something.
+        """`conf` has librdkafka's names. Without a `form`, batches are returned as copies to write elsewhere.
 
-        Raises KafkaRequestError for settings that this reader does not have.
+        Errors name `doing` as what failed. Raises KafkaRequestError for settings that this reader does not support.
         """
         self._conf = dict(conf)
         self._form = form or _Copies()
@@ -120,14 +118,14 @@ class BatchReader:
             raise KafkaRequestError(str(error), KafkaError._INVALID_ARG) from None
         self._answer_s = access.answer_s
         self._cluster = Cluster(access, self._settings.metadata_age_s, awaits_topics=False)
-        self._at: dict[TopicPartition, Position] = {}  # from where to fetch on
+        self._at: dict[TopicPartition, Position] = {}  # where to fetch next
         self._ids: dict[str, UUID] = {}
         self._has_asked_by_name = False
-        self._directing: set[int] = set()  # brokers that would have another replica asked
+        self._directing: set[int] = set()  # brokers that have named another replica
         self._ends: dict[TopicPartition, int] = {}  # of logs, as of the last answers
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
-        self._come: deque[tuple[TopicPartition, Counted | Position]] = deque()  # batches, and positions behind them
+        self._come: deque[tuple[TopicPartition, Counted | Position]] = deque()  # batches, and positions after them
         self._found = Read()
         self._committer: ClientReader | None = None
         self._in_commit = threading.Lock()
@@ -157,11 +155,11 @@ class BatchReader:
         self._come = deque(each for each in self._come if each[0] not in gone)
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return where logs of what is read end, as of the last answers: nobody is asked."""
+        """Return the end offsets of the partitions' logs from the last answers, without asking a broker."""
         return dict(self._ends)
 
     def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
-        """Return what has come; the last batch is the one that reaches `most` records, or so many bytes of copies.
+        """Return fetched batches. The batch that reaches `most` records, or `most_bytes` of copies, is the last.
 
         Raises CorruptBatchError, KafkaAuthorizationError, KafkaRequestError.
         """
@@ -213,9 +211,10 @@ class BatchReader:
     # asking
 
     def _ask(self) -> bool:
-        """Send a request to each broker that has none under way, as long as nothing waits to be handed over.
+        """Send a request to each broker that has none under way.
 
-        Returns False where one took long in vain: the others are asked by the next call, so that none takes very long.
+        Returns False if a broker could not be reached for a long time. The next call asks the remaining brokers, so
+        that no call takes very long.
         """
         now_s = time.monotonic()
         self._rests = {place: until_s for place, until_s in self._rests.items() if until_s > now_s}
@@ -270,7 +269,7 @@ class BatchReader:
             self._look_again(places, max(_REST_S, 2 * (time.monotonic() - began_s)))
 
     def _version(self, node: int, connection: Connection, request: Any, places: Iterable[TopicPartition]) -> int:
-        """Return the version to ask in. By names, which topic answers is not known from then on."""
+        """Return the request version. Requests by name do not ensure which topic the records are from."""
         if node not in self._directing and all(place.topic in self._ids for place in places):
             with suppress(UnsupportedError):
                 return connection.version(request, _BY_ID, _BY_ID)
@@ -280,9 +279,9 @@ class BatchReader:
         return version
 
     def _request(self, positions: Mapping[TopicPartition, Position]) -> Any:
-        """Return a request without a session, for partitions in this order: an answer is filled in it up to its size.
+        """Return a request without a session. An answer is filled in the order of partitions, up to its maximum size.
 
-        The next one begins with another partition.
+        The next request begins with another partition.
         """
         from fencepost.kafka.kafka_library import FetchRequest as Request
 
@@ -345,9 +344,9 @@ class BatchReader:
         return time.monotonic() - asked.since_s > self._answer_s
 
     def _is_taken(self, asked: _Asked) -> bool:
-        """Take what has come of an answer, and say whether that is all: a broker may stop in the middle of one.
+        """Read what has arrived of an answer. Returns whether it is complete.
 
-        The others are not kept waiting for that; once it is overdue it is lost.
+        A broker may stop in the middle of an answer. The others do not wait for it, and once it is overdue it is lost.
         """
         if self._is_overdue(asked):
             asked.connection.take(time.monotonic())
@@ -360,7 +359,7 @@ class BatchReader:
                 name = asked.topics[topic.topic_id] if asked.topics else topic.topic
                 place = TopicPartition(name, each.partition_index)
                 if place not in asked.positions:
-                    continue  # it was given up, and may be read from elsewhere, or be another topic's, by now
+                    continue  # it was unassigned, and may by now have another position or topic
                 if each.error_code:
                     self._record_failure([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
                 elif each.diverging_epoch is not None:
@@ -385,17 +384,17 @@ class BatchReader:
         self._come.extend((place, one) for one in made)
         if position.offset > wanted.offset:
             self._come.append((place, position))
-            del self._at[place]  # it is the last in the next request
+            del self._at[place]  # so it comes last in the next request
             self._at[place] = position
 
     # what goes wrong
 
     def _record_failure(self, places: list[TopicPartition], error: AnswerError) -> None:
-        """Take note of what is wrong with partitions. Raises what no other look would change."""
+        """Record what is wrong with partitions. Raises errors that a retry would not change."""
         if error.code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._record_lost(places)
         elif error.code in _OTHER_TOPIC:
-            self._look_again(places)  # also where it is assigned at once: the broker may not have heard of it yet
+            self._look_again(places)  # even if it is assigned again at once: the broker may not know it yet
             self._record_lost(places)
         elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._found.refused |= {place.topic: str(error) for place in places}
@@ -412,13 +411,13 @@ class BatchReader:
             raise translate(KafkaError(error.code), self._doing, self._bootstrap)
 
     def _record_lost(self, places: Iterable[TopicPartition]) -> None:
-        """Ask for these no more, until they are assigned anew."""
+        """Stop reading these partitions until they are assigned again."""
         for place in places:
             self._found.lost.add(place)
             del self._at[place]
 
     def _look_again(self, places: Iterable[TopicPartition], rest_s: float = _REST_S) -> None:
-        """Ask who leads these partitions, a little later."""
+        """Look up the leaders of these partitions again, a little later."""
         for topic in {place.topic for place in places}:
             self._cluster.forget(topic)
         self._rest(places, rest_s)
@@ -429,5 +428,5 @@ class BatchReader:
 
 
 def _uuid(topic_id: str) -> UUID:
-    """Return an id that is in Kafka's writing; the one that no topic has where there is none."""
+    """Parse a topic id in Kafka's notation. An empty one becomes the id that no topic has."""
     return UUID(bytes=urlsafe_b64decode(f"{topic_id}==")) if topic_id else _NO_ID

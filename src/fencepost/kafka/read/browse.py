@@ -1,4 +1,4 @@
-"""Reading parts of a topic, with headers: for people who look at it. Nothing is joined or committed."""
+"""Reads parts of a topic, with headers, to show them to people. Joins no group and commits nothing."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -32,9 +32,9 @@ Range = tuple[int, int]  # from an offset, to one that is excluded
 
 
 class TopicBrowser:
-    """The records of one topic, as of its making: what comes later is not seen.
+    """The records that one topic has when the browser is created. Later records are not included.
 
-    Raises MissingTopicError where there is no such topic; everything else as `Admin` does.
+    Raises MissingTopicError if there is no such topic, and everything that `Admin` raises.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str, *, timeout_s: float = 30.0) -> None:
@@ -51,21 +51,21 @@ class TopicBrowser:
         places = [(topic, partition) for partition in range(partitions)]
         starts, ends = admin.start_offsets(places), admin.end_offsets(places, read_committed=True)
         self.ranges: dict[int, Range] = {place[1]: (starts[place], ends[place]) for place in places}
-        """What there is to read, of each partition."""
+        """The offsets that can be read, by partition."""
 
     def read(self, ranges: Mapping[int, Range]) -> Iterator[TopicRecord]:
-        """Yield records partition by partition, each in order; ranges are cut to what there is.
+        """Yield the records of these ranges, one partition after another. Offsets that do not exist are left out.
 
-        Raises what `RangeInput` does, but for records that are gone meanwhile.
+        Raises what `RangeInput` raises, but no error for records that were deleted in the meantime.
         """
         for partition, (first, end) in sorted(ranges.items()):
             lowest, highest = self.ranges[partition]
             yield from self._read(partition, max(first, lowest), min(end, highest))
 
     def newest(self, most: int, is_wanted: Callable[[TopicRecord], bool]) -> list[TopicRecord]:
-        """Return those of the newest records of each partition that are wanted, at most so many; the oldest first.
+        """Return the newest wanted records of the topic, at most `most` of them, the oldest first.
 
-        A log cannot be read backwards: windows are read from its end on, each twice as large as the one before.
+        A log cannot be read backwards, so windows are read, the last one first, each twice as large as the one before.
         """
         found: list[TopicRecord] = []
         for partition, (lowest, end) in self.ranges.items():

@@ -1,9 +1,9 @@
-"""Deciding that offsets are lost: not by one answer.
+"""Decides that offsets are lost, which takes more than one answer.
 
-Where a log begins and ends is what its leader answers to ListOffsets: a new leader whose high watermark has not caught
-up with what its predecessor had committed answers OFFSET_NOT_AVAILABLE, which `Admin` waits out. What a fetch reports
-is no evidence. A broker that was deposed a moment ago, and has not heard of it, answers for the log as it knows it, so
-an end that comes too early counts only if it is still there a while later.
+Only a leader's answer to ListOffsets says where a log begins and ends. If a new leader's high watermark has not caught
+up with what its predecessor had committed, it answers OFFSET_NOT_AVAILABLE, and `Admin` waits until that is over. What
+a fetch reports is no evidence. A broker that does not know yet that it is no longer the leader answers for its own copy
+of the log. So an end that is too low counts only if it is still reported a while later.
 """
 
 import time
@@ -19,11 +19,11 @@ _LOOK_EVERY_S = 1.0
 
 
 class Doubts(Generic[K]):
-    """Remembers for how long something has seemed to be lost, by looks at it.
+    """Adds up for how long things have seemed to be lost, from one look at them to the next.
 
-    The time between two looks counts, but no more of it than a quarter of what is needed: with looks that are far
-    apart, as those of a mirror on a slow link are, what is missing is confirmed by the fifth of them. Were all of it to
-    count, two wrong answers would do that are hours apart.
+    The time between two looks counts, but at most a quarter of the required time. So if looks are far apart, as those
+    of a mirror on a slow link, the fifth look confirms a loss. If all of that time counted, two wrong answers that are
+    hours apart would be enough.
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Doubts(Generic[K]):
         return len(self._seen_s)
 
     def confirmed(self, looked_at: Collection[K], seeming: Collection[K], now_s: float, sure_s: float) -> set[K]:
-        """Return those of `seeming`, out of all that were `looked_at`, that have seemed lost for `sure_s` by now.
+        """Return the keys of `seeming`, a part of `looked_at`, that have seemed lost for `sure_s` by now.
 
-        One look at which a thing was there clears it.
+        A key that was looked at and did not seem lost starts again at zero.
         """
         self.forget({key for key in looked_at if key not in seeming})
         for key in seeming:
@@ -46,7 +46,7 @@ class Doubts(Generic[K]):
         return {key for key in seeming if self._doubted_s[key] >= sure_s}
 
     def forget(self, keys: Collection[K]) -> None:
-        """Forget about these: nobody asks for them any more, or they have been given up."""
+        """Forget these keys: nobody asks for them any more, or their loss is decided."""
         for key in keys:
             self._doubted_s.pop(key, None)
             self._seen_s.pop(key, None)
@@ -55,7 +55,7 @@ class Doubts(Generic[K]):
 def sure_ends(
     ask: Callable[[Collection[K]], Mapping[K, int]], wanted: Mapping[K, int], sure_s: float = SURE_S
 ) -> dict[K, int]:
-    """Return where logs end by what `ask` says; where one ends before what is `wanted`, it has said so for `sure_s`."""
+    """Return the ends of logs, as `ask` reports them. An end below the `wanted` offset was reported for `sure_s`."""
     ends, doubts = dict(ask(wanted.keys())), Doubts[K]()
     short = {key for key, at in wanted.items() if ends[key] < at}
     while short := short - doubts.confirmed(short, short, time.monotonic(), sure_s):

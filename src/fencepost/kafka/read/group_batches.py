@@ -1,8 +1,8 @@
 """A member of a consumer group that reads in whole batches: librdkafka is the member, `BatchReader` brings the data.
 
-The client has all partitions, paused. It gives them and takes them away, and it commits; that it is polled at least
-every 100 ms is what its callbacks and `max.poll.interval.ms` need. Where it does better than a reader it fetches,
-too, from then on for good: very many partitions, small batches, brokers that cannot be connected to.
+The client owns all partitions, paused. It assigns and revokes them, and it commits. It is polled at least every 100 ms,
+because its callbacks and `max.poll.interval.ms` need that. If it is better at reading than the reader, it also fetches,
+from then on and for good: with very many partitions, with small batches, or if a connection to a broker fails.
 """
 
 import logging
@@ -26,20 +26,20 @@ from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
-_TURN_S = 0.1  # how long the reader may wait before callbacks of the group are served
+_TURN_S = 0.1  # how long the reader may wait before the group's callbacks run
 _AT_ONCE = 10_000  # records that are decoded together, or more: a few dozen of Arrow's steps for all of them
 _MOST_PARTITIONS = 200  # a reader names all its partitions in each request
-_LOOK_AT, _LEAST_RECORDS = 200, 20  # so many batches say how many records a batch has; with fewer the client is cheaper
-_LONG_S = 2.0  # for which nothing but a broker that is not there holds a reader up
+_LOOK_AT, _LEAST_RECORDS = 200, 20  # batches to average over; with fewer records a batch the client is cheaper
+_LONG_S = 2.0  # a reader is delayed this long only by a broker that is away
 _FIRST_ASK_S, _LONGEST_ASK_S = 0.1, 2.0
 _DOUBT_EVERY_S = 0.25
 
 
 class BatchGroupInput(GroupInput):
-    """A `GroupInput` whose records come in batches, and are checked (E22). For one thread, except `abandon`.
+    """A `GroupInput` that reads whole batches and checks them (E22). For one thread, except `abandon`.
 
-    The position of a partition is that of the next record that is handed over: what was read beyond it waits, and is
-    dropped wherever that record is another than the one that follows.
+    The position of a partition is that of the next record to return. Records that were read beyond it wait. They are
+    dropped if the position moves elsewhere.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class BatchGroupInput(GroupInput):
         *,
         whole: Collection[str] = (),
     ) -> None:
-        """Raise KafkaRequestError for settings that the client or the reader does not take."""
+        """Raises KafkaRequestError for settings that the client or the reader does not support."""
         self._reader = BatchReader(conf, Unread(), doing=f"reading as a member of group {conf.get('group.id')}")
         self._waiting = WaitingRecords()
         self._next: dict[TopicPartition, LogPosition] = {}
-        self._ends: dict[TopicPartition, int] = {}  # of logs of what the reader has read before
-        self._lost: dict[TopicPartition, float] = {}  # with nothing at their positions; when to ask where they go on
-        self._cut: set[TopicPartition] = set()  # of those: what was read there last is not in the log any more
+        self._ends: dict[TopicPartition, int] = {}  # of logs of partitions that the reader no longer reads
+        self._lost: dict[TopicPartition, float] = {}  # nothing is at their positions; when to ask for the log's edges
+        self._cut: set[TopicPartition] = set()  # of those: their last read records are no longer in the log
         self._doubts: Doubts[TopicPartition] = Doubts()
-        self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked that
-        self._batches = self._records = 0  # that were read since somebody looked at how large they are
-        self._why = ""  # the client is to fetch
+        self._ask_s = _FIRST_ASK_S  # how long to wait for that answer
+        self._batches = self._records = 0  # read since their size was last checked
+        self._why = ""  # why the client should fetch
         super().__init__(conf, topics, assignee, fetches=False, whole=whole)
 
     def known_ends(self) -> dict[TopicPartition, int]:
@@ -77,7 +77,7 @@ class BatchGroupInput(GroupInput):
     # reading
 
     def _chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
-        """Return what has come, once callbacks were served: what they have taken away is not there any more (E14)."""
+        """Yield fetched records, after the callbacks have run: records of revoked partitions are left out (E14)."""
         if self._why and not self._fetches:
             self._switch_to_client(self._why)
         if self._fetches:
@@ -89,7 +89,7 @@ class BatchGroupInput(GroupInput):
             found = self._served(until_s)
             if self._error is not None:
                 return
-            if self._fetches:  # from now on: a record may have come as it was assigned
+            if self._fetches:  # since just now: the client may have fetched already
                 yield found
                 return
             left_s = until_s - time.monotonic()
@@ -100,10 +100,10 @@ class BatchGroupInput(GroupInput):
             yield fetched
 
     def _served(self, until_s: float) -> Fetched:
-        """Have all callbacks of the group called that are due; that is all there is to wait for where nothing is read.
+        """Run all callbacks of the group that are due. If nothing can be read, waits a moment for one.
 
-        One may stand behind an event: of a member that was away for too long it is told first why, and then that its
-        partitions are lost. What comes beside is nothing, as long as all partitions are paused in the client.
+        A callback may come after an event: a member that was away for too long first gets the reason, and then the
+        callback for its lost partitions. No records come, because all partitions are paused in the client.
         """
         is_idle = not (self._reading() or len(self._waiting))
         timeout_s = max(0.0, min(_TURN_S, until_s - time.monotonic())) if is_idle else 0.0
@@ -122,7 +122,7 @@ class BatchGroupInput(GroupInput):
         return len(self._next) > len(self._paused) + len(self._lost)
 
     def _read(self, timeout_s: float, most: int) -> None:
-        """Have so many records wait, if they have come; waits for the first where there are none."""
+        """Read once, unless `most` records already wait. Waits for records only if none wait."""
         self._reset_lost()
         if len(self._waiting) >= most or not self._reading():
             return
@@ -137,7 +137,7 @@ class BatchGroupInput(GroupInput):
             self._waiting.add(read.fetched)
 
     def _look_at(self, fetched: UnreadFetched) -> None:
-        """Have the client fetch where batches are small: what costs is the batch, not the record."""
+        """Choose the client if batches are small: this reader's cost is mostly per batch, not per record."""
         self._batches += len(fetched.entries)
         self._records += sum(batch.count for _, batch in fetched.entries)
         if self._batches >= _LOOK_AT:
@@ -150,11 +150,11 @@ class BatchGroupInput(GroupInput):
             return self._reader.read(timeout_s, most)
         except KafkaUnavailableError as error:
             log.debug("%s", error)
-            time.sleep(timeout_s)  # else it would be asked again at once
+            time.sleep(timeout_s)  # otherwise the next request would follow at once
             return Read()
 
     def _heed(self, read: Read) -> None:
-        """Take note of all that is no record. Raises KafkaAuthorizationError."""
+        """Handle everything in the result except records. Raises KafkaAuthorizationError."""
         for place in read.lost:
             if place in self._next and place not in self._paused:
                 self._lost.setdefault(place, 0.0)
@@ -168,10 +168,10 @@ class BatchGroupInput(GroupInput):
             )
 
     def _record_positions(self, fetched: Fetched) -> None:
-        """Take note of where partitions go on."""
+        """Record the next positions of partitions."""
         positions = {place: LogPosition(offset, epoch=epoch) for place, (offset, epoch) in fetched.epochs.items()}
         self._next.update(positions)
-        self._doubts.forget(positions)  # their logs go on there
+        self._doubts.forget(positions)  # their logs continue there
 
     # positions
 
@@ -182,7 +182,7 @@ class BatchGroupInput(GroupInput):
             self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Have the reader go on at other positions than those behind what was handed over."""
+        """Continue at other positions than those after the returned records."""
         self._drop(positions)
         self._next.update(positions)
         self._reader.assign({place: at for place, at in positions.items() if place not in self._paused})
@@ -200,7 +200,7 @@ class BatchGroupInput(GroupInput):
             self._reader.assign({place: self._next[place] for place in places if place in self._next})
 
     def _drop(self, places: Collection[TopicPartition]) -> None:
-        """Read nothing of these any more, and hand over nothing of them that was read."""
+        """Stop reading these partitions, and drop their records that were read but not returned."""
         self._ends |= self._reader.known_ends()
         self._reader.unassign(places)
         self._waiting.drop(places)
@@ -209,10 +209,10 @@ class BatchGroupInput(GroupInput):
             self._lost.pop(place, None)
 
     def _reset_lost(self) -> None:
-        """Go where `auto.offset.reset` says, of a partition that has nothing at its position; one in each turn.
+        """Apply `auto.offset.reset` to a partition that has nothing at its position; one partition in each turn.
 
-        A broker that does not answer is asked again later, with more patience, and behind all that wait. So is one
-        whose log seems to end before the position: it may have been deposed a moment ago.
+        A broker that does not answer is asked again later, after the other partitions and with a longer time-out. A
+        broker whose log seems to end before the position is also asked again: it may just have lost its leadership.
         """
         place = min(self._lost, key=lambda place: self._lost[place], default=None)
         if place is None or time.monotonic() < self._lost[place]:
@@ -234,7 +234,7 @@ class BatchGroupInput(GroupInput):
         elif is_beyond:
             self._lost[place] = time.monotonic() + _DOUBT_EVERY_S
         else:
-            self._go_to({place: LogPosition(at.offset)})  # its broker did not lead it
+            self._go_to({place: LogPosition(at.offset)})  # its broker was not its leader
 
     def _edges(self, place: TopicPartition) -> tuple[int, int]:
         begin, end = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=self._ask_s)
@@ -257,13 +257,13 @@ class BatchGroupInput(GroupInput):
         if len(self._begins) > _MOST_PARTITIONS and not self._fetches:
             self._switch_to_client(f"it has {len(self._begins)} partitions")
         if self._fetches:
-            self._fetch_on(begins)  # one that was paused when it was taken away is paused when it comes back
+            self._fetch_on(begins)  # a partition that was paused when it was revoked is still paused
         else:
             super()._begin(begins)
             self._go_to({place: LogPosition(offset) for place, offset in begins.items()})
 
     def _switch_to_client(self, why: str) -> None:
-        """Have the client fetch from now on: it goes on behind what was handed over."""
+        """Let the client fetch from now on, after the last returned records."""
         log.info("this member of group %s has its client fetch from now on: %s", self._group, why)
         positions, self._next = self._next, {}
         self._drop(positions)

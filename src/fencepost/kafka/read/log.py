@@ -1,9 +1,9 @@
-"""Reading a topic as a log: all of it, from its beginning, to the end that it has now.
+"""Reads a whole topic as a log, from its beginning to its current end.
 
-1. The partitions are counted: a topic may have got more.
-2. The end of each is taken read_uncommitted: it counts records of open transactions.
-3. The log is consumed read_committed until there: an open transaction is waited for, an aborted one is skipped.
-So what is returned covers everything that was written before the call, whatever its transaction comes to.
+1. Count the partitions, because a topic may have got more.
+2. Look up the end of each one read_uncommitted, which includes records of open transactions.
+3. Consume the log read_committed up to there. This waits for open transactions and skips aborted ones.
+So the result covers everything that was written before the call, whether its transaction is committed or aborted.
 """
 
 import logging
@@ -31,7 +31,7 @@ _PASSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,  # the client has not heard of it yet
+        KafkaError._UNKNOWN_PARTITION,  # the client does not know it yet
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
@@ -52,12 +52,12 @@ Handler = Callable[[LogRecord], None]
 
 
 class LogReader:
-    """A consumer of every partition of one topic, kept from read to read; it commits nothing and joins nothing.
+    """Consumes all partitions of one topic, and keeps its position between reads. Commits nothing and joins no group.
 
-    Not thread-safe, except for `positions`, `ends` and `look`. Partitions that the topic gets are read too, from the
-    next `read_to_end`, `ends` or `look` on; a topic that `is_single` has one, and is not asked again. Nothing connects
-    before the first read. Records come at once; `fetch_wait_ms` bounds how late it is seen that the log ends behind
-    them, and while there is nothing the broker is asked that often.
+    Not thread-safe, except for `positions`, `ends` and `look`. New partitions are read after the next `read_to_end`,
+    `ends` or `look`; a topic that `is_single` has only one, and they are not counted again. Nothing connects before the
+    first read. Records arrive at once. `fetch_wait_ms` limits the delay until the end of the log is noticed; an idle
+    topic is fetched that often.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class LogReader:
         self._admin = Admin(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._positions: dict[int, int] = {}
-        self._partitions: tuple[int, ...] = ()  # that are read
-        self._count = 0  # of partitions, by the last look
+        self._partitions: tuple[int, ...] = ()  # those that are read
+        self._count = 0  # of partitions, when they were last counted
         self._is_single = is_single
         self._assigned = False
         self._broker_error: Any = None
@@ -84,7 +84,7 @@ class LogReader:
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
 
     def start(self, timeout_s: float = 30.0) -> None:
-        """Find the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
+        """Find the partitions and begin to fetch. Idempotent. Raises MissingTopicError if there is no such topic."""
         self._guard.check(f"The reader of topic {self.topic}")
         if not self._count:
             self._ensure_there(timeout_s)
@@ -92,16 +92,16 @@ class LogReader:
             self._take_up(timeout_s)
 
     def go_on_at(self, positions: Mapping[int, int]) -> None:
-        """Begin to fetch where another reader of the topic stands, in all of its partitions."""
+        """Begin to fetch at the positions of another reader, which must include all partitions of the topic."""
         self._guard.check(f"The reader of topic {self.topic}")
         self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
         self._count = max(self._count, len(positions))
         self._assign()
 
     def with_records(self, ends: Mapping[int, int], timeout_s: float) -> set[int]:
-        """Return the partitions that have a record before these ends, from where the reader stands on.
+        """Return the partitions that have a record between the reader's position and these ends.
 
-        Raises ReadTimeoutError, and as `poll` does.
+        Raises ReadTimeoutError, and everything that `poll` raises.
         """
         found: set[int] = set()
         deadline_s = time.monotonic() + timeout_s
@@ -112,16 +112,16 @@ class LogReader:
         return found & ends.keys()
 
     def rest(self) -> None:
-        """Stops fetching until the next read, which goes on where this one ended."""
+        """Stop fetching until the next read, which continues at the same position."""
         self._guard.check(f"The reader of topic {self.topic}")
         if self._assigned:
             self._consumer.unassign()
             self._assigned = False
 
     def look(self, timeout_s: float) -> str | None:
-        """Count the partitions that there are now, which are read from the next poll on; None: there is no such topic.
+        """Count the partitions, and return the topic's id; None if it is missing. `poll` then also reads new partitions.
 
-        Returns the id of the topic: another one once it was deleted and created again.
+        A topic that was deleted and created again has another id.
         """
         self._guard.check(f"The reader of topic {self.topic}")
         found = self._admin.topic(self.topic, timeout_s=timeout_s)
@@ -132,25 +132,26 @@ class LogReader:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """Return the offset, in each partition that was heard of, before which everything has been handled."""
+        """Return, for each known partition, the offset before which everything has been handled."""
         return dict(self._positions)
 
     def ends(self, timeout_s: float, *, read_committed: bool = False) -> dict[int, int]:
-        """Return the end of every partition that there is now: steps 1 and 2.
+        """Return the current end of every partition (steps 1 and 2).
 
-        Read committed, it is before the first open transaction.
+        With `read_committed`, the end is before the first open transaction.
         """
         if not self._is_single:
             self._ensure_there(timeout_s)
         return self._ends(timeout_s, read_committed=read_committed)
 
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
-        """Hand `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
+        """Pass `handler` every record up to the current end. A ReadTimeoutError says what the read waited for.
 
-        A quota only slows it down: its time begins again when the broker lets something come.
+        If a quota throttles the reader, its timeout starts again when the broker sends the next answer.
 
-        Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
-        before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
+        Without `waits`, the read does not wait for open transactions: it ends before the first one in each partition.
+        Records that were handled before an error are not handled again: the next read continues after them. Without
+        `looks`, the partitions are not counted first.
         """
         deadline = time.monotonic() + timeout_s
         if looks and self._count and not self._is_single:
@@ -164,14 +165,14 @@ class LogReader:
             self.poll(handler, min(left_s, 0.2))
 
     def unread(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return those of `ends` that have not been reached."""
+        """Return the partitions whose end has not been reached, with that end."""
         return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
 
     def poll(self, handler: Handler, timeout_s: float) -> int:
-        """Hand over what has arrived, waiting at most `timeout_s` for the first; the number of records.
+        """Pass `handler` the records that have arrived, and return their number. Waits at most `timeout_s` for the first.
 
-        `handler` may not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the log lost its position;
-        an unreachable broker is waited for in silence.
+        `handler` must not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the position is no longer in
+        the log. Waits silently for a broker that is down.
         """
         self._guard.check(f"The reader of topic {self.topic}")
         if self._assigned and len(self._partitions) < self._count:
@@ -204,7 +205,7 @@ class LogReader:
         )
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the consumer. Idempotent."""
         self._guard.check(f"The reader of topic {self.topic}")
         self._consumer.close()
 
@@ -222,7 +223,7 @@ class LogReader:
             return 1
         if error.code() == KafkaError._PARTITION_EOF:
             self._broker_error = None
-            self._advance(partition, offset)  # Steps over control records and aborted tails.
+            self._advance(partition, offset)  # skips transaction markers and aborted records
         elif is_unavailable(error) or error.code() in _PASSING:
             self._broker_error = error
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -236,12 +237,12 @@ class LogReader:
         return 0
 
     def _take_up(self, timeout_s: float) -> None:
-        """Read all partitions that were counted, each from where it stands, a new one from its beginning."""
+        """Read all counted partitions, each from its position; a new one from its beginning."""
         if self._partitions and len(self._partitions) < self._count:
             LOG.info("Topic %s has %d partitions now, not %d", self.topic, self._count, len(self._partitions))
             self._learn_of_partitions(timeout_s)
         self._partitions = tuple(range(self._count))
-        # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.
+        # By offset, not by OFFSET_BEGINNING, which takes the client half a second to look up.
         if len(self._positions) < len(self._partitions):
             self._begin(timeout_s)
         self._assign()
@@ -253,14 +254,14 @@ class LogReader:
         return {partition: end for (_, partition), end in found.items()}
 
     def _learn_of_partitions(self, timeout_s: float) -> None:
-        """Have the client ask for them: by itself it does minutes later."""
+        """Make the client look up new partitions now; otherwise it would take minutes."""
         try:
             self._consumer.list_topics(self.topic, timeout=timeout_s)
         except KafkaException as error:
             raise translate(error, f"asking for the partitions of topic {self.topic}", self._bootstrap) from error
 
     def _ensure_there(self, timeout_s: float) -> None:
-        """Raise MissingTopicError if there is no such topic. Not all brokers have heard of one that was just made."""
+        """Raise MissingTopicError if the topic is missing for some seconds: brokers may not know a new topic yet."""
         deadline = time.monotonic() + min(timeout_s, _TOPIC_CREATED_S)
         while self.look(timeout_s) is None:
             if time.monotonic() > deadline:
@@ -289,7 +290,7 @@ class LogReader:
 
 def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:
     return {
-        "group.id": "fencepost-log",  # The client insists on one; it is never joined.
+        "group.id": "fencepost-log",  # The client requires one; the group is never joined.
         **conf,
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "enable.auto.commit": False,

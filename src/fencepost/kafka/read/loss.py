@@ -1,4 +1,4 @@
-"""What becomes of records that were to be read and are gone."""
+"""Reports records that should have been read but are gone."""
 
 import logging
 
@@ -8,7 +8,7 @@ log = logging.getLogger(__name__)
 
 
 def report_loss(wanted: object, what: str, *, is_error: bool) -> None:
-    """Raise DataLossError, or warn: `what` is the matter with something `wanted`."""
+    """Raise DataLossError, or log a warning. `what` says what was lost of the range `wanted`."""
     if is_error:
         raise DataLossError(
             f"{wanted} cannot be read: {what}. Read on from where the log begins now (startingOffsets, or a new "

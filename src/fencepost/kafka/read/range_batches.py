@@ -1,6 +1,6 @@
-"""Reading a range of a partition in whole batches, as long as all goes well.
+"""Reads a range of a partition in whole batches, until something fails.
 
-What goes wrong is for a client that knows all ways out: it goes on from where this has stopped.
+The client library, which handles all failures, then continues from there.
 """
 
 import logging
@@ -25,26 +25,26 @@ from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 IDLE_S = 1.0
-"""How long nothing may come before that is for the client to look into."""
+"""If nothing arrives for this long, the client library continues."""
 
 
 class RangeBatches:
-    """Reads one range, once, or its beginning. For one thread of one process."""
+    """Reads one range, or only its beginning, once. For one thread of one process."""
 
     def __init__(self, conf: Mapping[str, Any], wanted: LogRange, columns: pa.Schema) -> None:
-        """`conf` is made by `range_conf`, `columns` by `record_columns.schema`."""
+        """`conf` comes from `range_conf`, and `columns` from `record_columns.schema`."""
         self._conf = conf
         self._wanted = wanted
         self._columns = columns
         self.at = wanted.start
         """Everything before it was read."""
         self.is_cut = False
-        """Whether what was read last is not in the log any more."""
+        """Whether the last read records are no longer in the log."""
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, up to `at`.
 
-        Raises CorruptBatchError for a batch that is not what its checksum was made of.
+        Raises CorruptBatchError for a batch that does not match its checksum.
         """
         if lacking_to_read(self._conf):
             return
@@ -71,7 +71,7 @@ class RangeBatches:
                 return
             try:
                 made = self._made([each for each in sent if each.head.records])
-            except CorruptBatchError as error:  # though its checksum is right: the client may know what it is
+            except CorruptBatchError as error:  # though its checksum is right: the client may be able to read it
                 log.info("%s is read by another client from offset %d on: %s", self._wanted, self.at, error)
                 return
             self.at = max(end, sent[-1].head.last + 1 if sent else 0)
@@ -84,7 +84,7 @@ class RangeBatches:
         return pieces(whole, whole.nbytes)
 
     def _within(self, found: DecodedColumns, sent: Sequence[FetchedBatch]) -> pa.RecordBatch:
-        """Return what is of the range: its first batch may begin before it, and its last one end behind."""
+        """Return the records within the range: the first batch may begin before it, and the last may end after it."""
         whole = _record_batch(self._wanted.place, self._columns, found)
         if sent[0].head.first >= self.at and sent[-1].head.last < self._wanted.end:
             return whole
@@ -96,7 +96,7 @@ class RangeBatches:
 
 
 def _record_batch(place: TopicPartition, columns: pa.Schema, found: DecodedColumns) -> pa.RecordBatch:
-    """Return the columns of a schema, which `schema` makes, of records that were decoded together."""
+    """Return records that were decoded together, with the columns of a schema from `record_columns.schema`."""
     made = [constant(place, f, len(found)) if f.name in CONSTANT else typed(_decoded(found, f), f) for f in columns]
     return pa.RecordBatch.from_arrays(made, schema=columns)
 

@@ -1,8 +1,8 @@
-"""Reading a range of a partition, from one offset up to another, as Arrow batches.
+"""Reads a range of a partition, from one offset up to another, as Arrow batches.
 
-The same range gives the same records whoever reads it, and as often as it is read; nothing is committed, no group is
-joined. Records of aborted transactions, the markers of transactions and what compaction removed take up offsets and
-give no records: the end is reached when the log is known to go on behind it, or to end there.
+The same range always gives the same records; nothing is committed, and no group is joined. Records of aborted
+transactions, transaction markers and compacted records occupy offsets but are not returned. The end is reached once the
+log is known to continue after it, or to end there.
 """
 
 import contextlib
@@ -45,13 +45,13 @@ _UNKNOWN = UNKNOWN_TOPIC | {KafkaError._UNKNOWN_PARTITION}
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Have Python's garbage collector look at more new objects at a time than there are in a lot of messages.
+    """Let Python's garbage collector run only after more new objects than one fetch has messages.
 
-    They live for a moment, and in no cycle; by its own threshold it looks at each lot again and again. Spark uses its
-    processes for others' work, too: behind this all is as before.
+    Messages live for a moment and are in no cycles, but with its default threshold the collector would scan them again
+    and again. Spark also uses this process for other work, so the threshold is restored afterwards.
     """
     before = gc.get_threshold()
-    if before[0]:  # at 0 somebody has switched it off
+    if before[0]:  # 0 means that it is disabled
         gc.set_threshold(max(before[0], _NEW_OBJECTS), *before[1:])
     try:
         yield
@@ -62,8 +62,8 @@ def _rare_collections() -> Iterator[None]:
 class RangeInput:
     """Reads one range, once. For one thread of one process.
 
-    `fails_on_loss`: offsets of the range that are gone, or a topic that is gone or another one, end the reading with a
-    DataLossError; otherwise what there is of the range is read, with a warning. A compacted log has lost nothing.
+    With `fails_on_loss`, reading ends with a DataLossError if offsets of the range are gone, or if the topic was
+    deleted or replaced. Without it, the rest of the range is read, with a warning. Compaction does not count as loss.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class RangeInput:
         fails_on_loss: bool = True,
         idle_s: float = IDLE_S,
     ) -> None:
-        """`conf` is made by `range_conf`, `columns` by `record_columns.schema`: all without headers by default.
+        """`conf` comes from `range_conf`, and `columns` from `record_columns.schema`: by default all except headers.
 
-        `idle_s` is how long nothing may come before that is an error.
+        It is an error if nothing arrives for `idle_s`.
         """
         self._guard = ForkGuard()
         self._conf = dict(conf)
@@ -87,10 +87,10 @@ class RangeInput:
         self._idle_s = idle_s
         self._at = wanted.start  # everything before it was read
         self._moved_s, self._asked_s = time.monotonic(), float("-inf")
-        self._obstacle = ""  # why nothing can come, as far as that is known
+        self._obstacle = ""  # why nothing arrives, if that is known
         self._doubts: Doubts[LogRange] = Doubts()
-        self._end: int | None = None  # of the log, with what is not committed: what its leader last answered
-        self._has_stopped = False  # the client fetches nothing before it is assigned again
+        self._end: int | None = None  # of the log with open transactions, as its leader last answered
+        self._has_stopped = False  # the client fetches nothing until it is assigned again
         self._is_over = wanted.size == 0
         self._consumer: Any = None
         self._admin: Admin | None = None
@@ -98,8 +98,8 @@ class RangeInput:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, as batches of the columns.
 
-        Raises CorruptBatchError, DataLossError, ReadTimeoutError where nothing came for `idle_s`,
-        KafkaAuthorizationError or KafkaRequestError.
+        Raises CorruptBatchError, DataLossError, KafkaAuthorizationError or KafkaRequestError, and ReadTimeoutError if
+        nothing arrives for `idle_s`.
         """
         if self._is_over:
             return
@@ -123,7 +123,7 @@ class RangeInput:
             self._close()
 
     def _throttled(self, event: Any) -> None:
-        """Count the time in which nothing may come from when a broker's quota lets something come again."""
+        """Restart `idle_s` at the time when the broker's quota allows the next answer."""
         self._moved_s = max(self._moved_s, time.monotonic() + event.throttle_time)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
@@ -149,7 +149,7 @@ class RangeInput:
             self._admin = None
 
     def _fetched(self, at_once: int) -> list[Any]:
-        """Return messages of the range that have come; waits a moment where there are none."""
+        """Return messages of the range that have arrived; if there are none, wait a moment for one."""
         most = min(at_once, self._wanted.end - self._at)
         try:
             messages: list[Any] = self._consumer.consume(most, 0)
@@ -190,13 +190,13 @@ class RangeInput:
         return True
 
     def _ended(self, offset: int) -> None:
-        """Take note that the log ends at `offset`, for whom reads committed records; it may go on later."""
+        """Record that the log's committed part ends at `offset` for now."""
         self._obstacle = ""
         self._at = max(self._at, offset)
         self._is_over = self._is_over or offset >= self._wanted.end
 
     def _check_progress(self) -> None:
-        """Raise, or give up, where what is awaited does not come."""
+        """Check why nothing arrives. Ends the reading, or raises an error, if nothing will."""
         quiet_since_s = self._asked_s if self._has_stopped else max(self._moved_s, self._asked_s)
         if time.monotonic() - quiet_since_s > _ASK_EVERY_S:
             self._ask()
@@ -209,8 +209,8 @@ class RangeInput:
     def _ask(self) -> None:
         """Ask the partition's leader where the log begins and ends.
 
-        What the client hears with a fetch is no evidence: after a failover the high watermark lags behind what is
-        committed, for as long as too few replicas are in sync.
+        The high watermark of a fetch is no evidence: after a failover it is lower than the last committed offset until
+        enough replicas are in sync.
         """
         begin, self._end, self._obstacle, missing = self._at, None, "", ""
         try:
@@ -226,7 +226,7 @@ class RangeInput:
         except KafkaRequestError as error:
             if error.code not in _UNKNOWN:
                 raise
-            self._obstacle = str(error)  # not all brokers have heard of the topic yet, or not any more
+            self._obstacle = str(error)  # some brokers do not know the topic yet, or no longer
         self._asked_s = time.monotonic()
         if self._is_confirmed(missing):
             self._lose(missing)
@@ -265,7 +265,7 @@ class RangeInput:
         return "the broker answers nothing"
 
     def _check_topic(self) -> None:
-        """Make sure that it was one and the same topic all the time: the client goes on in a new one of that name."""
+        """Check that the topic was not replaced: the client would continue in a new topic of the same name."""
         if not self._wanted.topic_id:
             return
         admin = Admin(self._conf, timeout_s=_ASK_S)

@@ -1,4 +1,4 @@
-"""Which reader reads headers again that librdkafka's Python client could not return."""
+"""Chooses the reader for headers that librdkafka's Python client could not return."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,9 @@ from fencepost.kafka.value.message_headers import ReadAgain
 
 
 def read_again_by(conf: Mapping[str, Any]) -> ReadAgain:
-    """Return what reads headers again, of records that a client of these settings has read."""
-    from fencepost.kafka.read.raw_headers import RawHeaders  # which reads batches, and they import who reads messages
+    """Return a function that reads the headers of records again, with the settings of the client that read them."""
+    from fencepost.kafka.read.raw_headers import (
+        RawHeaders,
+    )  # imports the batch reader, which imports this module's users
 
     return RawHeaders(conf).read

@@ -1,4 +1,4 @@
-"""Batches as they were sent, for who makes columns of many at once."""
+"""Batches as they were sent, which are decoded later, many at once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from fencepost.record import TopicPartition
 
 
 class UnreadBatch(NamedTuple):
-    """A batch at which nobody has looked; its records below the offset `wanted` were not asked for."""
+    """A batch that is not decoded yet. Its records before the offset `wanted` were not asked for."""
 
     sent: FetchedBatch
     wanted: int
@@ -20,7 +20,7 @@ class UnreadBatch(NamedTuple):
 
 
 class UnreadFetched(Fetched):
-    """Batches in order, each with the partition that it is of."""
+    """Batches in order, each with its partition."""
 
     def __init__(self, entries: Sequence[tuple[TopicPartition, UnreadBatch]]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class UnreadFetched(Fetched):
 
 
 class Unread:
-    """Has a reader hand batches over as they were sent."""
+    """Makes a reader return batches as they were sent."""
 
     def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[UnreadBatch]:
         return [UnreadBatch(sent, wanted) for sent in batches]

@@ -1,4 +1,4 @@
-"""Records that were read in whole batches, decoded, and wait to be handed over, a slice at a time."""
+"""Records that were read in whole batches and decoded, and wait to be taken, a slice at a time."""
 
 from bisect import bisect_left
 from collections import deque
@@ -17,29 +17,29 @@ from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
 _NO_TIME = -1
 _NOWHERE = TopicPartition("", -1)
-PORTION_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
-FEW = 200  # records: below, Arrow's steps cost more than a loop over them does
+PORTION_BYTES = 1 << 20  # of batches as sent: once decoded, they fit into one Arrow column
+FEW = 200  # records: for fewer, a loop costs less than Arrow's steps
 
 
 class WaitingRecords:
-    """A queue of records, in order within each partition, with where partitions end behind them.
+    """A queue of records, in order within each partition, and of the ends of partitions after them.
 
-    What is taken says in `epochs` where partitions go on, with the epoch of the leader that took what lies before.
+    The `epochs` of taken records have the next offset of each partition, and the leader epoch of the record before it.
     """
 
     def __init__(self, few: int = FEW, portion_bytes: int = PORTION_BYTES) -> None:
         """Decode `few` records in Python rather than by Arrow, and about `portion_bytes` of batches at once."""
         self._few, self._portion_bytes = few, portion_bytes
-        self._chunks: deque[Fetched] = deque()  # each of one partition; without records it tells of an end
-        self._at = 0  # how much of the first was taken
+        self._chunks: deque[Fetched] = deque()  # each of one partition; one without records has an end
+        self._at = 0  # how many records of the first chunk were taken
         self._records = 0
 
     def __len__(self) -> int:
-        """Return how many records wait."""
+        """Return the number of waiting records."""
         return self._records
 
     def add(self, fetched: UnreadFetched) -> None:
-        """Have records wait behind all others. Raises CorruptBatchError."""
+        """Decode batches and append their records to the queue. Raises CorruptBatchError."""
         next_offsets: dict[TopicPartition, int] = {}
         portions = _portions(fetched.entries, self._portion_bytes)
         for chunk in chain.from_iterable(_chunks_of(portion, self._few) for portion in portions):
@@ -51,7 +51,7 @@ class WaitingRecords:
                 self._chunks.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
 
     def take(self, most: int) -> Fetched:
-        """Return the first records, and the ends behind them; those that are left wait on."""
+        """Remove and return the first `most` records, and the ends after them."""
         taken: list[Fetched] = []
         while self._chunks and (most > 0 or not len(self._chunks[0])):
             chunk = self._chunks[0]
@@ -66,7 +66,7 @@ class WaitingRecords:
         return Fetched.joined(taken)
 
     def drop(self, places: Collection[TopicPartition]) -> None:
-        """Have nothing wait of these partitions any more."""
+        """Drop the waiting records of these partitions."""
         if not self._chunks:
             return
         if self._at:
@@ -80,7 +80,7 @@ Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
 
 
 def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:
-    """Yield what is decoded together: batches of one format, and not too many."""
+    """Yield the batches to decode together: they have one format, and at most `most_bytes` unless there is only one."""
     portion: list[tuple[TopicPartition, UnreadBatch]] = []
     size = 0
     for entry in entries:
@@ -96,12 +96,12 @@ def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:
 
 
 def _chunks_of(entries: Entries, few: int) -> Iterator[Fetched]:
-    """Yield the records of batches, a lot for each run of one partition and epoch. Raises CorruptBatchError."""
+    """Yield the records of batches, a chunk for each run with one partition and epoch. Raises CorruptBatchError."""
     try:
         whole, counts = _decoded(entries, few)
     except CorruptBatchError as error:
         if len(entries) > 1:
-            for entry in entries:  # to find which it is; all of them may have been too large for one column
+            for entry in entries:  # to find the corrupt one; together they may only have been too large
                 yield from _chunks_of([entry], few)
             return
         place = entries[0][0]
@@ -126,7 +126,7 @@ def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> t
 
 
 def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:
-    """Return the records of batches, whosever they are, and how many each has."""
+    """Return the records of batches of any partitions, and the number of records in each batch."""
     counts = [batch.count for _, batch in entries]
     if entries[0][1].sent.head.is_old or sum(counts) < few:
         rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
@@ -143,7 +143,7 @@ def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:
 
 
 def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, headers: Any) -> Fetched:
-    """Return records as columns, but for the places that they are of."""
+    """Return records as columns, without their partitions."""
     return Fetched(
         Repeated(_NOWHERE, len(offsets)),
         offsets,
@@ -155,7 +155,7 @@ def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, heade
 
 
 def _part(chunk: Fetched, start: int, stop: int) -> Fetched:
-    """Return a part of a lot, which knows where its partition goes on."""
+    """Return a part of a chunk, with the next offset of its partition."""
     part = chunk.part(start, stop)
     if isinstance(part.keys, BinaryColumn) and part.keys.null_count == len(part):
         part.keys = Repeated(None, len(part))

@@ -88,7 +88,7 @@ class Connection:
 
     @property
     def is_throttled(self) -> bool:
-        """Return whether the broker has throttled this connection and the time is not over. `send` waits for it."""
+        """Return whether the broker throttles this connection at the moment. `send` waits until that is over."""
         return time.monotonic() < self._waits_until_s
 
     def fileno(self) -> int:

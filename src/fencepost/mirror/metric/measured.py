@@ -1,4 +1,7 @@
-"""Measures the work of a mirror's task. Its threads write, another one reads; single values, so no lock."""
+"""Measures the work of a mirror's task.
+
+The task's threads write, and another thread reads. There is no lock, because each value is read by itself.
+"""
 
 import time
 from collections import defaultdict, deque
@@ -25,7 +28,7 @@ class Spread:
         self._count = 0
 
     def take(self, least: float, most: float, mean: float, count: int) -> None:
-        """Add `count` numbers at once; the smallest of times is the newest record's."""
+        """Add `count` numbers at once. `least` counts as the newest number: the newest record has the smallest age."""
         self._last = least
         self._most = max(self._most, most)
         self._least = min(self._least, least) if self._count else least
@@ -85,7 +88,7 @@ class MeasuredRecords:
                 self._flushed.append((place, waiting.popleft()))
 
     def committed(self) -> None:
-        """Count what was flushed."""
+        """Count the records that were flushed since the last call."""
         now_ms = time.time() * 1000
         for _ in range(len(self._flushed)):  # more may be added meanwhile
             place, polled = self._flushed.popleft()
@@ -126,7 +129,7 @@ class MeasuredCheckpoints:
         self._made.extend((place, time.time()) for place in places)
 
     def committed(self) -> None:
-        """Measure those that were written and not measured yet."""
+        """Measure the checkpoints that were written since the last call."""
         now_s = time.time()
         for _ in range(len(self._made)):
             place, made_s = self._made.popleft()

@@ -30,7 +30,7 @@ async def fence(name: ConnectorName, request: Request, worker: Worker) -> Respon
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
-    """Return the body, once its signature was found right: an unsigned request learns nothing, not even a 404."""
+    """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
     body = await read_body(request)
     path = request.scope.get("raw_path", b"").decode("latin-1")
     if request.url.query:

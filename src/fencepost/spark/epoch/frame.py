@@ -160,7 +160,7 @@ class EpochReader:
         )
 
     def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
-        """Return the columns to read. Making and sending a column for each row costs more than everything else."""
+        """Return the columns that the query needs. Making a column and sending it to Spark costs more than the rest."""
         topic = _topic(epoch)
         if (topic is None) not in self._needed:
             frame = self._queried(session, unknown_rows(session, self._types), topic)

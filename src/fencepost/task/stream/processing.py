@@ -64,7 +64,7 @@ class StreamProcessor:
         return [*sent, *self._taken(sent)]
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """Remove a record from the current batch, as the config asks."""
+        """Drop a record that the task reported, or raise FatalError, as `errors.tolerance` says."""
         self._incoming.tolerance.failed(_PROCESS, error, self._incoming.raw_of(record))
 
     def _taken(self, sent: Sequence[Outgoing]) -> Iterator[Outgoing]:

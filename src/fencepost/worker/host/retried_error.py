@@ -1,4 +1,4 @@
-"""Failures in a row of a running task, and their beginning."""
+"""Counts how long a running task has been failing."""
 
 import datetime as dt
 import time
@@ -15,11 +15,11 @@ class RetriedError:
 
     @property
     def trace(self) -> str | None:
-        """Return the status text as of the last time `met` returned True; None if the last turn succeeded."""
+        """Return the status text of the last reported failure; None if the last turn succeeded."""
         return self._trace
 
     def met(self, error: Exception) -> bool:
-        """Record a failed turn. Returns whether it should be reported (again): from time to time, with its age."""
+        """Record a failed turn. Returns whether to report the failure: at its beginning, and then from time to time."""
         now = time.monotonic()
         if self._trace is None:
             self._since_s = now

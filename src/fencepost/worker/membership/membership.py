@@ -31,7 +31,7 @@ _LOOK_S = 2.0
 
 
 class Membership:
-    """Connects the parts of this package, in the order in which they join and leave."""
+    """Creates the parts of this package and connects them. Its methods follow the order of joining and leaving."""
 
     def __init__(
         self,

@@ -57,8 +57,7 @@ class Refusals:
         """Record the outcome for a worker that the group still has; return whether its process is gone.
 
         It is gone if its address has answered before and has now refused three times in a row. An address that has
-        never
-        worked from here proves nothing.
+        never worked from here proves nothing.
         """
         seen = self._seen.setdefault(incarnation, _Seen())
         seen.has_answered |= look is ConnectOutcome.ANSWERED
@@ -66,7 +65,7 @@ class Refusals:
         return seen.has_answered and not seen.was_evicted and seen.refusals >= _IN_A_ROW
 
     def evicted(self, incarnation: str) -> None:
-        """Record that it was removed from the group. If it comes back, its address is no longer trusted."""
+        """Record that a worker was removed from the group. If it comes back, its address is no longer trusted."""
         self._seen[incarnation].was_evicted = True
 
     def keep_only(self, incarnations: Iterable[str]) -> None:
@@ -133,9 +132,9 @@ class PeerWatch:
         self._thread.start()
 
     def look(self) -> bool:
-        """Check all workers that this one has to check, once. Returns whether any refused the connection.
+        """Check once all workers that this one has to check. Returns whether any refused the connection.
 
-        Raises the first error of an eviction, after all others are evicted.
+        If evictions fail, the first error is raised after all of them were tried.
         """
         members = self._to_look_at()
         named = {m.client_id: self._peers.incarnation(m.client_id) for m in self._members}

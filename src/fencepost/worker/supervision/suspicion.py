@@ -1,11 +1,11 @@
 """Finds the task to blame when the process of a slot dies with all its tasks, from lack of memory or a native crash.
 
-Which task it was cannot be observed; only which tasks were there, and which had made progress since their start. A task
-that has committed something, or lived for a minute, is not suspected; so killing a slot from outside blames no task
-that does its work. The others are suspects, and start again after a pause. After a second crash in a row each of them
-has a slot of its own, until it makes progress or has lived for a minute. The only suspect of a third or later crash is
-the culprit. If a process dies without any suspect in it, earlier suspects that had died together with its tasks are
-cleared: one of these tasks makes progress and still kills the process.
+The culprit cannot be observed, only which tasks were in the process, and which had made progress since their start. A
+task that has committed something, or has lived for a minute, is not suspected. So if a slot is killed from outside, no
+task that does its work is blamed. The other tasks are suspects, and start again after a pause. After its second crash
+in a row, a suspect gets a slot of its own, until it makes progress or has lived for a minute. The only suspect of a
+third or later crash is the culprit. If a process dies without any suspect in it, earlier suspects that had died
+together with its tasks are cleared: one of these tasks makes progress and still kills the process.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows for a start. `crashes`: how often in a row, including this one; 0 if it is not suspected."""
+    """The outcome of a crash for one start. `crashes` counts its crashes in a row with this one; 0: not suspected."""
 
     crashes: int = 0
     is_culprit: bool = False
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Start, Outcome]:
-    """Decide what follows for the starts that a process took with it. `crashes`: previous ones in a row. Pure."""
+    """Return the outcome for each start that ended with a process. `crashes` counts earlier crashes in a row. Pure."""
     lives = list(lives)
     is_alone = sum(life.is_suspect for life in lives) == 1
     outcomes: dict[Start, Outcome] = {}
@@ -69,7 +69,7 @@ class Suspicions:
         self._died_with: dict[Start, frozenset[Start]] = {}  # in the last crash
 
     def crashed(self, lives: Iterable[Life]) -> dict[Start, Outcome]:
-        """Count a crash of a process with these starts; returns what follows for each."""
+        """Count a crash of the process that ran these starts. Returns the outcome for each."""
         lives = list(lives)
         together = frozenset(life.start for life in lives)
         outcomes = outcomes_of(self._crashes, lives)

@@ -1,4 +1,4 @@
-"""Which starts of tasks are on trial after their slot's process died: a thin layer between handles and suspicions."""
+"""Applies `Suspicions` to task handles: finds the starts that may have killed their slot's process."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ class Trials:
         self._suspicions = Suspicions()
 
     def crashed(self, handles: Iterable[TaskHandle]) -> list[tuple[TaskHandle, Outcome]]:
-        """Count a crash of the process of these starts, and delay their next starts; returns what follows for each."""
+        """Count a crash of the process that ran these starts, and delay their next starts. Returns the outcomes."""
         there = {handle.start: handle for handle in handles}
         outcomes = self._suspicions.crashed([_life(handle) for handle in there.values()])
         for start, outcome in outcomes.items():
@@ -25,8 +25,8 @@ class Trials:
     def runs_alone(self, handle: TaskHandle, all_handles: Iterable[TaskHandle]) -> bool:
         """Say whether a start is to have a slot of its own.
 
-        If there is no room for one for some time, it shares a slot, but never with another suspect: the culprit among
-        two suspects could never be found.
+        If there is no room for another slot for some time, the start shares one, but never with another suspect: the
+        culprit among two suspects could never be found.
         """
         if not self._suspicions.runs_alone(handle.start):
             return False
@@ -49,7 +49,7 @@ class Trials:
 
 
 def blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
-    """Return why a start has failed that ended its process again and again."""
+    """Return the error text for a start that has ended its process again and again."""
     return (
         f"Task {handle.id} ended the process of its slot {outcome.crashes} times in a row, less than {TRIAL_S:g} s "
         f"after its start and before it had committed anything, the last time as the only suspect: {reason}. Likely "
