@@ -1,4 +1,4 @@
-"""Who runs what: a pure decision over members, connectors and the assignment before."""
+"""Assigns connectors and tasks to workers: a pure function of members, connectors and the previous assignment."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ T = TypeVar("T", str, TaskId)
 
 @dataclass(frozen=True, order=True)
 class Member:
-    """A worker process of the group: `incarnation` names this process, `url` where its REST listens.
+    """A worker process of the group. `incarnation` identifies the process; `url` is its REST address.
 
-    One that `is_ready` has somewhere to run tasks.
+    `is_ready` says that it can run tasks.
     """
 
     url: str
@@ -30,10 +30,10 @@ def assign(
     generation: int,
     waiting: tuple[HeldBackWork, ...] = (),
 ) -> Assignment:
-    """Spread connectors and their tasks evenly, but for what is `waiting`; what can stay where it is, stays.
+    """Spread connectors and their tasks evenly, except for what is `waiting`, and move as little as possible.
 
-    Connectors and tasks are balanced apart. A worker that came back at the same URL under another incarnation gets
-    what it had. Workers that are not ready get tasks only while none is.
+    Connectors and tasks are balanced separately. A worker that is back at the same URL with another incarnation gets
+    what it had. Workers that are not ready get tasks only if no worker is ready.
     """
     ready = [m for m in members if m.is_ready] or list(members)
     absent_connectors = {name for each in waiting for name in each.worker.connectors}
@@ -50,15 +50,14 @@ def assign(
 
 
 def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
-    """Return what is to be assigned: every connector with its tasks."""
+    """Return everything to assign: every connector, with its tasks."""
     return {name: snapshot.tasks(name) for name in snapshot.connectors}
 
 
 def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[TaskId]:
-    """Return the tasks of workers that have gone without a word, which may still be writing. Pure.
+    """Return the tasks of workers that have left without an announcement. They may still be writing. Pure.
 
-    Not those of a worker that has announced its leave, or that a new process at its address has replaced: that one
-    fences what it finds.
+    Tasks of a worker that was replaced by a new process at its address are not included: that process fences them.
     """
     if snapshot.assignment is None:
         return set()
@@ -75,9 +74,9 @@ def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[Task
 def kept_back(
     snapshot: ClusterSnapshot, members: Sequence[Member], delay_ms: int, now_ms: int
 ) -> tuple[HeldBackWork, ...]:
-    """Return what nobody gets for now: what lost workers had, until they are back, or `delay_ms` are over. Pure.
+    """Return the work that is kept for lost workers until they are back or `delay_ms` have passed. Pure.
 
-    One that is back, and has nowhere to run tasks yet, has its connectors again, and its tasks wait on.
+    A worker that is back but not ready gets its connectors again, and its tasks continue to wait.
     """
     before = snapshot.assignment
     if before is None or not members or not delay_ms:
@@ -99,7 +98,7 @@ def same_work(a: Assignment | None, b: Assignment) -> bool:
 
 
 def _left_over(worker: WorkerAssignment, snapshot: ClusterSnapshot, *, has_connectors: bool) -> WorkerAssignment:
-    """Return a worker's share without what was deleted meanwhile, and without connectors unless it `has_connectors`."""
+    """Return a worker's share without anything deleted since, and without connectors unless `has_connectors`."""
     connectors = worker.connectors if has_connectors else ()
     return replace(
         worker,
@@ -129,7 +128,7 @@ def _earlier(previous: Assignment | None) -> list[WorkerAssignment]:
 
 
 def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Member]) -> dict[Member, list[T]]:
-    """Keep what is held up to a fair share; give the rest to whoever has least."""
+    """Let each member keep up to a fair share of what it holds. The rest goes to the members with the least."""
     items = list(items)
     own: dict[Member, list[T]] = {m: [] for m in members}
     if not members:

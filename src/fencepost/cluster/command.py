@@ -1,4 +1,4 @@
-"""What the leader can be asked to write: one class a command. `decide` is pure: a snapshot in, records out."""
+"""Requests to the leader to write something, one class for each. `decide` is pure: it maps a snapshot to records."""
 
 import hashlib
 import secrets
@@ -21,12 +21,12 @@ from fencepost.storage.snapshot import ClusterSnapshot
 
 
 class StaleConfigError(ConflictError):
-    """The config that a change was made from is no longer the one that is stored; make the change again."""
+    """The stored config is no longer the one on which a change was based. Make the change again."""
 
 
 @dataclass(frozen=True)
 class ConnectorVersion:
-    """What a connector was at one moment. Two that are equal have no tasks of another task generation in between."""
+    """A connector at one moment. If two versions are equal, no other task generation existed between them."""
 
     generation: int | None
     config: RawConfig | None
@@ -36,7 +36,7 @@ class ConnectorVersion:
         return cls(snapshot.commit_offsets.get(connector), snapshot.connectors.get(connector))
 
     def ensure_unchanged(self, snapshot: ClusterSnapshot, connector: str) -> None:
-        """Raise ConflictError if the connector has had task configs, or got another config, since."""
+        """Raise ConflictError if the connector has got task configs or another config since then."""
         if ConnectorVersion.of(snapshot, connector) != self:
             raise ConflictError(
                 f"Connector {connector} was started or reconfigured while its offsets were being modified. Nothing "
@@ -45,28 +45,28 @@ class ConnectorVersion:
 
 
 class LeaderCommand(Protocol):
-    """Decides, by the newest snapshot, what to write in one transaction; nothing is a decision too."""
+    """Decides from the newest snapshot what to write in one transaction, which may be nothing."""
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
-        """Return the records. Raises OperationError: refused, and nothing is written (E12)."""
+        """Return the records. Raises OperationError if the command is refused; nothing is then written (E12)."""
 
 
 EVERY_CONNECTOR = ""
-"""In place of a name, which is never empty: the command looks at what all connectors are."""
+"""Used in place of a name, which is never empty: the command depends on all connectors."""
 
 
 class ConnectorCommand(LeaderCommand, Protocol):
-    """Decides about one connector, by nothing but what the snapshot holds of it; or about `EVERY_CONNECTOR`."""
+    """Decides about one connector, from that connector's part of the snapshot alone; or about `EVERY_CONNECTOR`."""
 
     @property
     def connector(self) -> str: ...
 
 
 def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
-    """Return how many of the first commands are of different connectors, at most `most`. Pure.
+    """Return how many of the first commands are for different connectors, at most `most`. Pure.
 
-    What one of them decides does not depend on what another one writes, so that one snapshot serves all of them and
-    one transaction takes all they write. One that is about every connector is decided alone.
+    The decision of one does not depend on what another one writes, so one snapshot and one transaction are enough for
+    all of them. A command about every connector is decided alone.
     """
     seen: set[str] = set()
     for command in commands[:most]:
@@ -78,11 +78,11 @@ def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
 
 @dataclass(frozen=True)
 class PutConnector:
-    """Store a connector's config; with `target_state` that too, before it (KIP-980).
+    """Store a connector's config, and before it the `target_state` if there is one (KIP-980).
 
-    With `expected`, only if this config is still stored: the new one was made from it. With `since`, only if no
-    connector of that name has had tasks since then. `other_records` are records of other topics (topic, key, value) in
-    the same transaction: the offsets at which a new connector starts (KIP-995).
+    `expected` is the config on which the new one is based: the command is refused if another one is stored. With
+    `since`, it is refused if a connector with that name has had tasks since then. `other_records` are records for other
+    topics (topic, key, value) in the same transaction: the initial offsets of a new connector (KIP-995).
     """
 
     connector: str
@@ -107,7 +107,7 @@ class PutConnector:
 def other_records(
     commands: Sequence[LeaderCommand], decisions: Sequence[Sequence[Encoded] | Exception]
 ) -> list[tuple[str, bytes, bytes | None]]:
-    """Return what commands that were not refused write to other topics. Pure."""
+    """Return the records for other topics of all commands that were not refused. Pure."""
     puts = [
         command
         for command, decision in zip(commands, decisions, strict=True)
@@ -118,7 +118,7 @@ def other_records(
 
 @dataclass(frozen=True)
 class RemoveConnector:
-    """Forget a connector; task configs, task count and offsets stay."""
+    """Remove a connector. Its task configs, task count and offsets are kept."""
 
     connector: str
 
@@ -130,9 +130,10 @@ class RemoveConnector:
 
 @dataclass(frozen=True)
 class EnsureStopped:
-    """Write nothing; refuse unless the offsets of a connector may be moved (KIP-875): it is stopped, without tasks.
+    """Write nothing. Refuse unless a connector is stopped and has no tasks, so that its offsets may change (KIP-875).
 
-    With `since` it has been so all the time: tasks of a life in between may still be ending, and nobody fenced them.
+    With `since`, refuse if it was not stopped all the time since then: tasks that ran in between may still be ending,
+    and nobody has fenced them.
     """
 
     connector: str
@@ -155,7 +156,7 @@ class EnsureStopped:
 
 @dataclass(frozen=True)
 class EnsureAbsent:
-    """Write nothing; refuse where there is a connector of that name, or, with `since`, was one that had tasks."""
+    """Write nothing. Refuse if a connector with that name exists or, with `since`, has had tasks since then."""
 
     connector: str
     since: ConnectorVersion | None = None
@@ -170,7 +171,7 @@ class EnsureAbsent:
 
 @dataclass(frozen=True)
 class StopConnector:
-    """An empty set of tasks, then the target state STOPPED (KIP-875)."""
+    """Write an empty set of tasks, then the target state STOPPED (KIP-875)."""
 
     connector: str
 
@@ -180,7 +181,7 @@ class StopConnector:
         return [
             *kept(
                 snapshot, self.connector, targets(snapshot, self.connector)
-            ),  # the commit stands for the newest config
+            ),  # the commit below applies to the newest config
             records.tasks_commit(self.connector, 0),
             records.target_state(self.connector, TargetState.STOPPED),
         ]
@@ -188,9 +189,9 @@ class StopConnector:
 
 @dataclass(frozen=True)
 class PutTaskConfigs:
-    """Store the configs that a connector gave its tasks, unless they, and the connector's own, are what tasks run.
+    """Store a connector's task configs, unless its tasks already run with them and with the connector's own config.
 
-    With `is_exactly_once` the task count follows at once where no fence has to come in between.
+    With `is_exactly_once`, the task count is written too if nothing has to be fenced first.
     """
 
     connector: str
@@ -221,7 +222,7 @@ class PutTaskConfigs:
 
 @dataclass(frozen=True)
 class RecordTaskCount:
-    """Say that earlier generations are fenced, for the task generation that `commit_offset` names (KIP-618)."""
+    """Record, for the task generation at `commit_offset`, that earlier ones are fenced (KIP-618)."""
 
     connector: str
     count: int
@@ -236,7 +237,7 @@ class RecordTaskCount:
 
 @dataclass(frozen=True)
 class RequestRestart:
-    """Ask all workers to restart what a plan names (KIP-745)."""
+    """Ask all workers to restart the connector and tasks that a plan names (KIP-745)."""
 
     request: RestartRequested
 
@@ -268,9 +269,9 @@ class RotateSessionKey:
 
 @dataclass(frozen=True)
 class Reassign:
-    """Spread the work over the members there are, if that changes anything.
+    """Spread the work over the current members, if that changes anything.
 
-    What a lost worker had waits for it, for `delay_ms`.
+    The work of a lost worker is kept for it for `delay_ms`.
     """
 
     members: tuple[Member, ...]
@@ -279,7 +280,7 @@ class Reassign:
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if not self.members:
-            return []  # whoever asks is a member: the group is between two states
+            return []  # the leader is a member itself, so the group is just changing
         previous = snapshot.assignment
         waiting = kept_back(snapshot, self.members, self.delay_ms, self.now_ms)
         new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1, waiting)
@@ -287,5 +288,5 @@ class Reassign:
 
 
 def now_ms() -> int:
-    """Return the time as records carry it."""
+    """Return the time in the format of records."""
     return int(time.time() * 1000)

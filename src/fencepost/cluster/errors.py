@@ -1,10 +1,10 @@
-"""How a request to a worker is refused, or fails: one class for each thing that whoever asked can do about it."""
+"""Errors of requests to a worker, with one class for each way in which the caller can react."""
 
 from fencepost.cluster.info import Place
 
 
 class OperationError(Exception):
-    """A request that was refused or failed; `message` is shown to the user as it stands."""
+    """A request was refused or failed. `message` is shown to the user unchanged."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -16,19 +16,19 @@ class NotFoundError(OperationError):
 
 
 class AlreadyExistsError(OperationError):
-    """A connector of that name exists already."""
+    """A connector with that name already exists."""
 
 
 class BadRequestError(OperationError):
-    """The request can never succeed as it stands: invalid config, wrong state, missing signature."""
+    """The same request can never succeed: invalid config, wrong state, missing signature."""
 
 
 class ConflictError(OperationError):
-    """A rebalance or a reconfiguration is under way and outlasted the request; ask again."""
+    """A rebalance or a reconfiguration took longer than the request may. Try again."""
 
 
 class NothingToAlterError(BadRequestError):
-    """Offsets are to be altered, and none are named."""
+    """A request to alter offsets names none."""
 
     def __init__(self) -> None:
         super().__init__("Partitions / offsets need to be provided for an alter offsets request")
@@ -39,7 +39,7 @@ class ForbiddenError(OperationError):
 
 
 class NotLeadingError(ConflictError):
-    """This worker does not lead, or no more: certainly nothing was changed. Ask whoever leads."""
+    """This worker is not the leader, or no longer. Nothing was changed. Ask the leader."""
 
     TEXT = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 
@@ -48,9 +48,9 @@ class NotLeadingError(ConflictError):
 
 
 class ElsewhereError(OperationError):
-    """Another worker has to answer: the one at `url`, which is where `place` was when this was raised.
+    """Another worker has to answer: the one at `url`, which was responsible for `place` when this was raised.
 
-    The REST layer passes the request on, at most twice.
+    The REST layer forwards the request, at most twice.
     """
 
     TEXT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
@@ -62,11 +62,11 @@ class ElsewhereError(OperationError):
 
 
 class FencingRefusedError(OperationError):
-    """Kafka refuses a round of fencing, for a reason that does not pass: the message is the leader's trace."""
+    """Kafka refuses a round of fencing, for a permanent reason. The message is the leader's trace."""
 
 
 class WriteFailedError(OperationError):
-    """What the leader was to write is not, or not certainly, in the config topic; the cause may pass."""
+    """The leader's write is not, or not certainly, in the config topic. The cause may be temporary."""
 
     TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 
@@ -75,8 +75,8 @@ class WriteFailedError(OperationError):
 
 
 class NotReadyError(OperationError):
-    """Something is missing that comes by itself: e.g. the session key, which the worker has not read yet."""
+    """The worker is still waiting for something, such as the session key, which it has not read yet."""
 
 
 class RequestTimeoutError(OperationError):
-    """The 90 s of a request are over; the message names the stage that the worker was in."""
+    """The request took longer than 90 s. The message names the stage that the worker had reached."""

@@ -1,4 +1,4 @@
-"""Zombie fencing: what a round has to do, by the rules of KIP-618. Pure."""
+"""Zombie fencing: plans a round, by the rules of KIP-618. Pure."""
 
 from dataclasses import dataclass
 
@@ -13,28 +13,29 @@ def task_transactional_id(group_id: str, connector: str, task: int) -> str:
 
 
 def task_transactional_ids(group_id: str, connector: str, task: int) -> tuple[str, str]:
-    """Return all ids that a source task may write under: whoever fences one fences both (E2)."""
+    """Return all transactional ids that a source task may use. They are always fenced together (E2)."""
     return lane_ids(task_transactional_id(group_id, connector, task))
 
 
 def leader_transactional_id(group_id: str) -> str:
-    """Return the transactional id that whoever leads writes the config topic with (E4)."""
+    """Return the transactional id with which the leader writes the config topic (E4)."""
     return f"connect-cluster-{group_id}"
 
 
 @dataclass(frozen=True)
 class FencingPlan:
-    """What a round of fencing has to do: fence `transactional_ids`, then record `task_count` (None: nothing to do)."""
+    """The plan of a round: fence `transactional_ids`, then record `task_count`. If that is None, do nothing."""
 
     transactional_ids: tuple[str, ...] = ()
     task_count: int | None = None
 
 
 def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> FencingPlan:
-    """Decide on a round, by the rules of Kafka Connect's leader. Pure.
+    """Plan a round, by the rules of Kafka Connect's leader. Pure.
 
-    Nothing where a task-count record follows the newest task configs; no fence where none was ever recorded, or where
-    old and new count are both one on the same cluster (the id fences itself); else every id of the recorded count.
+    If a task-count record follows the newest task configs, there is nothing to do. If no count was ever recorded, or if
+    the old and the new count are both one on the same cluster (the id fences itself), only the count is recorded.
+    Otherwise every id of the recorded count is fenced.
     """
     if connector not in snapshot.pending_fencing:
         return FencingPlan()

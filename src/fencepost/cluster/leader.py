@@ -257,20 +257,20 @@ class Leader:
             self._kept.notify_all()
 
     def _keep_house(self, is_asked_for: bool) -> None:
-        """Fence, renew the key and reassign, every second and after every change; with a new look if `is_asked_for`."""
+        """Fence, renew the key and reassign, every second and after changes. With `is_asked_for`, read everything again."""
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()
             found = self._look(afresh=is_asked_for)
             if not self._is_settled(lost_tasks(snapshot, _members(snapshot, found)), snapshot):
-                self._roster = frozenset()  # until then nothing moves; whoever settles it wakes this thread
+                self._roster = frozenset()  # until then nothing moves; settling wakes this thread
                 return
             self._roster = found
             members = self._members_of(snapshot)
             abandoned = self._abandoned_tasks(snapshot, {m.incarnation for m in members}) if members else set()
             if abandoned:
                 log.warning("leader: what workers that are gone were to end is fenced: %s", _names(abandoned))
-                self._left_open.end(snapshot, abandoned)  # nobody gets these tasks
+                self._left_open.end(snapshot, abandoned)  # these tasks are assigned to nobody
             self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)], self._own_snapshot)
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
@@ -294,7 +294,7 @@ class Leader:
         looked_in, looked_at_s = self._looked
         if afresh or not self._roster or looked_in is not term or now_s > looked_at_s + _TICK_S:
             self._found = frozenset(self._member_urls())
-            self._looked = term, now_s  # as they were before: a term that begins meanwhile is looked at again
+            self._looked = term, now_s  # both from before the request: a newer term asks again
         return self._found
 
     def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
@@ -304,10 +304,10 @@ class Leader:
         return Reassign(members, self._lost_delay_ms, now_ms())
 
     def _carry_out(self, commands: _Commands, read: Callable[[], ClusterSnapshot] | None = None) -> "list[_Outcome]":
-        """Decide and write what does not depend on each other. Raises OperationError where nothing is written.
+        """Decide and write commands that do not depend on each other. Raises OperationError if nothing is written.
 
-        Whoever finds that its transactional id was taken (a deposed leader that wakes up does that) says so, and takes
-        it back with the next request: to do so at once would be to fence the rightful leader, where this one is not.
+        If this leader's transactional id was taken (a deposed leader that wakes up takes it), this raises an error, and
+        the next request takes the id back. To take it back at once could fence the rightful leader, if this is not it.
 
         `read` returns the snapshot to decide on; by default the newest, with everything that was confirmed to callers.
         """

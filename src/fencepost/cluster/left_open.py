@@ -1,7 +1,7 @@
-"""Ends what the tasks of lost workers may have open: many transactional ids, in threads of their own.
+"""Ends transactions that the tasks of lost workers may have open: fences many transactional ids, in separate threads.
 
-Whoever asks waits for clusters that answer, and for no other: a target cluster that is away holds up none of the tasks
-that write elsewhere. Its own tasks lose nothing by it, since each start of a task fences its own ids (E2, E3).
+A caller waits only for clusters that answer: an unreachable target cluster does not delay tasks that write to others.
+This is safe for its own tasks, because each start of a task fences its own ids (E2, E3).
 """
 
 import logging
@@ -32,7 +32,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True)
 class HeldId:
-    """An id that a task may have a transaction open under, and the producer settings that take it."""
+    """An id with which a task may have an open transaction, and the producer settings for fencing it."""
 
     task: TaskId
     transactional_id: str
@@ -40,41 +40,41 @@ class HeldId:
 
 
 Fence = Callable[[HeldId, float], object]
-"""Locks out the holder of an id within so many seconds. Raises WriterOpenError where that cannot be done."""
+"""Locks out the holder of an id within the given seconds. Raises WriterOpenError if that is not possible."""
 
 
 class FencingContext(Protocol):
-    """What it takes to know which ids there are, and who will fence them anyway."""
+    """Knows which ids tasks may hold, and which of them will be fenced in any case."""
 
     @property
     def group_id(self) -> str: ...
 
     def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
-        """Say whether tasks of a connector may have ids."""
+        """Say whether a connector's tasks may have transactional ids."""
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
-        """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
+        """Return the producer settings to fence ids of a connector with this config. Raises ConfigError if it is invalid."""
 
     def snapshot(self) -> ClusterSnapshot:
-        """Return what the config topic says now."""
+        """Return the current state of the config topic."""
 
 
 class PendingFences(Protocol):
-    """Fences that have been begun."""
+    """Fences that are in progress."""
 
     @property
     def tasks(self) -> frozenset[TaskId]: ...
 
     @property
     def is_settled(self) -> bool:
-        """Say whether nothing is to be waited for: an id that is not fenced by now is one whose cluster is away."""
+        """Say whether the wait is over: only ids of unreachable clusters may still be unfenced."""
 
     def wait(self) -> None:
-        """Return once it is settled, which takes 10 s at most."""
+        """Wait until this is settled, at most 10 s."""
 
 
 class Settled:
-    """There is nothing to fence."""
+    """The result if there is nothing to fence."""
 
     is_settled = True
 
@@ -86,22 +86,23 @@ class Settled:
 
 
 class LeftOpen:
-    """Begins to end what tasks have open. Any thread; nothing here waits for a broker."""
+    """Begins to end open transactions of tasks. Thread-safe; no method waits for a broker."""
 
     def __init__(
         self, surroundings: FencingContext, on_settled: Callable[[], None], stopping: threading.Event, fence: Fence
     ) -> None:
-        """`on_settled` is called in another thread whenever an ending has settled. `stopping` ends all of it."""
+        """`on_settled` is called in another thread whenever fences have settled. `stopping` stops all of them."""
         self._surroundings = surroundings
         self._on_settled = on_settled
         self._stopping = stopping
         self._fence = fence
 
     def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
-        """Begin to end what these tasks may have open, paused ones too: readers of the offsets topic would wait for it.
+        """Begin to end the open transactions of these tasks, even of paused ones: readers of the offsets topic would wait.
 
-        It settles once all ids are fenced whose cluster answers, within 10 s at most. From then on only the ids of
-        tasks are tried, for a minute, that nobody starts: on others a late fence would only strike a successor.
+        The result settles once all ids on clusters that answer are fenced, and after at most 10 s. After that, only the
+        ids of tasks that nobody starts are tried again, until a minute has passed: for other tasks a late fence would
+        only hit their successor.
         """
         targets = self._targets(snapshot, tasks)
         if not targets:
@@ -118,7 +119,7 @@ class LeftOpen:
             for config in configs_to_fence(snapshot, task.connector):  # E2: also where older generations write
                 try:
                     conf = self._surroundings.conf(config)
-                except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
+                except ConfigError as error:  # e.g. valid only in Java: its tasks cannot run here, others can
                     log.warning("task %s is not fenced: %s", task, error)
                     continue
                 held = (HeldId(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
@@ -126,13 +127,13 @@ class LeftOpen:
         return [_Target(servers, left) for servers, left in by_servers.items()]
 
     def _is_idle(self, task: TaskId) -> bool:
-        """Say whether nobody starts the task, which would fence its ids."""
+        """Say whether nobody starts the task. A start would fence its ids."""
         snapshot = self._surroundings.snapshot()
         return snapshot.target_state(task.connector) is not TargetState.STARTED or not snapshot.has_task(task)
 
 
 def fence_held(held: HeldId, timeout_s: float) -> None:
-    """Fence one id by the smallest means there is. Raises WriterOpenError."""
+    """Fence one id with as few requests as possible. Raises WriterOpenError."""
     lock_out(TransactionalWriter(held.conf, held.transactional_id), timeout_s)
 
 
@@ -146,12 +147,12 @@ class _Target:
     is_tried: bool = False
 
     def holds_up(self, now_s: float) -> bool:
-        """Say whether its cluster is worth waiting for: it is not tried through yet, nor silent for long."""
+        """Say whether to wait for this cluster: not all its ids were tried yet, and it has answered recently."""
         return not self.is_tried and now_s < self.heard_s + _ANSWER_S
 
 
 class _Work:
-    """One ending: a thread for each cluster, which asks alone until the cluster has answered, then with helpers."""
+    """The fences of one call. Each cluster has a thread, which gets helpers once the cluster has answered."""
 
     def __init__(
         self,
@@ -205,10 +206,10 @@ class _Work:
             timeout_s = _RETRY_S
 
     def _try_all(self, target: _Target, timeout_s: float) -> None:
-        """Begin with one: a cluster that is away costs one connection, and may carry out one request late."""
+        """Try one id first: an unreachable cluster then costs one connection, and can carry out only one request late."""
         due, target.left = target.left, deque()
         if not self._try_next(target, due, timeout_s):
-            target.left.extendleft(reversed(due))  # before the one that was tried: next time another one is
+            target.left.extendleft(reversed(due))  # before the one that was tried, so that another one is tried next
             return
         helpers = [_thread(lambda: self._try_some(target, due, timeout_s)) for _ in range(min(_PARALLEL, len(due)))]
         for helper in helpers:
@@ -219,7 +220,7 @@ class _Work:
             self._try_next(target, due, timeout_s)
 
     def _try_next(self, target: _Target, due: deque[HeldId], timeout_s: float) -> bool:
-        """Return False where nobody answered."""
+        """Fence the next id. Returns False if the cluster did not answer."""
         held = _taken(due)
         if held is None or (self.is_settled and not self._is_idle(held.task)):
             return True
@@ -242,7 +243,7 @@ def _taken(due: deque[HeldId]) -> HeldId | None:
 
 
 def _thread(run: Callable[[], None]) -> threading.Thread:
-    """Start a thread that the end of the process does not wait for."""
+    """Start a daemon thread."""
     thread = threading.Thread(target=run, name="left-open", daemon=True)
     thread.start()
     return thread

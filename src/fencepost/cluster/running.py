@@ -1,14 +1,14 @@
-"""What should run, and where, by what the config topic says: the one rule that everybody asks. Pure."""
+"""The one rule for what should run where, according to the config topic. Pure."""
 
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
 Start = tuple[TaskId, int]
-"""A task with the task generation that it belongs to."""
+"""A task and its task generation."""
 
 
 def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
-    """Return what should run, with the incarnation of the worker that it should run on."""
+    """Return the starts that should run, each with the incarnation of its worker."""
     workers = snapshot.assignment.workers if snapshot.assignment is not None else ()
     return {
         (task, snapshot.commit_offsets[task.connector]): worker.incarnation
@@ -19,7 +19,7 @@ def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
 
 
 def running_on(snapshot: ClusterSnapshot, incarnation: str) -> dict[TaskId, int]:
-    """Return what should run on one worker: tasks with their task generation."""
+    """Return the tasks that should run on one worker, with their task generations."""
     mine = snapshot.assigned_to(incarnation)
     tasks = mine.tasks if mine is not None else ()
     return {t: snapshot.commit_offsets[t.connector] for t in tasks if _obstacle(snapshot, t) is None}
@@ -40,7 +40,7 @@ def why_not(snapshot: ClusterSnapshot, start: Start, incarnation: str) -> str | 
 
 
 def _obstacle(snapshot: ClusterSnapshot, task: TaskId) -> str | None:
-    """Return why a task should run nowhere, whoever has it; None if it should."""
+    """Return why a task should run on no worker at all; None if it may run."""
     if task.connector not in snapshot.connectors:
         return f"connector {task.connector} was deleted"
     if not snapshot.has_task(task):

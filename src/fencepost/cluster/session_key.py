@@ -1,8 +1,8 @@
-"""Signatures of requests between workers (KIP-507, wider): method, path, body, time, nonce, and whom they are for.
+"""Signs requests between workers (KIP-507, extended): method, path, body, time, nonce, and the receiving process.
 
-Kafka Connect signs the body alone, so that whoever sees one request of it can send it again, to other paths and other
-workers. Ours are good for one process, once, and for half a minute. A signature over the body alone is taken only where
-the worker's file asks for it (docs/decisions).
+Kafka Connect signs only the body, so anyone who sees such a request can send it again, to other paths and other
+workers. These signatures are valid for one process, once, and for half a minute. A signature of only the body is
+accepted only if the worker's file allows that (docs/decisions).
 """
 
 import base64
@@ -29,9 +29,9 @@ _WRONG = "Internal request contained invalid signature."
 def signed_headers(
     key: SessionKey, algorithm: str, method: str, path: str, body: bytes, *, audience: str, time_ms: int, nonce: str
 ) -> dict[str, str]:
-    """Return the headers that let `audience`, an incarnation of a worker, take this request once.
+    """Return the headers with which `audience`, an incarnation of a worker, accepts this request once.
 
-    `path` is the raw one, with its query; `nonce` has not been used before.
+    `path` is the raw path with its query. `nonce` must not have been used before.
     """
     signature = _mac(key, algorithm, _signed(method, path, body, audience, str(time_ms), nonce))
     return {SIGNATURE: signature, ALGORITHM: algorithm, TIME: str(time_ms), NONCE: nonce}
@@ -43,10 +43,10 @@ def body_signature(key: SessionKey, algorithm: str, body: bytes) -> str:
 
 
 class RequestVerifier:
-    """Checks the requests that one process gets. Any thread.
+    """Verifies the requests to one process. Thread-safe.
 
-    `audience` is this incarnation; `algorithms` those that it accepts. `accepts_body_only` lets requests pass that are
-    signed as Kafka Connect does: these can be replayed.
+    `audience` is this incarnation, and `algorithms` are those that it accepts. With `accepts_body_only` it also accepts
+    requests with Kafka Connect's signatures, which can be replayed.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class RequestVerifier:
         self._seen: dict[str, int] = {}
 
     def verify(self, key: SessionKey | None, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Return if the request may be carried out. Header names are lower case.
+        """Verify a request. Header names are lower case.
 
         Raises:
-            BadRequestError: there is no signature, or its algorithm is not one of those accepted.
-            NotReadyError: this worker does not know the key yet.
-            ForbiddenError: the signature is wrong, too old, or was used before.
+            BadRequestError: There is no signature, or its algorithm is not accepted.
+            NotReadyError: This worker does not know the key yet.
+            ForbiddenError: The signature is wrong, too old, or was used before.
         """
         signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
         if not signature or not algorithm:
@@ -82,7 +82,7 @@ class RequestVerifier:
             return
         signed = _signed(method, path, body, self._audience, time_text, nonce)
         _ensure_equal(_mac(key, algorithm, signed), signature)
-        self._ensure_fresh(time_text, nonce)  # only now: what is not signed fills no memory
+        self._ensure_fresh(time_text, nonce)  # only now, so that unsigned requests use no memory
 
     def _ensure_fresh(self, time_text: str, nonce: str) -> None:
         now = self._now_ms()
@@ -97,7 +97,7 @@ class RequestVerifier:
             self._forget_before(now)
             if nonce in self._seen:
                 raise ForbiddenError("Internal request was received before.")
-            self._seen[nonce] = now + 2 * WINDOW_MS  # as long as its time could still pass
+            self._seen[nonce] = now + 2 * WINDOW_MS  # until its time is certainly too old
 
     def _forget_before(self, now: int) -> None:
         while self._seen and self._seen[oldest := next(iter(self._seen))] < now:
@@ -105,7 +105,7 @@ class RequestVerifier:
 
 
 def _signed(method: str, path: str, body: bytes, audience: str, time_text: str, nonce: str) -> bytes:
-    """Return what is signed, a line for each field: line ends are taken out, so that none can run into the next."""
+    """Return the bytes to sign: a line for each field. Line ends in a field are removed, to keep fields apart."""
     fields = (method, path, audience, time_text, nonce, hashlib.sha256(body).hexdigest())
     return "\n".join(field.replace("\n", "") for field in fields).encode("utf-8", "surrogateescape")
 

@@ -1,8 +1,8 @@
-"""Where tasks of a connector may hold transactional ids: on each cluster that a generation not yet fenced writes to.
+"""Finds the clusters where a connector's tasks may hold transactional ids: every unfenced generation may write to one.
 
-A generation writes where the connector's config said when its task configs were committed. The next config may name
-other brokers, and compaction takes the former one, so what a round of fencing has to reach is a record of its own in
-the config topic (docs/decisions/0025). All of it is pure. (E2)
+A generation writes to the cluster that the connector's config named when its task configs were committed. The next
+config may name other brokers, and compaction removes the old one. So the config topic has a separate record of the
+clusters that a round of fencing must reach (docs/decisions/0025). All functions are pure. (E2)
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,12 +21,12 @@ _EMPTY: RawConfig = {}
 
 
 def target_of(config: RawConfig) -> dict[str, str | None]:
-    """Return what of a connector's config leads its producers to their cluster; nothing: the worker's settings do."""
+    """Return the settings of a connector that choose its producers' cluster; if empty, the worker's settings do."""
     return {k: v for k, v in config.items() if k in _CONNECTION or k.startswith(_CONNECTION_PREFIXES)}
 
 
 def servers_of(config: RawConfig) -> frozenset[str] | None:
-    """Return the brokers that a config names, which distinguish two targets; None: the worker's."""
+    """Return the brokers that a config names; None for the worker's. Targets with other brokers are different."""
     servers = config.get(_BOOTSTRAP)
     return None if servers is None else frozenset(server.strip() for server in servers.split(","))
 
@@ -34,8 +34,8 @@ def servers_of(config: RawConfig) -> frozenset[str] | None:
 def targets(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
     """Return every target on which tasks of the connector may hold ids.
 
-    Without a record it is that of the config which the newest generation was committed with (an older version, or a
-    Java leader, wrote it), or that of the worker.
+    If there is no record (an older version or a Java leader wrote the configs), this is the target of the config with
+    which the newest generation was committed, or the worker's.
     """
     recorded = snapshot.producer_targets.get(connector)
     if recorded is not None:
@@ -46,30 +46,30 @@ def targets(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
 
 
 def is_covered(snapshot: ClusterSnapshot, connector: str) -> bool:
-    """Say whether tasks that start with the newest config write where the next round of fencing will look."""
+    """Say whether the next round of fencing reaches the cluster to which tasks with the newest config write."""
     wanted = servers_of(snapshot.connectors.get(connector, _EMPTY))
     return any(servers_of(target) == wanted for target in targets(snapshot, connector))
 
 
 def configs_to_fence(snapshot: ClusterSnapshot, connector: str, config: RawConfig | None = None) -> list[RawConfig]:
-    """Return a config for each cluster on which ids may be held, that of `config` (by default the newest) included."""
+    """Return a config for each cluster where tasks may hold ids, including that of `config` (default: the newest)."""
     newest = snapshot.connectors.get(connector, _EMPTY) if config is None else config
     others = [t for t in targets(snapshot, connector) if servers_of(t) != servers_of(newest)]
     return [newest, *others]
 
 
 def with_target(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
-    """Return the targets once tasks with the newest config may start too. The newest settings of a cluster count."""
+    """Return the targets with that of the newest config added. For each cluster the newest settings count."""
     return _merged([*targets(snapshot, connector), target_of(snapshot.connectors.get(connector, _EMPTY))])
 
 
 def fenced(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
-    """Return the targets that are left when a round has fenced: that of the newest task configs."""
+    """Return the targets that remain after a round of fencing: that of the newest task configs."""
     return (target_of(snapshot.applied_configs.get(connector, _EMPTY)),)
 
 
 def kept(snapshot: ClusterSnapshot, connector: str, then: tuple[RawConfig, ...]) -> list[Encoded]:
-    """Return the record that says `then`; none where the worker's own settings lead everywhere, now as before."""
+    """Return the record of the targets `then`, unless it is stored already or only the worker's settings were used."""
     recorded = snapshot.producer_targets.get(connector)
     applied = target_of(snapshot.connectors.get(connector, _EMPTY))
     if not any((*then, applied)):

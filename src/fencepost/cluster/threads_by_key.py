@@ -1,4 +1,4 @@
-"""Threads for work that may wait for long, so that the work of one connector never holds up another's."""
+"""Threads for work that may wait for a long time, so that one connector's work never delays another's."""
 
 import threading
 from collections import deque
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class ThreadsByKey:
-    """Carries out at most `most` pieces of work of one key at once, begun in order; keys know nothing of each other.
+    """Runs at most `most` calls of one key at a time, started in order. Keys are independent of each other.
 
-    A thread is made where one is missing, and ends when its key has nothing left. None of them keeps the process alive.
+    Threads are created on demand and end when their key has no more calls. They do not keep the process alive.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -25,7 +25,7 @@ class ThreadsByKey:
         self._is_stopped = False
 
     def submit(self, key: Hashable, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Have it done in a thread; never waits. After `stop` the future is cancelled."""
+        """Run a call in a thread. Never waits. After `stop` the future is cancelled."""
         outcome: Future[T] = Future()
         with self._lock:
             if self._is_stopped:
@@ -38,7 +38,7 @@ class ThreadsByKey:
         return outcome
 
     def stop(self) -> None:
-        """Cancel what has not begun. What is under way is left to itself."""
+        """Cancel calls that have not begun. Running calls are not stopped."""
         with self._lock:
             self._is_stopped = True
             waiting, self._waiting = self._waiting, {}

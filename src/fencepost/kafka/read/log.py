@@ -119,7 +119,7 @@ class LogReader:
             self._assigned = False
 
     def look(self, timeout_s: float) -> str | None:
-        """Count the partitions, and return the topic's id; None if it is missing. `poll` then also reads new partitions.
+        """Count the partitions, so that `poll` also reads new ones. Returns the topic's id; None if it is missing.
 
         A topic that was deleted and created again has another id.
         """
@@ -169,7 +169,7 @@ class LogReader:
         return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
 
     def poll(self, handler: Handler, timeout_s: float) -> int:
-        """Pass `handler` the records that have arrived, and return their number. Waits at most `timeout_s` for the first.
+        """Pass `handler` what has arrived, and return the number of records. Waits up to `timeout_s` for the first.
 
         `handler` must not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the position is no longer in
         the log. Waits silently for a broker that is down.
