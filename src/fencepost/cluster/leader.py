@@ -257,7 +257,7 @@ class Leader:
             self._kept.notify_all()
 
     def _keep_house(self, is_asked_for: bool) -> None:
-        """Fence, renew the key and reassign, every second and after changes. With `is_asked_for`, read everything again."""
+        """Fence, renew the key and reassign, every second and after changes. `is_asked_for`: read everything again."""
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()

@@ -53,7 +53,7 @@ class FencingContext(Protocol):
         """Say whether a connector's tasks may have transactional ids."""
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
-        """Return the producer settings to fence ids of a connector with this config. Raises ConfigError if it is invalid."""
+        """Return the producer settings for fencing the ids of a connector with this config. Raises ConfigError."""
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the current state of the config topic."""
@@ -98,7 +98,7 @@ class LeftOpen:
         self._fence = fence
 
     def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
-        """Begin to end the open transactions of these tasks, even of paused ones: readers of the offsets topic would wait.
+        """Begin to end the open transactions of these tasks, even paused ones: readers of the offsets topic wait.
 
         The result settles once all ids on clusters that answer are fenced, and after at most 10 s. After that, only the
         ids of tasks that nobody starts are tried again, until a minute has passed: for other tasks a late fence would
@@ -133,7 +133,7 @@ class LeftOpen:
 
 
 def fence_held(held: HeldId, timeout_s: float) -> None:
-    """Fence one id with as few requests as possible. Raises WriterOpenError."""
+    """Fence one id, without opening a producer if possible. Raises WriterOpenError."""
     lock_out(TransactionalWriter(held.conf, held.transactional_id), timeout_s)
 
 
@@ -206,7 +206,7 @@ class _Work:
             timeout_s = _RETRY_S
 
     def _try_all(self, target: _Target, timeout_s: float) -> None:
-        """Try one id first: an unreachable cluster then costs one connection, and can carry out only one request late."""
+        """Try one id first: an unreachable cluster then costs one connection, and can run only one request late."""
         due, target.left = target.left, deque()
         if not self._try_next(target, due, timeout_s):
             target.left.extendleft(reversed(due))  # before the one that was tried, so that another one is tried next
