@@ -1,6 +1,6 @@
-"""The access rights of a mirror's own clients, at both of its clusters: a pure list, by what they ask of the brokers.
+"""The access rights of a mirror's own clients, at both of its clusters. Pure functions that list what they request.
 
-What the worker's clients do for a mirror, as for any source, stands in `acl.py`: its producer writes the remote topics.
+`rights.py` lists what the worker's clients do for a mirror as for any source: its producer writes the remote topics.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _UNTIL_MADE = "only until the topic exists"
 
 @dataclass(frozen=True)
 class MirrorEnd:
-    """A mirror's own clients of one cluster."""
+    """A mirror's own clients at one cluster."""
 
     admin: ClientIdentity
     consumer: ClientIdentity
@@ -25,17 +25,17 @@ class MirrorEnd:
 
 @dataclass(frozen=True)
 class MirrorAccess:
-    """What a connector of a mirror works with, besides what any source does.
+    """The clients and objects of a mirror's connector, in addition to those of any source.
 
     Args:
-        topics: what topics of the source are called at the target; those that it mirrors, or whose groups it follows.
-        mirrors: it copies them.
-        syncs: the topic of offset syncs; empty: none. `has_syncs_at_source`: it is there.
-        made: the internal topic that it makes at the target; empty: none.
-        groups: of the source whose positions it follows. `commits_groups`: at the target, too.
-        writer: the worker's producer, `asker` its admin, at the target.
-        group: that keeps the positions; empty: a topic does.
-        has_configs: topics get the configs of their sources; has_acls: and who may read them.
+        topics: The source topics that it mirrors, or whose groups it follows, and their names at the target.
+        mirrors: Whether it copies these topics.
+        syncs: The topic of offset syncs; empty if there is none. `has_syncs_at_source` says where it is.
+        made: The internal topic that it creates at the target; empty if there is none.
+        groups: The source's groups whose positions it follows. `commits_groups`: it also commits them at the target.
+        writer: The worker's producer at the target. `asker` is the worker's admin client there.
+        group: The group that keeps the positions; empty if a topic does.
+        has_configs: Whether remote topics get their sources' configs. `has_acls`: whether they get the read ACLs.
     """
 
     name: str
@@ -56,7 +56,7 @@ class MirrorAccess:
 
 
 def mirror_acls(mirror: MirrorAccess) -> list[Acl]:
-    """Return what the clients of a connector of a mirror ask for."""
+    """Return the rights that the clients of a mirror's connector need."""
     listed = [*_made(mirror)]
     if mirror.mirrors:
         listed += [*_read(mirror), *_kept(mirror), *_rights(mirror), *_synced(mirror)]
@@ -75,7 +75,7 @@ def _read(mirror: MirrorAccess) -> Iterator[Acl]:
 
 
 def _kept(mirror: MirrorAccess) -> Iterator[Acl]:
-    """Yield what it takes to make remote topics, and to keep them like those of the source."""
+    """Yield the rights to create remote topics, and to keep them like the source's topics."""
     admin = mirror.target.admin
     for remote in mirror.topics.values():
         yield from _topic(admin, remote, f"{mirror.name} makes it", Operation.CREATE, note=_UNTIL_MADE)
@@ -95,7 +95,7 @@ def _rights(mirror: MirrorAccess) -> Iterator[Acl]:
 
 
 def _synced(mirror: MirrorAccess) -> Iterator[Acl]:
-    """Yield what it takes to tell which record went where."""
+    """Yield the rights to create the topic of offset syncs and write to it."""
     if not mirror.syncs:
         return
     why = f"{mirror.name} tells which record went where"
@@ -108,7 +108,7 @@ def _synced(mirror: MirrorAccess) -> Iterator[Acl]:
 
 
 def _held(mirror: MirrorAccess) -> Iterator[Acl]:
-    """Yield what it takes to keep positions in a group of the target, and to tell those who look at the source."""
+    """Yield the rights to keep positions in a group of the target, and to show them at the source."""
     why = f"{mirror.name} commits where it stands"
     yield from _group(mirror.writer, mirror.group, why, Operation.READ, Operation.DESCRIBE)
     for remote in mirror.topics.values():
@@ -134,7 +134,7 @@ def _made(mirror: MirrorAccess) -> Iterator[Acl]:
 
 
 def _followed(mirror: MirrorAccess) -> Iterator[Acl]:
-    """Yield what it takes to translate where groups stand, and to commit that."""
+    """Yield the rights to translate the positions of groups, and to commit them."""
     why = f"{mirror.name} looks where groups stand"
     for group in mirror.groups:
         yield from _group(mirror.source.admin, group, why, Operation.DESCRIBE)

@@ -1,8 +1,8 @@
-"""The access rights that a cluster needs in Kafka: a pure list, by what the code asks of the brokers (KIP-618).
+"""Lists the access rights that a cluster needs in Kafka, from the requests that the code makes (KIP-618). Pure.
 
-Every operation that some client of ours carries out is listed with its reason. What a broker grants along with
-something else is listed too, as implied: Describe comes with Read, Write, Delete and Alter of the same resource, and
-IdempotentWrite with Write on any topic (KIP-679).
+Every operation of a client is listed with its reason. Rights that a broker grants together with others are listed as
+implied: Read, Write, Delete and Alter include Describe on the same resource, and Write on any topic includes
+IdempotentWrite (KIP-679).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from fencepost.cluster.fencing import leader_transactional_id, task_transactiona
 
 
 class Resource(Enum):
-    """Kinds of resources, by the options of `kafka-acls`."""
+    """Kinds of resources, named like the options of `kafka-acls`."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -22,7 +22,7 @@ class Resource(Enum):
 
 
 class Operation(Enum):
-    """What may be granted, in the words of `kafka-acls`."""
+    """Operations that can be granted, named as in `kafka-acls`."""
 
     READ = "Read"
     WRITE = "Write"
@@ -36,7 +36,7 @@ class Operation(Enum):
 
 
 class Need(Enum):
-    """REQUIRED has to be granted; IMPLIED comes along with something that is; without OPTIONAL something is missed."""
+    """REQUIRED must be granted; IMPLIED is granted with another right; without OPTIONAL, some feature does not work."""
 
     REQUIRED = "required"
     IMPLIED = "implied"
@@ -45,7 +45,7 @@ class Need(Enum):
 
 @dataclass(frozen=True)
 class ClientIdentity:
-    """Where a client connects, and as whom: `cluster` is its bootstrap servers, `principal` Kafka's `User:name`."""
+    """The cluster and the principal of a client: its bootstrap servers, and `User:name` as in Kafka."""
 
     cluster: str
     principal: str
@@ -53,7 +53,7 @@ class ClientIdentity:
 
 @dataclass(frozen=True)
 class Acl:
-    """One operation on one resource; `name` is the beginning of names where `is_prefix`. `note` qualifies `need`."""
+    """One operation on one resource. If `is_prefix`, `name` is a prefix of names. `note` qualifies `need`."""
 
     access: ClientIdentity
     resource: Resource
@@ -66,13 +66,13 @@ class Acl:
 
     @property
     def target(self) -> tuple[ClientIdentity, Resource, str, bool]:
-        """Return what the operation is granted on, and to whom."""
+        """Return the resource of the operation and the client to which it is granted."""
         return self.access, self.resource, self.name, self.is_prefix
 
 
 @dataclass(frozen=True)
 class WorkerAccess:
-    """What the workers of one `group.id` are, and work with; `emptied`: topics that sinks' commits empty (KIP-762)."""
+    """The principal and objects of the workers of a `group.id`. `emptied`: topics emptied after commits (KIP-762)."""
 
     access: ClientIdentity
     group_id: str
@@ -84,15 +84,15 @@ class WorkerAccess:
 
 @dataclass(frozen=True)
 class ConnectorAccess:
-    """What a source connector's clients are, and work with.
+    """The clients and objects of a source connector.
 
     Args:
-        tasks: how many it may have; `lanes`: how many producers each of them.
-        offsets_topic: where its offsets go; `has_own_offsets`: that is not the worker's topic.
-        has_initial_offsets: it is created with offsets to start at (KIP-995), which the leader writes.
-        topics: what it writes to; `creates_topics`: and has created where they are missing (KIP-158).
-        dead_letters: the topic for what it cannot process; empty: there is none.
-        is_prefixed: one grant for the transactional ids of all its tasks, however many there will be.
+        tasks: The most tasks that it may have. `lanes` is the number of producers of each task.
+        offsets_topic: The topic for its offsets. `has_own_offsets`: it is not the worker's topic.
+        has_initial_offsets: It is created with initial offsets (KIP-995), which the leader writes.
+        topics: The topics that it writes to. `creates_topics`: missing topics are created (KIP-158).
+        dead_letters: The dead letter topic; empty if there is none.
+        is_prefixed: One grant covers the transactional ids of all its tasks, whatever their number.
     """
 
     name: str
@@ -113,14 +113,14 @@ class ConnectorAccess:
 
 @dataclass(frozen=True)
 class SinkAccess:
-    """What a sink connector's clients are, and work with.
+    """The clients and objects of a sink connector.
 
     Args:
-        group: its consumer group.
-        topics: what it reads; where a pattern says that, a stand-in.
-        has_initial_offsets: it is created with offsets to start at (KIP-995), which are its group's.
-        dead_letters: the topic for what it cannot process; empty: there is none.
-        resends: the topic where such records are sent again to it alone; empty: there is none.
+        group: Its consumer group.
+        topics: The topics that it reads; a placeholder if it has a pattern.
+        has_initial_offsets: It is created with initial offsets (KIP-995), which its group gets.
+        dead_letters: The dead letter topic; empty if there is none.
+        resends: The topic from which only this sink reads dead letters again; empty if there is none.
     """
 
     name: str
@@ -136,9 +136,9 @@ class SinkAccess:
 
 @dataclass(frozen=True)
 class StreamAccess:
-    """What a stream connector's clients are, and work with: it reads as a sink does, and writes as a source does.
+    """The clients and objects of a stream connector, which reads like a sink and writes like a source.
 
-    What `writes` says of offsets is of no concern: they are its group's.
+    The offsets in `writes` are not used, because the offsets are those of its group.
     """
 
     reads: SinkAccess
@@ -164,9 +164,9 @@ _IMPLIED_BY: Mapping[Operation, tuple[Operation, ...]] = {
 def required_acls(
     worker: WorkerAccess, connectors: Iterable[AnyAccess] = (), others: Iterable[Acl] = ()
 ) -> tuple[Acl, ...]:
-    """Return the rights that workers and connectors need: each once, those of a principal together.
+    """Return the rights that workers and connectors need, each only once, and grouped by principal.
 
-    `others` are of clients of connectors' own.
+    `others` are the rights of connectors' own clients.
     """
     listed = worker_acls(worker)
     for connector in connectors:
@@ -181,7 +181,7 @@ def _acls_of(worker: WorkerAccess, connector: AnyAccess) -> list[Acl]:
 
 
 def worker_acls(worker: WorkerAccess) -> list[Acl]:
-    """Return what the workers' own clients ask for, in any mode."""
+    """Return the rights that the workers' own clients need, in any mode."""
     access, leader = worker.access, leader_transactional_id(worker.group_id)
     listed = _of(access, Resource.GROUP, worker.group_id, "workers find each other", Operation.READ)
     listed += _of(access, Resource.TRANSACTIONAL_ID, leader, "the leader writes the config topic", Operation.WRITE)
@@ -197,14 +197,14 @@ def worker_acls(worker: WorkerAccess) -> list[Acl]:
 
 
 def _retention_acls(worker: WorkerAccess) -> list[Acl]:
-    """Return what it takes to delete what all sinks have committed; to see all groups is part of it."""
+    """Return the rights to delete records that all sinks have committed, which include Describe on all groups."""
     if not worker.emptied:
         return []
     access, seeing = worker.access, "whoever else reads a topic keeps it from being emptied"
     listed = [
         Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.DESCRIBE, seeing),
         Acl(access, Resource.GROUP, EVERY, Operation.DESCRIBE, seeing),
-        # The members of a newer group are not shown to those who may not see one of its topics.
+        # Without Describe on all topics of a newer group, Kafka does not show its members.
         Acl(access, Resource.TOPIC, EVERY, Operation.DESCRIBE, seeing),
     ]
     for name in worker.emptied:
@@ -214,7 +214,7 @@ def _retention_acls(worker: WorkerAccess) -> list[Acl]:
 
 
 def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl]:
-    """Return what a source connector's clients ask for."""
+    """Return the rights that a source connector's clients need."""
     listed = _transactional_ids(worker.group_id, connector) if connector.is_exactly_once else []
     listed += _output_acls(connector)
     committing = f"{connector.name} commits its offsets"
@@ -250,7 +250,7 @@ def _dead_letter_acls(connector: ConnectorAccess | SinkAccess) -> list[Acl]:
 
 
 def sink_acls(sink: SinkAccess) -> list[Acl]:
-    """Return what a sink connector's clients ask for."""
+    """Return the rights that a sink connector's clients need."""
     group = f"{sink.name} reads as a member, and commits"
     listed = _of(sink.consumer, Resource.GROUP, sink.group, group, Operation.READ)
     for name in sink.topics:
@@ -272,7 +272,7 @@ def sink_acls(sink: SinkAccess) -> list[Acl]:
 
 
 def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
-    """Return what a stream connector's clients ask for: its producer commits, too, what its member has read."""
+    """Return the rights that a stream connector's clients need. Its producer commits the offsets of the input."""
     reads, writes = stream.reads, stream.writes
     listed = [*sink_acls(reads), *_transactional_ids(worker.group_id, writes), *_output_acls(writes)]
     committing = f"{reads.name} commits what it has read with what it has written"
@@ -304,7 +304,7 @@ def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
 
 
 def _of(access: ClientIdentity, resource: Resource, name: str, reason: str, *operations: Operation) -> list[Acl]:
-    """Return rights to the operations and to Describe with them: nothing is used that is not looked for first."""
+    """Return rights to the operations and to Describe, because clients look up every resource before they use it."""
     return [Acl(access, resource, name, op, reason) for op in (*operations, Operation.DESCRIBE)]
 
 
@@ -326,7 +326,7 @@ def _idempotent(access: ClientIdentity) -> Acl:
 
 
 def _distinct(listed: Sequence[Acl]) -> list[Acl]:
-    """Return each right once: as the first that requires it has it, or as the first of all where none does."""
+    """Return each right once: its first REQUIRED entry, or its first entry if none is REQUIRED."""
     found: dict[tuple[object, ...], Acl] = {}
     for acl in listed:
         key = (*acl.target, acl.operation)
