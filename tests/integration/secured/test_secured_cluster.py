@@ -257,7 +257,7 @@ def test_a_worker_with_a_wrong_password_waits_and_says_so(broker: SecuredKafka, 
     worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, client, group="wrong")
     worker.launch()
     try:
-        eventually(lambda: "SASL authentication error" in worker.log_text(), within_s=60)
+        eventually(lambda: "Kafka refused the credentials" in worker.log_text(), within_s=60)
         assert "hush" not in worker.log_text()
     finally:
         worker.stop()
