@@ -1,6 +1,6 @@
-"""A class archive (Java's AppCDS) of a started broker: halves the time to the next start.
+"""A class archive (Java's AppCDS) of a started broker, which halves the time of the next start.
 
-An optimisation and nothing more: whatever goes wrong here, Kafka starts without it.
+This is only an optimisation: if anything fails here, Kafka starts without the archive.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _DUMP_TIMEOUT_S = 60.0
 
 
 def archive_options(java: Java, home: KafkaHome) -> list[str]:
-    """JVM options that use the archive for this Java, made now (some seconds) if there is none yet."""
+    """Return JVM options that use this Java's archive. Creates it first if there is none, which takes seconds."""
     archive = _path(java, home)
     try:
         if not archive.exists():
@@ -27,13 +27,13 @@ def archive_options(java: Java, home: KafkaHome) -> list[str]:
                 if not archive.exists():
                     _make(java, home, archive)
     except (EmbeddedKafkaError, OSError):
-        return []  # if Kafka does not start, the start that was asked for will say why
-    # An empty file stands for "this Java could not make one": not tried again at every start.
+        return []  # if Kafka cannot start, the caller's own start reports why
+    # An empty file means that this Java could not create one, so that not every start tries again.
     return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
 
 
 def _path(java: Java, home: KafkaHome) -> Path:
-    """Return where the archive for this build of Java and this classpath is: it fits no other."""
+    """Return the path of the archive, which fits only this build of Java and this classpath."""
     identity = f"{java.path.resolve()} {java.version} {home.classpath}"
     return home.directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 

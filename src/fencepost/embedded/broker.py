@@ -19,7 +19,7 @@ from fencepost.embedded.port import choose_ports
 
 _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3
-# The operation that fenced it is done, so it is in the log for good; others of its kind only look.
+# The line after which the fencing is durable in the log. Other operations of this kind only check.
 _FENCED = re.compile(r"Fencing broker .*Read-write operation (maybeFenceStaleBroker\(\d+\)).*Processed \1 ", re.DOTALL)
 _FENCED_S = 30.0
 
@@ -30,8 +30,8 @@ class EmbeddedKafka:
         with EmbeddedKafka() as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-    The port and the data stay the same over `kill`, `start` and `restart` of one object. `stop` deletes the
-    data, unless they are in a directory that the caller gave. Not thread-safe.
+    The port and the data stay the same over `kill`, `start` and `restart` of one object. `stop` deletes the data,
+    unless the caller gave the directory. Not thread-safe.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class EmbeddedKafka:
         start_timeout_s: float = 180.0,
         jvm_options: Sequence[str] = (),
     ) -> None:
-        """Take note of how it is to run; nothing is started yet.
+        """Store the settings. `start` starts the broker.
 
         Args:
-            port: where clients connect; 0 chooses a free one.
-            dir: keeps data and logs, and is used again by a later broker; None is a temporary one.
-            properties: Kafka's broker settings; they win over the ones chosen here.
-            start_timeout_s: how long a start may take; a second or two where nothing else runs.
-            jvm_options: further options of Kafka's JVM.
+            port: The port for clients; 0 chooses a free one.
+            dir: The directory for data and logs, which a later broker can use again. None: a temporary one.
+            properties: Broker settings, which override those chosen here.
+            start_timeout_s: How long a start may take. On an idle machine it takes a second or two.
+            jvm_options: Additional options of Kafka's JVM.
         """
         self._wanted_port = port
         self._wanted_dir = Path(dir).resolve() if dir is not None else None
@@ -72,12 +72,12 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return what clients are given, `127.0.0.1:<port>`."""
+        """Return the bootstrap servers for clients: `127.0.0.1:<port>`."""
         return f"{LOOPBACK}:{self._started_ports().client}"
 
     @property
     def internal_servers(self) -> str:
-        """Return the address of a listener that stays plain text whatever `properties` made of the clients' one."""
+        """Return the address of a listener without TLS or SASL, even if `properties` change the one for clients."""
         return f"{LOOPBACK}:{self._started_ports().internal}"
 
     @property
@@ -95,7 +95,7 @@ class EmbeddedKafka:
 
     @property
     def directory(self) -> Path:
-        """Data, settings and logs."""
+        """Return the directory with data, settings and logs."""
         if self._wanted_dir is not None:
             return self._wanted_dir
         if self._temporary is None:
@@ -104,14 +104,14 @@ class EmbeddedKafka:
 
     @property
     def log(self) -> Path:
-        """Everything the broker logs."""
+        """Return the file with everything that the broker logs."""
         return NodeDirectory(self.directory).log
 
     def start(self) -> None:
-        """Start it and return when it is ready; does nothing while it runs.
+        """Start the broker and wait until it is ready. Does nothing if it is running.
 
         Raises:
-            EmbeddedKafkaError: no Java, no jars, a port in use, or Kafka refused its settings.
+            EmbeddedKafkaError: There is no Java, there are no jars, a port is in use, or Kafka refused its settings.
         """
         if self.is_running:
             return
@@ -123,23 +123,23 @@ class EmbeddedKafka:
             raise
 
     def stop(self) -> None:
-        """Stop it gracefully (killed after 15 s) and delete data in a temporary directory."""
+        """Stop the broker gracefully (kill it after 15 s), and delete a temporary directory."""
         self._end_node()
         self._remove_temporary()
 
     def kill(self) -> None:
-        """SIGKILL it; the data stay, for the next `start`."""
+        """Kill the broker with SIGKILL. The data are kept for the next `start`."""
         if self._node is not None:
             self._node.process.kill()
         self._node = None
 
     def restart(self) -> None:
-        """Stop it gracefully and start it again on the same port with the same data."""
+        """Stop the broker gracefully and start it again, on the same port with the same data."""
         self._end_node()
         self.start()
 
     def last_lines(self) -> str:
-        """Return the end of what the broker printed, for an error message."""
+        """Return the last lines of the broker's output, for an error message."""
         return self._node.last_lines() if self._node is not None else ""
 
     def _start_node(self) -> Node:
@@ -156,7 +156,7 @@ class EmbeddedKafka:
             is_temporary=self._temporary is not None,
         )
         for attempts_left in reversed(range(_PORT_ATTEMPTS)):
-            # A restart keeps its ports; a first start that lost one to somebody else tries others.
+            # A restart keeps its ports. If another process takes one, only a first start tries others.
             ports = self._ports or choose_ports(self._wanted_port)
             try:
                 if directory.was_killed:
@@ -193,13 +193,13 @@ class EmbeddedKafka:
 
 
 def _fence_broker(controller: Node) -> None:
-    """Have the controller, alone, end the session of a broker that was killed, and so its leadership.
+    """Run only the controller until it has ended the session of a killed broker, and so its leadership.
 
-    Otherwise the broker would start as the leader that it was, take up the transactions that were being completed,
-    lose its leadership meanwhile, take partitions without a leader for deleted ones, and complete those transactions
-    without their markers: readers would wait for ever (docs/decisions/0016).
+    Otherwise the broker would start as the leader that it was, resume transactions that were being completed, lose its
+    leadership in the meantime, treat partitions without a leader as deleted, and complete those transactions without
+    their markers. Readers would then wait for ever (docs/decisions/0016).
     """
     try:
-        controller.await_logged(_FENCED, _FENCED_S)  # not if it was killed before it was let in
+        controller.await_logged(_FENCED, _FENCED_S)  # not logged if it was killed before it was registered
     finally:
         controller.process.kill()

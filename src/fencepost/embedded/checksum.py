@@ -10,12 +10,12 @@ from fencepost.embedded.error import JarError
 
 
 def committed() -> dict[str, str]:
-    """SHA-256 by file name, from `jars.sha256`."""
+    """Return the SHA-256 of each file name in `jars.sha256`."""
     return listed(files("fencepost.embedded").joinpath("jars.sha256").read_text(encoding="ascii"))
 
 
 def listed(text: str) -> dict[str, str]:
-    """SHA-256 by file name, from what `sha256sum` has printed."""
+    """Return the SHA-256 of each file name in the output of `sha256sum`."""
     lines = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
     return {name: digest for digest, name in lines}
 

@@ -1,4 +1,4 @@
-"""What can go wrong before a broker is ready, grouped by what the user does about it."""
+"""Errors before a broker is ready, grouped by how the user can react."""
 
 
 class EmbeddedKafkaError(Exception):
@@ -6,7 +6,7 @@ class EmbeddedKafkaError(Exception):
 
 
 class JavaMissingError(EmbeddedKafkaError):
-    """No Java, or one that is too old: one line, with the command that installs it."""
+    """There is no Java, or it is too old. The text is one line with the command that installs it."""
 
 
 class JarError(EmbeddedKafkaError):
@@ -14,8 +14,8 @@ class JarError(EmbeddedKafkaError):
 
 
 class BrokerStartError(EmbeddedKafkaError):
-    """The broker did not become ready; carries the end of what it printed."""
+    """The broker did not become ready. The text has its last output."""
 
 
 class PortInUseError(BrokerStartError):
-    """Another process listens where this broker should."""
+    """Another process uses a port of this broker."""

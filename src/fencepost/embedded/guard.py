@@ -1,9 +1,9 @@
-"""The process between us and the broker: when we are gone, so is the broker.
+"""The process between its parent and the broker. It ends the broker when the parent dies.
 
-Run as a script by `GuardedProcess`, with nothing imported that is not needed (it stays for as long as the
-broker does). Its standard input is a pipe that only the parent holds: a letter on it is an order, its end
-means that the parent died, however it died. A copy of the pipe in a forked child of the parent would hide
-that, so the parent's id is looked at too. On Linux the kernel kills the broker should the guard itself die.
+`GuardedProcess` runs it as a script. It imports only what it needs, because it stays as long as the broker does. Its
+standard input is a pipe that only the parent holds. A byte on it is an order; its end means that the parent has died,
+for whatever reason. A forked child of the parent could hold a copy of the pipe and hide that, so the guard also checks
+its parent's id. On Linux the kernel kills the broker if the guard dies.
 
 usage: guard.py PARENT_PID DIRECTORY_TO_REMOVE_WITH_THE_PARENT COMMAND...
 """
@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command, print its process id, obey the pipe; the result is the command's exit code."""
+    """Run the command, print its process id, and follow the orders of the pipe. Returns the command's exit code."""
     parent, directory, command = int(arguments[0]), arguments[1], arguments[2:]
     wakeup = _wake_on_signals()
     child = _spawn(command)
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wake_on_signals() -> int:
-    """Return a pipe that gets the number of each SIGCHLD and SIGTERM; nothing else may end the guard early."""
+    """Return a pipe that gets the number of each SIGCHLD and SIGTERM. SIGINT and SIGHUP are ignored."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
@@ -73,7 +73,7 @@ def _spawn(command: list[str]) -> int:
 
 
 def _prctl() -> "Callable[..., int] | None":
-    """Linux's prctl; None elsewhere. Looked up before the fork, where importing is safe."""
+    """Return Linux's prctl; None on other systems. This runs before the fork, when importing is safe."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -83,7 +83,7 @@ def _prctl() -> "Callable[..., int] | None":
 
 
 def _watch(child: int, parent: int, wakeup: int) -> int | None:
-    """Obey until the child has ended, and return its wait status; None as soon as the parent is gone."""
+    """Follow orders until the child has ended, and return its wait status; None as soon as the parent is gone."""
     while True:
         readable, _, _ = select.select([0, wakeup], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:

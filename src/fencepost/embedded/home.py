@@ -1,8 +1,14 @@
-"""The jars of Kafka on this machine: fetched once per user, verified, ready to be run.
+"""Kafka's jars on this machine: fetched once for each user, verified, and ready to run.
 
-Steps of a first use: 1. lock, so that two processes do not both fetch; 2. download into a directory beside
-the final one; 3. verify it against the committed list; 4. prepare what every data directory starts with;
-5. rename. A process that dies on the way leaves nothing that a later one would take for complete.
+The first use has these steps:
+
+1. Lock, so that two processes do not both fetch.
+2. Download into a temporary directory next to the final one.
+3. Verify the jars against the committed list.
+4. Create the snapshot with which every data directory starts.
+5. Rename the directory.
+
+A process that dies in between leaves nothing that looks complete.
 """
 
 import fcntl
@@ -24,7 +30,7 @@ _COORDINATES = ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
 
 @dataclass(frozen=True)
 class KafkaHome:
-    """A complete directory: `lib` (Kafka's jars), `logging` (SLF4J's way to log4j) and a bootstrap snapshot."""
+    """A complete directory: `lib` (Kafka's jars), `logging` (SLF4J's backend for log4j) and a bootstrap snapshot."""
 
     directory: Path
 
@@ -38,17 +44,17 @@ class KafkaHome:
 
     @property
     def classpath(self) -> str:
-        """Return the jars in a fixed order, as a class archive requires; our SLF4J goes before the jars' older one."""
+        """Return the jars in a fixed order, as a class archive requires. PySpark's SLF4J precedes Kafka's older one."""
         return os.pathsep.join(str(jar) for jar in (*self.logging_jars, *self.jars))
 
     @property
     def bootstrap_snapshot(self) -> Path:
-        """Return the file of feature levels that a new cluster begins with, as Kafka's own storage tool wrote them."""
+        """Return the file with a new cluster's feature levels, as Kafka's own storage tool wrote them."""
         return self.directory / layout.BOOTSTRAP_SNAPSHOT
 
     @property
     def lock(self) -> Path:
-        """Held by the process that fetches or prepares something here."""
+        """Return the lock file. The process that fetches or prepares something here holds it."""
         return self.directory.with_name(f"{self.directory.name}.lock")
 
     @property
@@ -60,16 +66,16 @@ class KafkaHome:
 
 
 def default_cache() -> Path:
-    """`$XDG_CACHE_HOME/fencepost`, by default `~/.cache/fencepost`."""
+    """Return `$XDG_CACHE_HOME/fencepost`, by default `~/.cache/fencepost`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "fencepost"
 
 
 def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
-    """Kafka's jars, fetched if this user has none yet.
+    """Return Kafka's jars, and fetch them first if this user has none yet.
 
     Raises:
-        JarError: they could not be fetched, or differ from the committed list; nothing was kept of a download.
+        JarError: The jars could not be fetched, or differ from the committed list. Nothing of a download is kept.
     """
     cache = cache or default_cache()
     home = KafkaHome(cache / f"kafka-{KAFKA_VERSION}")
@@ -83,7 +89,7 @@ def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes; it goes with the process."""
+    """Hold an exclusive lock between processes. It is released if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -112,7 +118,7 @@ def _verify_download(lib: Path, expected: Mapping[str, str]) -> None:
 
 
 def _reverify(home: KafkaHome) -> None:
-    """Look at every byte again: the files changed since they were verified (a copy, a restore, damage)."""
+    """Verify all files again because they have changed since the last time (a copy, a restore, damage)."""
     try:
         checksum.verify(home.directory / "lib", checksum.committed())
         if not home.logging_jars or not home.bootstrap_snapshot.exists():
@@ -123,7 +129,7 @@ def _reverify(home: KafkaHome) -> None:
 
 
 def _copy_logging_jars(directory: Path) -> None:
-    """Kafka's coordinates name no SLF4J backend; PySpark ships one for the same log4j version."""
+    """Copy PySpark's SLF4J backend, which is for the same log4j version. Kafka's coordinates do not include one."""
     directory.mkdir()
     for pattern in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar"):
         for jar in ivy.pyspark_jars().glob(pattern):

@@ -1,4 +1,4 @@
-"""Fetching jars by coordinates with the Ivy that PySpark ships, so that nothing but Java is needed."""
+"""Fetches jars by their coordinates with PySpark's Ivy, so that only Java is required."""
 
 import importlib.util
 import subprocess
@@ -52,7 +52,7 @@ def retrieve(java: Java, coordinates: tuple[str, str, str], directory: Path, *, 
 
 
 def run(java: Java, arguments: Sequence[str], what: str, advance: Advance = lambda: None) -> None:
-    """Run Ivy. Raises JarError, which carries the end of its output, where `what` could not be fetched."""
+    """Run Ivy. Raises JarError with the end of its output if `what` could not be fetched."""
     ivy_jar = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
     if ivy_jar is None:
         raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")

@@ -1,4 +1,4 @@
-"""Finding a Java that runs Kafka and Spark."""
+"""Finds a Java that can run Kafka and Spark."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def find_java() -> Java:
     """Return the Java of JAVA_HOME, else the one on the PATH.
 
     Raises:
-        JavaMissingError: there is none, or it is older than 17.
+        JavaMissingError: There is no Java, or it is older than 17.
     """
     path = _launcher()
     if path is None:
@@ -46,7 +46,7 @@ def find_java() -> Java:
 
 
 def main() -> int:
-    """Say in one line what is missing; `make` calls this."""
+    """Print one line if Java is missing. `make` calls this."""
     try:
         find_java()
     except JavaMissingError as error:
@@ -70,7 +70,7 @@ def _launcher() -> Path | None:
 
 
 def _released_version(launcher: Path) -> str | None:
-    """Return the version in the `release` file beside the launcher, if it is there: that saves the start of a JVM."""
+    """Return the version in the `release` file next to the launcher, if there is one. This saves a JVM start."""
     try:
         text = (launcher.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a node's directory holds: its settings, its logging, and a formatted data directory.
+"""The directory of a node: settings, logging configuration, and a formatted data directory.
 
 Formatting is done without a second JVM: `meta.properties` is four lines, and the snapshot of feature levels
 is the same for every new cluster, so Kafka's storage tool writes it once per installation.
@@ -23,7 +23,7 @@ NODE_ID = 1
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a node listens: for clients, for itself, and as controller."""
+    """The ports of a node: for clients, for itself, and as controller."""
 
     client: int
     internal: int
@@ -50,22 +50,22 @@ class NodeDirectory:
 
     @property
     def log(self) -> Path:
-        """Everything the broker logs."""
+        """Return the file with everything that the broker logs."""
         return self.path / "kafka.log"
 
     @property
     def lock(self) -> Path:
-        """Locked for as long as a broker runs here."""
+        """Return the lock file, which is locked as long as a broker runs here."""
         return self.path / ".lock"
 
     @property
     def console(self) -> Path:
-        """Errors and the line that says it is ready, of the latest start only."""
+        """Return the file with the errors of the latest start, and the line that says that the node is ready."""
         return self.path / "console.log"
 
     @property
     def was_killed(self) -> bool:
-        """Say whether a broker ran here last that did not shut down in good order."""
+        """Say whether the last broker here did not shut down cleanly."""
         return (self.data / "__cluster_metadata-0").exists() and not (self.data / ".kafka_cleanshutdown").exists()
 
     def prepare(self, snapshot: Path, settings: Mapping[str, str]) -> None:
@@ -80,10 +80,10 @@ class NodeDirectory:
 
 
 def server_settings(data: Path, ports: Ports, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a single small node; `overrides` win.
+    """Return the settings of a single small node, with `overrides` applied.
 
-    Clients come in by the listener CLIENT; the node talks to itself by INTERNAL, so that a test may give
-    CLIENT another protocol (`listener.security.protocol.map`) and leave the rest as it is.
+    Clients use the listener CLIENT, and the node itself uses INTERNAL. So a test can change the protocol of CLIENT
+    (`listener.security.protocol.map`) and nothing else.
     """
     client, internal = f"CLIENT://{LOOPBACK}:{ports.client}", f"INTERNAL://{LOOPBACK}:{ports.internal}"
     settings = {
@@ -103,7 +103,7 @@ def server_settings(data: Path, ports: Ports, overrides: Mapping[str, str]) -> d
 
 
 def controller_settings(data: Path, ports: Ports) -> dict[str, str]:
-    """Settings of the same node without its broker, which it gives up at once."""
+    """Return the settings of the same node as controller only, which ends the old broker's session at once."""
     settings = server_settings(data, ports, {"process.roles": "controller", "broker.session.timeout.ms": "100"})
     del settings["advertised.listeners"], settings["inter.broker.listener.name"]
     return {**settings, "listeners": f"CONTROLLER://{LOOPBACK}:{ports.controller}"}
@@ -123,14 +123,14 @@ _SMALL = {
     "log.cleaner.threads": "1",
     "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
     "background.threads": "4",
-    # Nobody follows the controller's log who would take its silence for its end: 0 writes nothing twice a second.
+    # 0 stops the empty records, two a second, which no other node needs as a sign of life.
     "metadata.max.idle.interval.ms": "0",
-    # A broker that was killed is let in again only when its predecessor's session is over: 9 s by default.
+    # A killed broker can register again only after its old session has timed out: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
 
-# The console gets what a person who waits must see; the file gets the rest.
+# The console gets what a waiting user must see; the file gets the rest.
 LOGGING = """\
 status = error
 shutdownHook = disable
@@ -163,7 +163,7 @@ logger.ready.additivity = false
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """Java's properties format."""
+    """Return settings in Java's properties format."""
     return "".join(f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in properties.items())
 
 
@@ -193,7 +193,7 @@ def _identity() -> dict[str, str]:
 
 
 def _kafka_uuid() -> str:
-    """Return a random UUID in Kafka's spelling; a leading dash would look like an option to its tools."""
+    """Return a random UUID in Kafka's notation, without a leading dash, which its tools would take for an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
@@ -201,10 +201,10 @@ def _kafka_uuid() -> str:
 
 
 def write_bootstrap_snapshot(java: Java, classpath: str, target: Path) -> None:
-    """Have Kafka's storage tool format a scratch directory, and keep the snapshot it writes.
+    """Format a scratch directory with Kafka's storage tool, and keep the snapshot that it writes.
 
     Raises:
-        JarError: the tool failed; carries what it said.
+        JarError: The tool failed. The text has its output.
     """
     with tempfile.TemporaryDirectory(prefix="fencepost-format-") as scratch:
         node = NodeDirectory(Path(scratch))

@@ -1,4 +1,4 @@
-"""One run of a Kafka node: from written settings to a ready broker, and its end."""
+"""One run of a Kafka node, from writing its settings to its end."""
 
 import fcntl
 import re
@@ -49,7 +49,7 @@ class Node:
         self._log_began = directory.log.stat().st_size if directory.log.exists() else 0
         self._where = "" if is_temporary else f"; see {directory.log}"
         remove_with_us = directory.path if is_temporary else None
-        with lock:  # ours is closed; the broker's stays as long as it does
+        with lock:  # this copy is closed; the broker's stays open as long as it runs
             self.process = GuardedProcess(command, directory.console, remove_with_us, [lock.fileno()])
         try:
             self._await_ready(start_timeout_s)
@@ -62,7 +62,7 @@ class Node:
         return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
 
     def await_logged(self, pattern: re.Pattern[str], timeout_s: float) -> bool:
-        """Wait until the node logs a line that matches `pattern`. Returns False if it does not do so in time."""
+        """Wait until text that the node logs matches `pattern`. Returns False if it does not do so in time."""
         deadline = time.monotonic() + timeout_s
         while not pattern.search(_read(self._directory.log, self._log_began)):
             if time.monotonic() > deadline:
@@ -86,7 +86,7 @@ class Node:
 
 
 def _lock(directory: NodeDirectory) -> IO[str]:
-    """Before anything is written: a second broker here would pull the files from under the first."""
+    """Lock the directory before anything is written: a second broker would overwrite the first one's files."""
     directory.path.mkdir(parents=True, exist_ok=True)
     file = directory.lock.open("w")
     try:

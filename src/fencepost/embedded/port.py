@@ -1,4 +1,4 @@
-"""Choosing ports that stay ours across a restart."""
+"""Chooses ports that are still free at the next restart."""
 
 import random
 import socket
@@ -6,8 +6,8 @@ import socket
 from fencepost.embedded.error import PortInUseError
 from fencepost.embedded.layout import LOOPBACK, Ports
 
-# Below the ranges from which systems take ports for outgoing connections: there, some client (even a client
-# of this broker, reconnecting to itself) could take the port while the broker is down.
+# Below the ranges for outgoing connections: within them, a client (even one of this broker, that connects to itself)
+# could take the port while the broker is down.
 _CANDIDATES = range(20_000, 32_000)
 
 
@@ -22,10 +22,10 @@ def is_free(port: int) -> bool:
 
 
 def choose_ports(client: int = 0) -> Ports:
-    """Free ports; `client` is kept when it is not 0.
+    """Return free ports; `client` is kept if it is not 0.
 
     Raises:
-        PortInUseError: `client` is taken.
+        PortInUseError: `client` is in use.
     """
     if client and not is_free(client):
         raise PortInUseError(f"port {client} is in use: stop what listens there, or give another port (0: any)")

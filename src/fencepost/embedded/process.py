@@ -1,4 +1,4 @@
-"""A child process that cannot outlive us."""
+"""A child process that cannot outlive this one."""
 
 import os
 import subprocess
@@ -11,21 +11,21 @@ from fencepost.embedded import guard
 
 
 class GuardedProcess:
-    """Runs a command under `guard`; it is killed when this process ends, whatever ends it.
+    """Runs a command under `guard`, which kills it when this process ends for any reason.
 
-    The command gets a session of its own: a Ctrl-C at the terminal is ours to handle first.
+    The command gets its own session, so that only this process gets a Ctrl-C of the terminal.
     """
 
     def __init__(
         self, command: list[str], output: Path, remove_with_us: Path | None = None, keep_open: Sequence[int] = ()
     ) -> None:
-        """Start it.
+        """Start the command.
 
         Args:
-            command: an absolute path and arguments.
-            output: gets what it prints, from the beginning.
-            remove_with_us: deleted by the guard if this process dies before stopping the command.
-            keep_open: file descriptors that the command inherits, such as one that holds a lock.
+            command: An absolute path and arguments.
+            output: The file for the command's output. It is overwritten.
+            remove_with_us: A directory that the guard deletes if this process dies before it has stopped the command.
+            keep_open: File descriptors that the command inherits, such as one that holds a lock.
         """
         launcher = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(remove_with_us or "")]
         with output.open("wb") as file:
@@ -43,11 +43,11 @@ class GuardedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Return None while it runs, then its exit code: 128 + n if signal n ended it."""
+        """Return None while the command runs, then its exit code: 128 + n if signal n ended it."""
         return self._guard.poll()
 
     def terminate(self, timeout_s: float) -> None:
-        """Ask it to end (SIGTERM), kill it if it has not within the time; returns when it is gone."""
+        """Send SIGTERM, and kill the command if it does not end in time. Returns when it has ended."""
         self._order(guard.STOP)
         try:
             self._guard.wait(timeout_s)
@@ -56,13 +56,13 @@ class GuardedProcess:
         self._close()
 
     def kill(self) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL. Returns when the command has ended."""
         self._order(guard.KILL)
         self._guard.wait()
         self._close()
 
     def _order(self, order: bytes) -> None:
-        with suppress(BrokenPipeError, ValueError):  # it ended by itself; the pipe is closed already
+        with suppress(BrokenPipeError, ValueError):  # it has ended by itself, and the pipe is closed
             assert self._guard.stdin is not None
             self._guard.stdin.write(order)
             self._guard.stdin.flush()
