@@ -1,7 +1,7 @@
-"""Which client settings a connector may override (KIP-458, KIP-1188), and which never.
+"""Decides which client settings a connector may override (KIP-458, KIP-1188).
 
-A connector's config comes over REST. Some client settings load code, read files or reach other hosts: those are
-refused whatever the policy says (CVE-2023-25194 and its kind).
+A connector's config comes over REST. Client settings that load code, read files or reach other hosts are refused under
+every policy (CVE-2023-25194 and similar ones).
 """
 
 import fnmatch
@@ -44,7 +44,7 @@ _SAFE_VALUES = {
 
 
 def policy_name(name: str) -> str | None:
-    """Return the short name of a policy given as alias or class, None if there is no such policy."""
+    """Return the short name of a policy from its alias or class; None if there is no such policy."""
     short = name.rpartition(".")[2].removesuffix(_SUFFIX)
     return next((known for known in POLICIES if known.lower() == short.lower()), None)
 

@@ -1,4 +1,4 @@
-"""Failures as HTTP: one body shape for everything that goes wrong, whoever found it."""
+"""Converts failures to HTTP answers, which all have the same kind of body."""
 
 import logging
 from http import HTTPStatus
@@ -47,7 +47,7 @@ def error_answer(status: int, message: str | None, headers: dict[str, str] | Non
 
 
 def status_of(error: OperationError) -> int:
-    """HTTP status of an error; a class that is not in the table has that of its nearest ancestor."""
+    """Return the HTTP status of an error. A class that is not in the table has the status of its nearest ancestor."""
     return next(_STATUS_OF[cls] for cls in type(error).__mro__ if cls in _STATUS_OF)
 
 
@@ -65,7 +65,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return what a path answers to. The framework names those of one route; here each method has its own."""
+    """Return the methods of a path. The framework knows those of one route, but here each method has its own route."""
     routes = [one for one in request.app.state.routes if one.matches(request.scope)[0] is not Match.NONE]
     methods = {method for route in routes for method in route.methods}
     return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
@@ -81,9 +81,9 @@ def _framework_text(status: int) -> str:
 
 
 class UnexpectedErrors:
-    """Answers 500 for what nobody foresaw, and logs it.
+    """Answers 500 to unexpected exceptions, and logs them.
 
-    The exception's own text stays in the log: it was not written for users and may quote a secret (E11).
+    Only the log gets an exception's text, which was not written for users and may contain a secret (E11).
     """
 
     def __init__(self, app: ASGIApp) -> None:

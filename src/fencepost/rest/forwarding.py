@@ -1,9 +1,9 @@
-"""Requests that another worker has to answer are passed on: to the leader, or to whoever runs a connector or a task.
+"""Forwards requests to the worker that has to answer: the leader, or the worker that runs a connector or a task.
 
-As in Kafka Connect, a request goes over two hops at most: the query says `forward=true` on the first and
-`forward=false` on the second, after which no worker passes it on. A POST goes over one. The worker that the user asked
-waits out what is passing (an election, a worker that has just gone) until the request's time is up, and only then
-answers 409.
+As in Kafka Connect, a request takes at most two hops. Its query has `forward=true` on the first hop and
+`forward=false` on the second, after which no worker forwards it. A POST takes only one. During a temporary state (an
+election, a worker that has just gone), the worker that the user asked retries until the request's time is up, and only
+then answers 409.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ FORWARD = "forward"
 _CONNECT_S = 2.0
 _RETRY_S = 0.2
 _LOOK_S = 1.0
-_LAST_WORD_S = 3.0  # the wait for an answer of the worker that led until now
+_LAST_WORD_S = 3.0  # how long to wait for an answer of the previous leader
 _MOST_AT_ONCE = 64
 _PASSED_ON = ("authorization", "content-type", "accept")
 _PASSED_BACK = ("content-type", "location")
@@ -40,12 +40,12 @@ _BODY = "fencepost.body"
 
 
 def keep_body(request: Request, body: bytes) -> None:
-    """Remember a body that was read, in case that the request has to be passed on."""
+    """Keep a body that was read, in case the request has to be forwarded."""
     request.scope[_BODY] = body
 
 
 class Forwarding:
-    """Passes requests on; one for an application. Used on its event loop."""
+    """Forwards the requests of one application, on its event loop."""
 
     def __init__(self, gateway: Gateway, now_s: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
@@ -53,7 +53,7 @@ class Forwarding:
         self._client: httpx.AsyncClient | None = None
 
     async def answer(self, request: Request, error: Exception) -> Response:
-        """Pass the request on to the worker that `error`, an ElsewhereError, names, and return what is answered."""
+        """Forward the request to the worker that `error`, an ElsewhereError, names, and return its answer."""
         assert isinstance(error, ElsewhereError)
         try:
             return await self._passed_on(request, error)
@@ -68,14 +68,17 @@ class Forwarding:
             return await self._second_hop(request, error)
         answer = await self._first_hop(request, error)
         if request.method != "GET" and answer.status_code < 300:
-            await self._gateway.run(self._gateway.operations.cluster.catch_up)  # whoever looks here next sees it
+            await self._gateway.run(
+                self._gateway.operations.cluster.catch_up
+            )  # so that the next request here sees the change
         return answer
 
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
-        """Pass it on unless the worker that sent it has gone: it may have asked another one, and this would undo that.
+        """Forward the request a second time, unless its sender has closed the connection.
 
-        A leader that was paused finds such requests when it continues. A request that must not be repeated is not
-        passed on from here: its sender waits for a limited time (`_LAST_WORD_S`), and then asks the new leader itself.
+        Such a sender may have asked another worker since, and this request would undo that change. A leader that was
+        paused finds such requests when it continues. A request that must not be repeated is never forwarded from here:
+        its sender waits for a limited time (`_LAST_WORD_S`), and then asks the new leader itself.
         """
         import httpx
 
@@ -102,14 +105,14 @@ class Forwarding:
             url = await self._locate(error) or url
 
     async def _attempt(self, request: Request, error: ElsewhereError, url: str) -> Response | None:
-        """Return the answer; None if there is none, and the request may be repeated."""
+        """Send the request once, and return the answer. None: there is no answer, and the request may be repeated."""
         import httpx
 
         sending = asyncio.ensure_future(self._send(request, url, "true"))
         try:
             while not (await asyncio.wait({sending}, timeout=_LOOK_S))[0]:
                 if (await self._locate(error) or url) != url:
-                    # It no longer leads and carries out nothing more, but may be about to answer for what it did.
+                    # It is no longer the leader and changes nothing more, but may still answer for a change it made.
                     timeout_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S
                     if not (await asyncio.wait({sending}, timeout=timeout_s))[0]:
                         log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
@@ -147,7 +150,7 @@ class Forwarding:
 
     def _http(self) -> "httpx.AsyncClient":
         if self._client is None:
-            import httpx  # a fifth of a second, and only where there are several workers
+            import httpx  # takes 0.2 s, and only several workers need it
 
             limits = httpx.Limits(max_connections=_MOST_AT_ONCE, keepalive_expiry=5.0)
             timeout = httpx.Timeout(REQUEST_S + 5.0, connect=_CONNECT_S, pool=REQUEST_S)
@@ -156,12 +159,12 @@ class Forwarding:
 
 
 async def _is_left(request: Request) -> bool:
-    """Say whether the request's connection is closed. The first answer may be about a body that nobody has read."""
+    """Say whether the request's connection is closed. The first call may only return an unread body."""
     return await request.is_disconnected() or await request.is_disconnected()
 
 
 def _target(request: Request, url: str, forward: str) -> str:
-    """Return the URL at another worker: the path as it was sent, with its query and the hop."""
+    """Return the URL at another worker: the path as it was sent, with its query and the `forward` parameter."""
     base = urlsplit(url)
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     query = [part for part in request.url.query.split("&") if part and part.partition("=")[0] != FORWARD]
@@ -169,7 +172,7 @@ def _target(request: Request, url: str, forward: str) -> str:
 
 
 def _is_passing(answer: Response) -> bool:
-    """Say whether no worker felt responsible, which changes once the rebalance is over."""
+    """Say whether the answer is that no worker is responsible, which changes after the rebalance."""
     if answer.status_code != 409:
         return False
     body = bytes(answer.body)

@@ -13,18 +13,18 @@ from fencepost.cluster.operations import ConnectOperations
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A request may wait 90 s for a rebalance; there must be room for others meanwhile.
+# A request may wait 90 s for a rebalance, and others must not wait for it.
 WAITING_THREADS = 64
-# Health and metrics have threads of their own: they are asked for when all others are stuck.
+# Health and metrics have separate threads, because they are needed most when all others are stuck.
 PROBE_THREADS = 4
 
 
 class ExitError(Exception):
-    """An author's code raised what is no Exception, as sys.exit() does: it would end the loop that serves."""
+    """A plug-in raised something that is not an Exception, as sys.exit() does. It would end the server's loop."""
 
 
 class Gateway:
-    """Runs operations for handlers: `local` ones on the spot, the others on threads."""
+    """Runs operations for handlers: `local` ones directly, all others on threads."""
 
     def __init__(self, operations: ConnectOperations) -> None:
         self.local = operations.local

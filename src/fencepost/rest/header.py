@@ -1,4 +1,4 @@
-"""Headers that every answer gets, and who may ask from another origin."""
+"""Headers of all answers, and CORS."""
 
 import csv
 import re
@@ -27,9 +27,9 @@ NO_SNIFF = HeaderRule("set", "X-Content-Type-Options", "nosniff")
 
 
 def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
-    """Rules like `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`.
+    """Parse rules such as `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`.
 
-    A rule with a comma stands in double quotes. ValueError says which rule is wrong, and how.
+    A rule that contains a comma is in double quotes. Raises ValueError, which names the wrong rule and the reason.
     """
     if not text.strip():
         return ()
@@ -79,7 +79,7 @@ class ResponseHeaders:
 
 
 def allow_origins(app: ASGIApp, origins: str, methods: str) -> ASGIApp:
-    """`app` with CORS for a comma-separated list of origins, in which `*` stands for anything.
+    """Return `app` with CORS for a comma-separated list of origins, in which `*` matches anything.
 
     Without `methods`, GET, POST and HEAD are allowed, as in Kafka Connect.
     """

@@ -1,4 +1,4 @@
-"""Serving an application over HTTP on a thread of its own."""
+"""Serves an application over HTTP on a separate thread."""
 
 import asyncio
 import socket
@@ -16,8 +16,8 @@ START_WITHIN_S = 30
 class RestServer:
     """One listener.
 
-    The port is bound by `start`, so a port in use is an OSError there and not a line in a log; port 0 takes a
-    free one, which `port` tells afterwards. An empty host listens on all interfaces.
+    `start` binds the port, so that it raises an OSError if the port is in use. Port 0 chooses a free one, which `port`
+    returns afterwards. With an empty host the server listens on all interfaces.
     """
 
     def __init__(self, app: ASGIApp, host: str, port: int) -> None:
@@ -36,7 +36,7 @@ class RestServer:
         return port
 
     def start(self) -> None:
-        """Return when requests are answered; OSError if the address cannot be bound."""
+        """Start, and return once requests are answered. Raises OSError if the address cannot be bound."""
         if self._thread is not None:
             raise RuntimeError("the server was started already")
         self._socket = _bound(self._host, self._wanted_port)
@@ -47,7 +47,7 @@ class RestServer:
             raise RuntimeError(f"the REST server did not start within {START_WITHIN_S} s")
 
     def stop(self, timeout_s: float = GRACEFUL_SHUTDOWN_S) -> None:
-        """Take no more requests, lets running ones end within `timeout_s`, then drops them. Idempotent."""
+        """Refuse new requests, let running ones end within `timeout_s`, then drop them. Idempotent."""
         if self._server is None or self._thread is None or self._socket is None:
             return
         self._server.config.timeout_graceful_shutdown = max(0, round(timeout_s))

@@ -1,4 +1,4 @@
-"""What has to be checked every second."""
+"""Runs checks every second."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ _EVERY_S = 1.0
 
 
 class Housekeeping:
-    """Carries out `chores` in order every second, in a thread of its own; logs what they raise."""
+    """Calls `chores` in order every second, in a separate thread, and logs the errors that they raise."""
 
     def __init__(self, chores: Sequence[Callable[[], None]]) -> None:
         self._chores = tuple(chores)
@@ -22,7 +22,7 @@ class Housekeeping:
         self._thread.start()
 
     def stop(self) -> None:
-        """Carry out nothing more."""
+        """Make no more calls."""
         self._is_over.set()
 
     def _run(self) -> None:

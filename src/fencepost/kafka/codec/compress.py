@@ -1,4 +1,4 @@
-"""The bodies of record batches compressed, in the frames that Kafka's Java code reads."""
+"""Compresses the bodies of record batches, in the formats that Kafka's Java code reads."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -10,29 +10,29 @@ NONE: Final = "none"
 
 Compress = Callable[[memoryview], bytes]
 
-# Java's reader wants the blocks of an LZ4 frame to be independent; those of Arrow's own frames are linked. So: version
-# 1, independent blocks of up to 256 KiB, no sizes and no checksums; the last byte is the header's checksum.
+# Java's reader requires independent blocks in an LZ4 frame, but the blocks of Arrow's frames are linked. This header
+# says: version 1, independent blocks of up to 256 KiB, no sizes, no checksums. Its last byte is its own checksum.
 _LZ4_HEADER = bytes.fromhex("04224d186050fb")
 _LZ4_BLOCK = 256 << 10
-_LZ4_PLAIN = 1 << 31  # the block that follows is not compressed
+_LZ4_PLAIN = 1 << 31  # the next block is not compressed
 _LZ4_END = bytes(4)
 
-# What Java calls Snappy is the stream of the library "xerial": a header with versions, then blocks with their sizes.
+# In Java, Snappy means a stream of the library "xerial": a header with versions, then blocks, each after its size.
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 << 10
 
 
 class Codec:
-    """One way to compress; `number` stands in a batch's attributes."""
+    """A compression codec. Its `number` is in a batch's attributes."""
 
     def __init__(self, name: str, level: int | None = None) -> None:
-        """`name` is one of `NAMES`; `level` is of gzip and zstd, and of lz4 where Arrow knows one."""
+        """`name` is one of `NAMES`. `level` applies to gzip and zstd, and to lz4 if Arrow supports it."""
         self.name = name
         self.number = NAMES.index(name)
         self._compress = None if name == NONE else _MADE[name](level)
 
     def compress(self, body: bytes | memoryview) -> bytes | None:
-        """Return the body compressed, or None where that would not make it smaller: then it goes as it is."""
+        """Return the compressed body, or None if it would not be smaller: it is then sent uncompressed."""
         if self._compress is None:
             return None
         data = self._compress(memoryview(body))
@@ -43,7 +43,7 @@ def _arrow(name: str, level: int | None) -> Compress:
     codec = pa.Codec(name, level)
 
     def compress(data: memoryview) -> bytes:
-        # Arrow's own buffer is shrunk after it was made: a memoryview of that has the size from before.
+        # As bytes, because Arrow shrinks its buffer afterwards, and a memoryview of it keeps the old size.
         packed: bytes = codec.compress(pa.py_buffer(data), asbytes=True)
         return packed
 
@@ -92,7 +92,7 @@ NAMES = (NONE, *_MADE)
 
 
 def decompressed(number: int, body: bytes | memoryview) -> bytes | memoryview:
-    """Return what was compressed by a codec that has this number, by whatever client. Raises ValueError, OSError."""
+    """Decompress a body from any client with the codec of this number. Raises ValueError or OSError."""
     if number >= len(NAMES):
         raise ValueError(f"there is no codec {number}")
     name = NAMES[number]
@@ -106,7 +106,7 @@ def decompressed(number: int, body: bytes | memoryview) -> bytes | memoryview:
 
 
 def _unsnapped(body: memoryview) -> bytes:
-    """Read a stream of xerial's, or one plain block: some clients write that."""
+    """Read a xerial stream, or a single plain block, which some clients write."""
     if bytes(body[:8]) != _XERIAL_HEADER[:8]:
         return _unpacked_block(body)
     blocks, at = [], len(_XERIAL_HEADER)
@@ -120,7 +120,7 @@ def _unsnapped(body: memoryview) -> bytes:
 
 
 def _unpacked_block(block: memoryview) -> bytes:
-    """Unpack one block; its first bytes say, seven bits each, how long it was."""
+    """Decompress one block. Its first bytes give the decompressed size, seven bits each."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift

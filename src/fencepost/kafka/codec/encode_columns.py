@@ -1,4 +1,4 @@
-"""A batch in one step: columns, and who writes them, to the bytes to send."""
+"""Encodes columns and their producer as the bytes of a batch, in one step."""
 
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ from fencepost.kafka.codec.encode_rows import rows
 
 
 class Columns(Protocol):
-    """Records of one partition, in order; headers are None where none has any, and one timestamp may be for all."""
+    """Records of one partition, in order. `headers` is None if no record has any; all may have the same timestamp."""
 
     @property
     def values(self) -> Any: ...
@@ -30,7 +30,7 @@ def encode_columns(
     transactional: bool,
     compression: str,
 ) -> tuple[bytes, int]:
-    """Return the bytes of a batch of these records, of which there is one at least, and their count."""
+    """Return the bytes of a batch of these records (at least one), and the number of records."""
     times = columns.timestamps
     now_ms, each = (times, None) if isinstance(times, int) else (0, times)
     made = rows(columns.values, now_ms=now_ms, keys=columns.keys, timestamps=each, headers=columns.headers)

@@ -1,7 +1,7 @@
 """The fields of records as columns of bytes, which Arrow joins row by row; numbers become varints a column at a time.
 
-A record's numbers are zigzag varints: 7 bits a byte, the lowest first, the top bit set where more follow. Small ones
-are looked up in a table; of larger ones a table gives two bytes at a time.
+A record's numbers are zigzag varints: 7 bits a byte, the lowest first, with the top bit set if more follow. Small ones
+are looked up in a table. For larger ones a table gives two bytes at a time.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 _BITS = 14  # of two bytes
 _ENTRIES = 1 << _BITS
-_NOTHING = _ENTRIES  # the entry behind the others, which is empty
+_NOTHING = _ENTRIES  # the last entry, which is empty
 _BINARY, _INT64, _UINT64 = pa.binary(), pa.int64(), pa.uint64()
 _BETWEEN = pa.scalar(b"", _BINARY)
 _NULL = pa.scalar(-1, pa.int32())
@@ -23,9 +23,9 @@ _LEAST_BITS = 10
 
 @dataclass(frozen=True, slots=True)
 class EncodedField:
-    """One field of each row: its bytes, as columns that stand side by side, and how many there are.
+    """One field of each row: its bytes, as columns to concatenate, and their number.
 
-    What is the same in all rows is a scalar, and its width a plain number.
+    Bytes that are the same in all rows are a scalar, and their width is a plain number.
     """
 
     pieces: tuple[pa.Array | pa.Scalar, ...]
@@ -33,7 +33,7 @@ class EncodedField:
 
 
 def constant(data: bytes) -> EncodedField:
-    """Return the field of rows that have the same bytes there."""
+    """Return a field with the same bytes in all rows."""
     return EncodedField((pa.scalar(data, _BINARY),) if data else (), len(data))
 
 
@@ -44,12 +44,12 @@ def column(data: pa.Array) -> EncodedField:
 
 
 def varint(number: int) -> bytes:
-    """Return one number of 64 bits with its sign."""
+    """Return the varint of a signed 64-bit number."""
     return unsigned((number << 1) ^ (number >> 63))
 
 
 def unsigned(number: int) -> bytes:
-    """Return one number without a sign."""
+    """Return the varint of an unsigned number."""
     data = bytearray()
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)
@@ -59,7 +59,7 @@ def unsigned(number: int) -> bytes:
 
 
 def varints(numbers: pa.Array, before: bytes = b"") -> EncodedField:
-    """Return the numbers (whole, without nulls, at least one), with the same bytes `before` each of them."""
+    """Return the varints of whole numbers (at least one, no nulls), each with the bytes `before` in front of it."""
     low, high = (number.as_py() for number in pc.min_max(numbers).values())
     if low == high:
         return constant(before + varint(low))
@@ -71,18 +71,18 @@ def varints(numbers: pa.Array, before: bytes = b"") -> EncodedField:
 
 
 def steps(count: int, before: bytes, after: bytes) -> EncodedField:
-    """Return the numbers from 0 to `count`, the latter excluded, between the same bytes: made once for all batches."""
+    """Return the varints from 0 up to before `count`, between the same bytes. They are cached for all batches."""
     made = _steps(max((count - 1).bit_length(), _LEAST_BITS), before, after)
     return column(made.slice(0, count))
 
 
 def joined(fields: Iterable[EncodedField]) -> pa.Array:
-    """Return each row's fields one behind the other; at least one is a column."""
+    """Concatenate the fields of each row. At least one must be a column."""
     return pc.binary_join_element_wise(*(piece for each in fields for piece in each.pieces), _BETWEEN)
 
 
 def lengths(data: pa.Array) -> pa.Array:
-    """Return how long each is in bytes; a null is one shorter than nothing, as records have it."""
+    """Return each length in bytes; that of a null is -1, as in records."""
     found = pc.binary_length(data)
     return pc.fill_null(found, _NULL) if found.null_count else found
 
@@ -109,7 +109,7 @@ def _any_varints(numbers: pa.Array, before: bytes) -> EncodedField:
 
 def _zigzag(numbers: pa.Array) -> pa.Array:
     doubled = pc.shift_left(numbers, _signed(1))
-    is_negative = pc.less(numbers, _signed(0))  # Arrow's shift by 63 leaves a number as it is
+    is_negative = pc.less(numbers, _signed(0))  # Arrow does not shift by 63 bits
     return pc.if_else(is_negative, pc.bit_wise_not(doubled), doubled).view(_UINT64)
 
 
@@ -117,7 +117,7 @@ def _look_up(table: pa.Array, indices: pa.Array) -> pa.Array:
     return pc.take(table, indices, boundscheck=False)
 
 
-# A scalar whose type Arrow has to find out costs as much as a column's work.
+# A scalar whose type Arrow must infer costs as much as a whole column.
 def _signed(number: int) -> pa.Scalar:
     return pa.scalar(number, _INT64)
 
@@ -128,7 +128,7 @@ def _whole(number: int) -> pa.Scalar:
 
 @lru_cache(_MOST_TABLES)
 def _ended(before: bytes) -> pa.Array:
-    """Return the table of small numbers: each as it ends a varint."""
+    """Return the table of the last bytes of varints, by number."""
     if before:
         return joined((constant(before), column(_ended(b""))))
     short = [bytes((number,)) for number in range(128)]
@@ -137,7 +137,7 @@ def _ended(before: bytes) -> pa.Array:
 
 @lru_cache(_MOST_TABLES)
 def _continued(before: bytes) -> pa.Array:
-    """Return the table of numbers behind which more follows; its last entry is for rows where nothing does."""
+    """Return the table of bytes that are followed by more. Its last, empty entry is for rows without such bytes."""
     if before:
         return joined((constant(before), column(_continued(b""))))
     return pa.array([*(bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) for n in range(_ENTRIES)), b""], _BINARY)

@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2), written for its producer; and batches of a broker, taken over whole."""
+"""Writes the header of a record batch (magic 2) for its producer, and takes over whole batches from a broker."""
 
 import struct
 from dataclasses import dataclass, field
@@ -28,16 +28,16 @@ Buffer = bytes | memoryview
 
 
 class CorruptBatchError(FatalError):
-    """The bytes of a batch are not those that its producer made a checksum of. They must not get a new one."""
+    """The bytes of a batch do not match its checksum. They must not get a new one."""
 
 
 class LooseBatchError(Exception):
-    """A batch cannot be written as it is, though nothing is wrong with it: its records make a new one."""
+    """A valid batch cannot be written unchanged. Its records must be encoded as a new batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProducer:
-    """Who writes a batch. Without an id there is no guarantee, and sequences count nothing."""
+    """The producer of a batch. Without an id there is no guarantee, and sequences have no meaning."""
 
     id: int = -1
     epoch: int = -1
@@ -46,10 +46,10 @@ class BatchProducer:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition but for what its producer stamps on it: who it is, the sequence and the checksum.
+    """A batch of one partition, without its producer's id, epoch and sequence, and without the checksum.
 
-    `body` holds the records as they go over the wire, compressed or not, in one buffer or more; `codec` is the number
-    of their compression. `len` is what the batch takes on the wire and in the log, in bytes.
+    `body` holds the records as sent, compressed or not, in one or more buffers. `codec` is the number of their
+    compression. `len` is the batch's size on the wire and in the log, in bytes.
     """
 
     body: tuple[Buffer, ...]
@@ -66,22 +66,22 @@ class EncodedBatch:
         return self._size
 
     def stamped(self, producer: BatchProducer, sequence: int) -> tuple[Buffer, ...]:
-        """Return the buffers to send, one behind the other. The next batch's sequence is `next_sequence`.
+        """Return the buffers to send, in order. `next_sequence` returns the sequence of the next batch.
 
-        A batch may be stamped again: by the producer of a later incarnation.
+        A batch may be stamped again, by a producer of a later incarnation.
         """
         head = bytearray(HEADER.size)
         attributes = self.codec | (_TRANSACTIONAL if producer.is_transactional else 0)
         HEADER.pack_into(
             head,
             0,
-            0,  # the broker gives offsets
+            0,  # the broker assigns offsets
             len(self) - _AFTER_LENGTH,
             -1,
             _MAGIC,
             0,
             attributes,
-            self.count - 1,  # a broker takes any number here, and gives offsets by it
+            self.count - 1,  # a broker accepts any number here, and assigns offsets by it
             self.first_timestamp,
             self.newest_timestamp,
             producer.id,
@@ -93,20 +93,20 @@ class EncodedBatch:
         return bytes(head), *self.body
 
     def next_sequence(self, sequence: int) -> int:
-        """Return the sequence behind this batch, where it has `sequence`: behind the largest comes 0."""
+        """Return the sequence after this batch if this batch has `sequence`. The largest one is followed by 0."""
         return (sequence + self.count) % _MOST_SEQUENCES
 
 
 def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
-    """Take a batch as a broker has sent it, to write it elsewhere without a look at its records.
+    """Convert a batch that a broker has sent, to write it elsewhere without looking at its records.
 
-    `is_append_time`: whether the topic that it goes to gives records the time at which they are appended. Whether the
-    batch's transaction was aborted is for the caller to know: it does not stand in it.
+    `is_append_time` says that the target topic gives records the time at which they are appended. The caller must know
+    whether the batch's transaction was aborted: the batch does not say so.
 
     Raises:
-        CorruptBatchError: its checksum is wrong, or it is cut off.
-        LooseBatchError: compaction has left gaps in it, it is a transaction's marker, or its records bear the time at
-            which the source appended them, which stands in the old header only.
+        CorruptBatchError: The checksum is wrong, or the batch is cut off.
+        LooseBatchError: Compaction has left gaps in it, it is a transaction marker, or its records have the time at
+            which the source appended them, which only the old header contains.
     """
     view = memoryview(data)
     if len(view) < HEADER.size:
@@ -128,9 +128,9 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
 
 
 def ensure_intact(batch: memoryview) -> None:
-    """Raise CorruptBatchError for a batch that is not what its checksum was made of.
+    """Raise CorruptBatchError if a batch does not match its checksum.
 
-    Look before the batch gets a checksum of ours (E22): that would make what was damaged look whole.
+    Check this before the batch gets a new checksum (E22), which would make damaged bytes look valid.
     """
     if _checksum(batch[_AFTER_CHECKSUM:]) != _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)[0]:
         (base,) = _BASE.unpack_from(batch)
@@ -138,7 +138,7 @@ def ensure_intact(batch: memoryview) -> None:
 
 
 def _checksum(*parts: Buffer) -> int:
-    """Return CRC-32C of the parts one behind the other. It takes no memoryview, but what Arrow makes of one."""
+    """Return the CRC-32C of the concatenated parts. The library does not accept a memoryview, so Arrow wraps it."""
     found = 0
     for part in parts:
         found = google_crc32c.extend(found, pa.py_buffer(part))
@@ -154,5 +154,5 @@ _CORRUPT = (
 def restamp(
     data: Buffer, producer: BatchProducer, sequence: int, *, is_append_time: bool = False
 ) -> tuple[Buffer, ...]:
-    """Return a broker's batch with another producer's header, as buffers to send; errors are `taken_batch`'s."""
+    """Return a broker's batch with another producer's header, as buffers to send. Raises what `taken_batch` raises."""
     return taken_batch(data, is_append_time=is_append_time).stamped(producer, sequence)

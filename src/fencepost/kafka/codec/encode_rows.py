@@ -1,4 +1,4 @@
-"""Columns of records, whatever holds them, as the binary columns that are encoded."""
+"""Converts columns of records of any kind to the binary columns that are encoded."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -25,10 +25,10 @@ def rows(
     timestamps: pa.Array | Sequence[int | None] | None = None,
     headers: Headers | None = None,
 ) -> Rows:
-    """Return records of one topic as columns of one length. Text is its UTF-8 bytes; Arrow's columns are not copied.
+    """Return records of one topic as columns of one length. Text becomes UTF-8 bytes; Arrow columns are not copied.
 
-    `timestamps` are milliseconds since 1970; where there is none, `now_ms` takes its place. `headers` from Arrow are
-    lists of structs of a name and a value.
+    `timestamps` are milliseconds since 1970; `now_ms` replaces missing ones. `headers` from Arrow are lists of structs
+    of a name and a value.
     """
     return Rows(
         binary_column(values),
@@ -70,7 +70,7 @@ def _header_lists(headers: Headers) -> pa.Array:
 
 
 def _encoded_headers(lists: pa.Array) -> pa.Array | None:
-    """Return each row's headers as they stand in a record: how many, then name and value with their lengths."""
+    """Return each row's headers as in a record: their number, then names and values with their lengths."""
     entries = lists.flatten()
     if not len(entries):
         return None

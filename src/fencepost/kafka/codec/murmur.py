@@ -1,4 +1,4 @@
-"""Which partition Java's producers choose for a key: its murmur2, of all keys of a column at once."""
+"""Finds the partitions that Java's producers choose for keys: murmur2 of all keys of a column at once."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from confluent_kafka import murmur2
 
 _WORD = 4
-_LONGEST: Final = 256  # bytes of a key that are worth a column; longer ones are hashed one by one
+_LONGEST: Final = 256  # bytes of a key; longer keys are hashed one by one
 _UINT32 = pa.uint32()
 
 
@@ -23,7 +23,7 @@ _EMPTY = pa.scalar(b"", pa.binary())
 
 
 def partitions(keys: pa.Array, count: int) -> pa.Array:
-    """Return the partition of each key (binary), of `count`, as int32; a null has none."""
+    """Return the partition of each binary key, out of `count` partitions, as int32; null for a null."""
     sizes = pc.binary_length(keys)
     if (pc.max(sizes).as_py() or 0) <= _LONGEST:
         return _partitions(keys, count)
@@ -40,9 +40,9 @@ def _partitions(keys: pa.Array, count: int) -> pa.Array:
 
 
 def hashes(keys: pa.Array) -> pa.Array:
-    """Return each key's hash as uint32; a null has none. One long key makes all of them slow.
+    """Return the hash of each key as uint32; null for a null. One long key makes all of them slow.
 
-    Word by word: the first of all keys, then the second. Zeros behind a key make its last word whole.
+    This hashes the first word of all keys, then the second, and so on. Zeros fill the last word of a key.
     """
     sizes = pc.binary_length(keys).cast(_UINT32)
     shortest, longest = (size.as_py() or 0 for size in pc.min_max(sizes).values())
@@ -71,7 +71,7 @@ def _words(keys: pa.Array, count: int) -> pa.Array:
 
 
 def _every(first: int, step: int, count: int) -> pa.Array:
-    """Return `count` numbers from `first` on, `step` apart."""
+    """Return `count` numbers that start at `first` and are `step` apart."""
     sums = pc.cumulative_sum(pa.repeat(pa.scalar(step, pa.int64()), count))
     return pc.subtract(sums, pa.scalar(step - first, pa.int64()))
 

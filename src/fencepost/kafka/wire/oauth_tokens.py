@@ -28,11 +28,11 @@ _URL = f"{_PREFIX}token.endpoint.url"
 
 
 class TokenRefusedError(OSError):
-    """The endpoint gives no token, or cannot be reached. Nothing secret is in the text (E11)."""
+    """The endpoint refuses a token, or cannot be reached. The text has no secrets (E11)."""
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Asks for a token, and keeps it for most of its life. For any thread."""
+    """Requests a token, and keeps it for most of its lifetime. Thread-safe."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         self._ask_at_s = 0.0
 
     def token(self) -> str:
-        """Return a token that is good for some time: one that is due to be renewed, too, while there is no other.
+        """Return a valid token. If it is due for renewal but there is no new one yet, it is used until it expires.
 
         Raises TokenRefusedError.
         """
@@ -70,13 +70,13 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
     @property
     def newest(self) -> str:
-        """Return the token that was given last, without asking for one; empty where there is none."""
+        """Return the last token, without requesting one; empty if there is none."""
         return self._token
 
     def forget(self, token: str) -> None:
-        """Ask for another token the next time: a broker does not take this one, whatever life it is said to have.
+        """Discard a token that a broker has refused, whatever its lifetime, so that the next call requests another.
 
-        One that another client has got meanwhile stays.
+        A newer token, which another client has requested in the meantime, is kept.
         """
         with self._asking:
             if self._token == token:
@@ -96,7 +96,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             raise
 
     def _asked(self) -> tuple[str, float, float]:
-        """Return a token, when to renew it, and when it ends."""
+        """Request a token. Returns it with the times of its renewal and its end."""
         now_s = time.time()
         try:
             answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
@@ -119,7 +119,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
-    """Return the provider for librdkafka's settings; clients with the same ones share it, and its token."""
+    """Return the provider for librdkafka's settings. Clients with the same settings share it and its token."""
     names = ("token.endpoint.url", "client.id", "client.secret", "scope", "extensions")
     return _provider(*(str(conf.get(_PREFIX + name) or "") for name in names))
 
@@ -131,14 +131,14 @@ def _provider(url: str, client_id: str, secret: str, scope: str, extensions: str
 
 
 def _text(value: object) -> str:
-    """Return a text that is there. Raises ValueError for anything else: null would be shown to brokers as a token."""
+    """Return a text that is not empty. Raises ValueError for anything else: brokers would get null as a token."""
     if not isinstance(value, str) or not value:
         raise ValueError("no token")
     return value
 
 
 def _finite(value: Any) -> float:
-    """Return a number. Raises ValueError for one without end, with which a token would never be renewed."""
+    """Return a finite number. Raises ValueError otherwise: with infinity a token would never be renewed."""
     number = float(value)
     if not math.isfinite(number):
         raise ValueError("no number of seconds")
@@ -146,7 +146,7 @@ def _finite(value: Any) -> float:
 
 
 def _shown(url: str) -> str:
-    """Return an address without what may be secret in it, a user or a query; of what is none, the setting's name."""
+    """Return a URL without parts that may be secret (user, query); for an invalid one, the name of the setting."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -155,6 +155,6 @@ def _shown(url: str) -> str:
 
 
 def _ends_s(token: str) -> float:
-    """Return when a JSON web token ends (RFC 7519), in seconds since 1970."""
+    """Return the time at which a JSON web token expires (RFC 7519), in seconds since 1970."""
     payload = token.split(".")[1]
     return float(orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])
