@@ -1,4 +1,4 @@
-"""Records as columns: what `poll()` returns on the hot path."""
+"""Records as columns, the fast form of what `poll()` returns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ SourceOffset = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in order, one column a field; all columns have the length of `values`.
+    """Records in order, with one column for each field. All columns have the length of `values`.
 
-    A column that is the same for all records is a `Repeated`, one that comes in runs may be `Runs`. `keys`,
-    `kafka_partitions`, `timestamps` and `headers` are None where no record has one. Values are Python values that fit
-    `value_schema` (None: schemaless); a `Utf8Column` or a list of bytes travels to Kafka untouched where no transform
-    looks inside, and so do headers in a `HeaderColumn`. `ends` says where source partitions stand behind the batch,
-    where that is past the offset of their last record here; they are committed with the batch, also with one that has
-    no records, and where they are what is committed already: what a store forgets after a time may be renewed so.
+    A column with the same value for all records is a `Repeated`; one with runs of equal values may be `Runs`. `keys`,
+    `kafka_partitions`, `timestamps` and `headers` are None if no record has one. Values are Python values that fit
+    `value_schema` (None: schemaless). A `Utf8Column` or a list of bytes goes to Kafka unchanged unless a transform
+    looks inside, and so do headers in a `HeaderColumn`.
+
+    `ends` holds the offsets of source partitions after the batch, if they are beyond the partition's last record in it.
+    They are committed with the batch, even if it has no records, and even if they are committed already: this renews
+    offsets in a store that deletes them after some time.
     """
 
     topics: Sequence[str]
@@ -52,7 +54,7 @@ class Batch:
         source_offsets: Sequence[SourceOffset | None],
         value_schema: Schema | None = None,
     ) -> "Batch":
-        """Values without keys, all for one topic and from one source partition."""
+        """Create a batch of values without keys, all for one topic and from one source partition."""
         count = len(values)
         return cls(Repeated(topic, count), values, Repeated(source_partition, count), source_offsets, value_schema)
 
@@ -66,7 +68,7 @@ class Batch:
         source_offset: Callable[[Any], SourceOffset],
         key: str | None = None,
     ) -> "Batch":
-        """Rows (mappings, schemaless) for one topic; `key` names the field that becomes the record's key."""
+        """Create a batch of rows (schemaless mappings) for one topic. `key` names the field that becomes the key."""
         count = len(rows)
         return cls(
             Repeated(topic, count),
@@ -78,7 +80,7 @@ class Batch:
 
     @classmethod
     def of_records(cls, records: Sequence[SourceRecord]) -> list["Batch"]:
-        """Pack records, in order; a new batch begins where the schemas change."""
+        """Pack records into batches, in order. A new batch begins where the schemas change."""
         batches: list[Batch] = []
         start = 0
         for i in range(1, len(records) + 1):
@@ -104,7 +106,7 @@ class Batch:
         )
 
     def record(self, index: int) -> SourceRecord:
-        """Return one record of the batch, on its own."""
+        """Return one record of the batch."""
         return SourceRecord(
             self.source_partitions[index],
             self.source_offsets[index],
@@ -122,7 +124,7 @@ class Batch:
         return (self.record(i) for i in range(len(self)))
 
     def slice(self, start: int, stop: int) -> "Batch":
-        """Return records `start` to `stop`, the latter excluded."""
+        """Return records `start` up to before `stop`."""
         part = slice(start, stop)
         return Batch(
             self.topics[part],
@@ -139,7 +141,7 @@ class Batch:
         )
 
     def last_offsets(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
-        """Return where each source partition stands behind the batch, in order; None where no record says it."""
+        """Return the offset of each source partition after the batch, in order; None if no record has one."""
         return [*self._offsets_of_records(), *self.ends]
 
     def _offsets_of_records(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
@@ -162,10 +164,10 @@ def _last(offsets: Sequence[SourceOffset | None]) -> SourceOffset | None:
 
 
 def _hashable(partition: SourcePartition) -> bytes | PartitionKey:
-    """Return a key of a source partition for one look at many records: its JSON text is the quickest to compare."""
+    """Return a key for comparing the source partitions of many records. Its JSON text is the fastest to compare."""
     try:
         return orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # who writes it to the topic says what is wrong with it
+    except TypeError:  # writing it to the topic will report what is wrong with it
         return partition_key(partition)
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are Arrow's, and become objects of Python's only where somebody looks."""
+"""Bytes in Arrow arrays, which become Python objects only if a value is read."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -8,21 +8,21 @@ _OFFSET = struct.Struct("=i")
 
 
 class BinaryColumn(Sequence[Any]):
-    """Values of bytes as an Arrow array, or as its chunks; a null is no value.
+    """Bytes as an Arrow array, or as its chunks. A null is a missing value.
 
-    The batch client sends `array` as it is. Whoever asks for a value makes objects of all of them, once.
+    The batch client sends `array` unchanged. The first access to a value converts all of them to Python objects.
     """
 
     __slots__ = ("_array", "_values")
 
     def __init__(self, array: Any) -> None:
-        """Make an array of another type than `binary`, of text or with larger offsets for one, one of that."""
+        """Wrap an array. Other types than `binary`, such as text or arrays with larger offsets, are converted."""
         self._array = array if array.type == "binary" else array.cast("binary")
         self._values: list[bytes | None] | None = None
 
     @property
     def array(self) -> Any:
-        """Return all values as one array; chunks are put together when this is asked for first."""
+        """Return all values as one array. The first call combines the chunks."""
         if hasattr(self._array, "chunks"):
             chunks = self._array.chunks
             self._array = chunks[0] if len(chunks) == 1 else self._array.combine_chunks()
@@ -30,18 +30,18 @@ class BinaryColumn(Sequence[Any]):
 
     @property
     def chunks(self) -> Sequence[Any]:
-        """Return all values as the arrays that they are in: nothing is put together."""
+        """Return all values as the arrays that hold them, without combining any."""
         found: Sequence[Any] = getattr(self._array, "chunks", [self._array])
         return found
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all values."""
+        """Return the size of all values in bytes."""
         return sum(map(size_bytes, self.chunks))
 
     @property
     def null_count(self) -> int:
-        """Return how many places have no value."""
+        """Return the number of missing values."""
         return int(self._array.null_count)
 
     def __len__(self) -> int:
@@ -58,19 +58,19 @@ class BinaryColumn(Sequence[Any]):
         return BinaryColumn(self._array[index]) if isinstance(index, slice) else self._looked_at()[index]
 
     def __add__(self, other: "BinaryColumn") -> "BinaryColumn":
-        """Return these values and those of another column behind them; nothing is copied yet."""
+        """Return these values, followed by those of another column. Nothing is copied yet."""
         return BinaryColumn.joined([self, other])
 
     @classmethod
     def joined(cls, columns: "Sequence[BinaryColumn]") -> "BinaryColumn":
-        """Return the values of several columns, one behind the other; nothing is copied yet."""
-        import pyarrow as pa  # for those who have columns of it
+        """Concatenate several columns. Nothing is copied yet."""
+        import pyarrow as pa  # only users of Arrow columns need it
 
         return cls(pa.chunked_array([chunk for each in columns for chunk in each.chunks], pa.binary()))
 
     @classmethod
     def without_values(cls, count: int) -> "BinaryColumn":
-        """Return a column that has no value in any of so many places."""
+        """Return a column of `count` missing values."""
         import pyarrow as pa
 
         return cls(pa.nulls(count, pa.binary()))
@@ -82,7 +82,7 @@ class BinaryColumn(Sequence[Any]):
 
 
 def ends(array: Any) -> Sequence[int]:
-    """Return where the first value of a binary array begins in its data, and where each ends."""
+    """Return the position in a binary array's data where the first value begins, and where each value ends."""
     if not len(array):
         return (0,)
     offsets = memoryview(array.buffers()[1]).cast("B").cast("i")
@@ -90,17 +90,17 @@ def ends(array: Any) -> Sequence[int]:
 
 
 def lines(array: Any) -> Any:
-    """Return the values of a binary array, none of which is null, in one buffer, with a line break between two."""
+    """Return the values of a binary array without nulls in one buffer, separated by line breaks."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     whole = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
-    # Of a constant without a type Arrow asks whether it is a time, at the cost of ten of its steps.
+    # Without a type, Arrow would check whether the constant is a time, which costs as much as ten operations.
     return pc.binary_join(whole, pa.scalar(b"\n", pa.binary()))[0].as_buffer()
 
 
 def size_bytes(array: Any) -> int:
-    """Return the bytes of all values of a binary array; a null may count for what its place in the data takes."""
+    """Return the size of all values of a binary array. A null counts with any bytes that it occupies in the data."""
     if not len(array):
         return 0
     offsets, first = array.buffers()[1], array.offset

@@ -1,4 +1,4 @@
-"""Columns that cost nothing until somebody looks inside."""
+"""Columns that create Python objects only for values that are read."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -9,17 +9,16 @@ T = TypeVar("T")
 
 
 def distinct(column: Sequence[str]) -> set[str]:
-    """Return what is in a column, without a look at each of its places where it says so."""
+    """Return the distinct values of a column, without reading each entry of a `Repeated` or of `Runs`."""
     if isinstance(column, Repeated):
         return {column.value} if len(column) else set()
     return set(column.values if isinstance(column, Runs) else column)
 
 
 class Utf8Column(Sequence[str]):
-    """Text kept as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka as it is; an item that is looked at
-    is decoded.
+    """Text as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka unchanged; an item is decoded when read.
 
-    Bytes that are not UTF-8 decode to U+FFFD, as in Java, but are passed on unchanged where nobody looks.
+    Bytes that are not UTF-8 decode to U+FFFD, as in Java, but go to Kafka unchanged if nothing reads them.
     """
 
     __slots__ = ("raw",)
@@ -41,7 +40,7 @@ class Utf8Column(Sequence[str]):
 
 
 class BytesColumn(Sequence[bytes | None]):
-    """Bytes, or None, in each place: known without a look at any. This one has no places."""
+    """A column whose entries are known to be bytes or None without reading any. This class itself has no entries."""
 
     __slots__ = ()
 
@@ -53,7 +52,7 @@ class BytesColumn(Sequence[bytes | None]):
 
 
 class PositionColumn(Sequence[dict[str, Any]]):
-    """Source offsets of the shape `{name: number}`, kept as numbers."""
+    """Source offsets of the form `{name: number}`, stored as numbers."""
 
     __slots__ = ("name", "numbers")
 
@@ -75,7 +74,7 @@ class PositionColumn(Sequence[dict[str, Any]]):
 
 
 class Runs(Sequence[T], Generic[T]):
-    """Values that come in runs: each of `values` as often as `counts` says, in order."""
+    """Values in runs: each of `values` is repeated as often as `counts` says, in order."""
 
     __slots__ = ("counts", "ends", "values")
 
@@ -112,7 +111,7 @@ class Runs(Sequence[T], Generic[T]):
 
 
 class Chained(Sequence[T], Generic[T]):
-    """What several sequences hold, one behind the other; nothing of them is copied."""
+    """Several sequences, concatenated without copying them."""
 
     __slots__ = ("ends", "parts")
 
@@ -137,7 +136,7 @@ class Chained(Sequence[T], Generic[T]):
             raise IndexError(index)
         at = index % len(self)
         found = bisect_right(self.ends, at)
-        return self.parts[found][at - self.ends[found]]  # counted from its end
+        return self.parts[found][at - self.ends[found]]  # a negative index
 
     def _slice(self, start: int, stop: int, step: int) -> "Sequence[T]":
         if step != 1:

@@ -1,4 +1,4 @@
-"""Headers that are bytes already, and stay so until somebody looks."""
+"""Headers as bytes, which become `Header` objects only if they are read."""
 
 from collections.abc import Sequence
 from typing import overload
@@ -12,7 +12,7 @@ _OPTIONAL_BYTES = BYTES.optional()
 
 
 class HeaderColumn(Sequence[tuple[Header, ...]]):
-    """The headers of records, one entry a record. `raw` goes to Kafka as it is where headers are passed on as bytes."""
+    """The headers of records, one entry for each. If headers are sent as bytes, `raw` goes to Kafka unchanged."""
 
     __slots__ = ("raw",)
 

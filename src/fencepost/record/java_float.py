@@ -1,4 +1,4 @@
-"""Floating-point numbers as Java has them: of 32 bits, and as text."""
+"""Floating-point numbers as in Java: with 32 bits, and as text."""
 
 import math
 import struct
@@ -9,13 +9,13 @@ _LEAST_NORMAL = 2.0**-126
 
 
 def float32(value: float) -> float:
-    """Return the nearest number that 32 bits hold. Raises OverflowError where there is none."""
+    """Return the nearest 32-bit number. Raises OverflowError if the number is out of range."""
     found: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     return found
 
 
 def shortest_float32(value: float) -> float:
-    """Return the number of the fewest digits that is `value` in 32 bits, as Java writes a float: 0.1, 123456.79."""
+    """Return the number with the fewest digits that has the 32-bit value `value`, as Java prints: 0.1, 123456.79."""
     if not math.isfinite(value):
         return value
     packed = _FLOAT32.pack(value)
@@ -27,7 +27,7 @@ def shortest_float32(value: float) -> float:
 
 
 def java_float_text(value: float) -> str:
-    """Return what Java's `Double.toString` makes of a number: `1.0E10`, `1.0E-4`, `NaN`."""
+    """Return a number as Java's `Double.toString` does: `1.0E10`, `1.0E-4`, `NaN`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -8,7 +8,7 @@ from fencepost.record.schema import Schema, SchemaType
 
 
 def java_text(schema: Schema | None, value: Any) -> str:
-    """Return what Java's `toString` makes of a value. Raises TypeError for bytes, which have no text there."""
+    """Return a value as Java's `toString` does. Raises TypeError for bytes, which have no text in Java."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

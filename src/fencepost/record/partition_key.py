@@ -1,6 +1,6 @@
-"""Source partitions as keys, told apart as the offsets topic tells them apart: by the types of JSON.
+"""Source partitions as keys, which differ if they differ in the offsets topic, also by their JSON types.
 
-Python takes 1, 1.0 and True for one value; JSON, and so the topic and Kafka Connect, for three.
+To Python, 1, 1.0 and True are equal. In JSON, and so in the topic and in Kafka Connect, they are three values.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ PartitionKey = tuple[tuple[str, Any], ...]
 
 
 class _Key(tuple[tuple[str, Any], ...]):
-    """The sorted items of a source partition. Equal to another, or to a plain tuple, of the same values and types."""
+    """The sorted items of a source partition. Equal to a key or a plain tuple with the same values and types."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ def partition_key(partition: Mapping[str, Any]) -> PartitionKey:
 
 
 def is_same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Say whether two source offsets, or partitions, are the same as JSON."""
+    """Say whether two source offsets, or two source partitions, are equal as JSON."""
     if one is None or other is None:
         return one is other
     return partition_key(one) == partition_key(other)
@@ -43,5 +43,5 @@ def _kind(value: Any) -> object:
     if value is True or value is False:
         return bool
     if isinstance(value, float):
-        return float.__repr__(value)  # -0.0 is another than 0.0
+        return float.__repr__(value)  # -0.0 differs from 0.0
     return int if isinstance(value, int) else None

@@ -16,7 +16,7 @@ class Header(NamedTuple):
 
 
 class ReadHeader(Header):
-    """A header that remembers the bytes that it was read from: as long as nobody changes it, they are written again."""
+    """A header that keeps the bytes from which it was read. If it is not changed, they are written again."""
 
     raw: bytes | None
 
@@ -35,7 +35,7 @@ class TopicPartition(NamedTuple):
 
 
 class ConnectRecord:
-    """What records of sources and of sinks have in common: all that a transform or a predicate may look at and change.
+    """The common part of source and sink records: everything that a transform or a predicate may read and change.
 
     `timestamp` is milliseconds since 1970.
     """
@@ -53,7 +53,7 @@ class ConnectRecord:
 
     @property
     def origin(self) -> str:
-        """Return where the record comes from, without what is in it: for errors and logs."""
+        """Return where the record comes from, without its content: for errors and logs."""
         raise NotImplementedError
 
     @property
@@ -62,7 +62,7 @@ class ConnectRecord:
         raise NotImplementedError
 
     def with_key(self, schema: Schema | None, key: Any) -> Self:
-        """Return a copy with another key. Spelled out below: `replace` takes three times as long, for every record."""
+        """Return a copy with another key. It does not use `replace`, which takes three times as long a record."""
         raise NotImplementedError
 
     def with_value(self, schema: Schema | None, value: Any) -> Self:
@@ -76,7 +76,7 @@ class ConnectRecord:
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord(ConnectRecord):
-    """A record for `topic`, with the position in the outside system that it brings the task to.
+    """A record for `topic`, with the position in the outside system after it.
 
     `source_partition` and `source_offset` map strings to primitive values.
     """

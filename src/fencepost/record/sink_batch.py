@@ -1,4 +1,4 @@
-"""Records of topics as columns: what `put()` is given, and what `process()` is given and returns."""
+"""Records of topics as columns, which `put()` and `process()` receive and `process()` returns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +15,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SinkBatch:
-    """Records in the order of their offsets within each partition, one column a field; all have one length.
+    """Records in the order of their offsets within each partition, with one column for each field, all of one length.
 
-    `topics` and `partitions` are as transforms have left them; `places` says where each record was read, and `offsets`
-    at which offset there. A column that is the same for all records is a `Repeated`. `values` and `keys` are Python
-    values that fit their schemas (None: schemaless); text may come as a `Utf8Column`, whose `raw` holds its bytes.
-    `timestamps` are milliseconds since 1970. `headers` is None where no record has one. Iterating gives `SinkRecord`s.
+    `topics` and `partitions` are those after transforms. `places` holds the partition from which each record was read,
+    and `offsets` its offset there. A column with the same value for all records is a `Repeated`. `values` and `keys`
+    are Python values that fit their schemas (None: schemaless). Text may be a `Utf8Column`, whose `raw` holds its
+    bytes. `timestamps` are milliseconds since 1970. `headers` is None if no record has one. Iteration yields
+    `SinkRecord`s.
     """
 
     topics: Sequence[str]
@@ -41,7 +42,7 @@ class SinkBatch:
         return (self.record(i) for i in range(len(self)))
 
     def record(self, index: int) -> SinkRecord:
-        """Return one record of the batch, on its own."""
+        """Return one record of the batch."""
         return SinkRecord(
             self.topics[index],
             self.partitions[index],
@@ -57,7 +58,7 @@ class SinkBatch:
 
     @classmethod
     def of_records(cls, records: Sequence[SinkRecord]) -> "SinkBatch":
-        """Pack records, in their order."""
+        """Pack records into one batch, in order."""
         return cls(
             [r.topic for r in records],
             [r.kafka_partition for r in records],
@@ -72,10 +73,10 @@ class SinkBatch:
         )
 
     def to(self, topic: str | Sequence[str], **columns: Any) -> "SinkBatch":
-        """Return the records on their way to `topic`, one name or one a record, in partitions by their keys.
+        """Return the records with the destination `topic` (one name, or one for each), partitioned by their keys.
 
-        `columns` replace others of the same length: `values` and `keys` (schemaless, unless `value_schemas` and
-        `key_schemas` are named too), `partitions`, `timestamps`, `headers`.
+        `columns` replace columns of the same length: `values` and `keys` (schemaless, unless `value_schemas` and
+        `key_schemas` are given too), `partitions`, `timestamps`, `headers`.
         """
         count = len(self)
         topics = Repeated(topic, count) if isinstance(topic, str) else topic
@@ -89,7 +90,7 @@ class SinkBatch:
         return self.select(list(compress(range(len(self)), is_kept)))
 
     def select(self, indexes: Sequence[int]) -> "SinkBatch":
-        """Return the records at `indexes`, in that order; one may be there more than once."""
+        """Return the records at `indexes`, in that order. An index may occur more than once."""
         return SinkBatch(
             _picked(self.topics, indexes),
             _picked(self.partitions, indexes),

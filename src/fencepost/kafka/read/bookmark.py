@@ -1,8 +1,8 @@
-"""A position in a topic that is kept as the offsets of a consumer group without members.
+"""A position in a topic that is stored as the offsets of a consumer group without members.
 
-Whoever moves it does so in a transaction, and the transactional id keeps others out. No membership does: a coordinator
-takes offsets without a generation in a transaction also where the group has members (seen on Kafka 4.3.1), so that is
-asked before (E10).
+The position is moved in a transaction, and the transactional id fences other writers. Group membership does not protect
+it: in a transaction, a coordinator accepts offsets without a generation even if the group has members (seen on Kafka
+4.3.1). So members are looked up first (E10).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,16 +17,20 @@ from fencepost.kafka.library_log import library_log
 
 
 class Bookmark:
-    """How far one topic has been gone through by a name. A context manager."""
+    """The position in one topic that is stored under a name. A context manager."""
 
     def __init__(self, conf: Mapping[str, Any], group: str, topic: str, *, timeout_s: float = 30.0) -> None:
-        """`conf`: of a reader, in librdkafka's names; `group` is the name."""
+        """`conf` has a reader's settings, with librdkafka's names. `group` is the name."""
         self.group = group
         self._topic = topic
         self._conf = conf
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        settings = {**conf, "group.id": group, "isolation.level": "read_committed"}  # which waits for open transactions
+        settings = {
+            **conf,
+            "group.id": group,
+            "isolation.level": "read_committed",
+        }  # so `read` waits for open transactions
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
 
     def __enter__(self) -> "Bookmark":
@@ -36,7 +40,7 @@ class Bookmark:
         self._consumer.close()
 
     def ensure_no_members(self) -> None:
-        """Raise FatalError where somebody is a member of the group: its offsets are theirs (E10)."""
+        """Raise FatalError if the group has members: the offsets then belong to them (E10)."""
         members = Admin(self._conf, timeout_s=self._timeout_s).group(self.group).members
         if members:
             who = ", ".join(sorted(member.host for member in members))
@@ -44,7 +48,7 @@ class Bookmark:
 
     @property
     def metadata(self) -> Any:
-        """Return what a transaction names the group by."""
+        """Return the group metadata for a transaction."""
         return self._consumer.consumer_group_metadata()
 
     def read(self, partitions: Iterable[int]) -> dict[int, int]:

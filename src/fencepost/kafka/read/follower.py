@@ -1,4 +1,4 @@
-"""Following a log on threads of its own, with a way to wait until it has caught up."""
+"""Follows a log on separate threads, and lets callers wait until it has caught up."""
 
 import logging
 import threading
@@ -13,21 +13,20 @@ _POLL_S = 0.2
 _BACKOFF_S = 1.0
 _LOOK_EVERY_S = 10.0
 _LOOK_S = 2.0
-_LINGER_S = 0.1  # whoever waits for the end of a log often waits for it again
+_LINGER_S = 0.1  # callers that wait for the end of a log often wait for it again
 
 
 class LogFollower:
-    """Hands every record of a log to `on_record`, once and in order, and calls `on_batch` after each bunch of them.
+    """Passes each record of a log to `on_record`, once and in order, and calls `on_batch` after each group of records.
 
-    Both are called on the thread of `start` until that returns, then on the follower's own threads, never on two at
-    once. They may neither raise nor wait: all followers of the log wait with them.
+    Both are called on the thread of `start` until that returns, then on the follower's threads, never on two at once.
+    They must neither raise nor wait, because that would delay all callers that wait for the log.
 
-    `reader` waits at the broker for what comes: it costs little, gets records at once, and learns late that the log
-    ends behind them. Where the log has transactions, which end in a record that nobody sees, `end_reader` looks for the
-    end while somebody waits for it, and rests otherwise.
+    `reader` makes requests that wait at the broker. This costs little and gets records at once, but notices the end of
+    the log late. A log with transactions ends in a marker that is not a record; `end_reader` then looks for the end
+    while a caller waits for it, and is idle otherwise.
 
-    Partitions that the topic gets are followed too: at the latest some seconds after they were added, and at once where
-    somebody waits for the end.
+    New partitions of the topic are followed within seconds, or at once if a caller waits for the end.
     """
 
     def __init__(
@@ -53,10 +52,10 @@ class LogFollower:
         self._threads: list[threading.Thread] = []
 
     def start(self, timeout_s: float) -> None:
-        """Read everything up to the end, then goes on by itself. After an error it may be called again."""
+        """Read everything up to the end, and then start to follow the log. May be called again after an error."""
         first = self._end_reader or self._reader
         first.read_to_end(timeout_s, self._take)
-        self._is_batch_open = True  # there is a first one in any case
+        self._is_batch_open = True  # the first batch is reported even if it is empty
         self._finish_batch()
         self._publish(first.positions)
         if first is not self._reader:
@@ -73,9 +72,10 @@ class LogFollower:
             thread.start()
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Return when everything that was written before this call has been handed over.
+        """Wait until `on_record` has received everything that was written before this call.
 
-        ReadTimeoutError if that takes longer; whatever keeps the follower from reading, e.g. a lost permission.
+        After `timeout_s`, raises the error that prevents the follower from reading, such as a lost permission, or else
+        ReadTimeoutError.
         """
         if threading.current_thread() in self._threads:
             raise RuntimeError("A follower cannot wait for itself: callbacks must not read to the end.")
@@ -96,16 +96,16 @@ class LogFollower:
                 self._waiting -= 1
 
     def read_past(self, partition: int, offset: int, timeout_s: float) -> None:
-        """Return when the record there has been handed over: for one that is known to be committed. Asks nobody.
+        """Wait, without a request, until `on_record` has received this record, which must be committed.
 
-        ReadTimeoutError if that takes longer; whatever keeps the follower from reading.
+        After `timeout_s`, raises the error that prevents the follower from reading, or else ReadTimeoutError.
         """
         with self._reached:
             if not self._reached.wait_for(lambda: self._positions.get(partition, 0) > offset, timeout_s):
                 raise self._failure or self._reader.timed_out({partition: offset + 1}, timeout_s)
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Idempotent."""
+        """Stop following the log. Idempotent."""
         self._stopping.set()
         with self._reached:
             self._reached.notify_all()
@@ -129,13 +129,13 @@ class LogFollower:
                     self._look_for_partitions()
                 self._poll(self._reader)
                 self._failure = None
-            except Exception as error:  # Whatever it is, a follower that is gone would be worse.
+            except Exception as error:  # after any error, the follower must continue
                 self._fail(error)
 
     def _look_for_partitions(self) -> None:
         try:
             self._reader.look(_LOOK_S)
-        except KafkaUnavailableError as error:  # the log cannot be read either
+        except KafkaUnavailableError as error:  # then the log cannot be read either, which is reported
             LOG.debug("%s", error)
 
     def _look_for_end(self, reader: LogReader) -> None:
@@ -164,13 +164,13 @@ class LogFollower:
         return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
 
     def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:
-        """Hand over what comes next."""
+        """Pass on the next records."""
         if reader.poll(self._take, timeout_s):
             self._finish_batch()
         self._publish(reader.positions)
 
     def _take(self, record: LogRecord) -> None:
-        """Hand over a record, once: two readers see the same log, and who comes second is not heard."""
+        """Pass on a record, unless the other reader of the same log has already passed it on."""
         with self._handing_over:
             if record.offset < self._next.get(record.partition, 0):
                 return
@@ -178,7 +178,7 @@ class LogFollower:
             self._is_batch_open = True
             try:
                 self._on_record(record)
-            except Exception:  # A fault of ours in one record must not lose those that came with it.
+            except Exception:  # a bug that affects one record must not lose the others
                 LOG.exception("Skipped %d/%d of topic %s", record.partition, record.offset, self._reader.topic)
 
     def _finish_batch(self) -> None:
@@ -188,7 +188,7 @@ class LogFollower:
                 self._on_batch()
 
     def _publish(self, positions: Mapping[int, int]) -> None:
-        """Take note that what stands before them was handed over, its batch finished: by this reader, or the other."""
+        """Record that everything before these positions was passed on, by either reader, and its batch finished."""
         with self._reached:
             for partition, position in positions.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
