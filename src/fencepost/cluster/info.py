@@ -18,7 +18,7 @@ from fencepost.storage.ids import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of the cluster that one worker is responsible for; without connector and task: what the leader does."""
+    """A part of the cluster for which one worker is responsible. Without connector and task: the leader's work."""
 
     connector: str | None = None
     task: int | None = None
@@ -52,7 +52,7 @@ def _one_of(*texts: str) -> WithJsonSchema:
 
 
 def _omittable(description: str) -> Any:
-    """Return a field that the body has only where there is something to say."""
+    """Return a field that the body omits if it is empty."""
     return Field(description=description, exclude_if=lambda value: not value)
 
 
@@ -241,7 +241,7 @@ class PartitionRetention:
 
     @property
     def records(self) -> int:
-        """Return how many offsets would go."""
+        """Return the number of offsets that would be deleted."""
         return max(0, self.until - self.start)
 
 

@@ -69,10 +69,10 @@ class ConfigLog(Protocol):
 
 
 class TransactionEnder(Protocol):
-    """Ends what lost tasks have open."""
+    """Ends open transactions of lost tasks."""
 
     def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
-        """Begin to end it, and return at once."""
+        """Begin to end them, and return at once."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ _Outcome = ClusterSnapshot | Exception
 
 
 class Leader:
-    """A thread that carries out commands while this worker leads; commands that wait together are decided together.
+    """A thread that carries out commands while this worker leads. Commands that wait together are decided together.
 
     `submit` may be called from any thread, even before this worker has joined: the command then waits. It is refused
     with NotLeadingError if another worker leads, or none does.
@@ -121,18 +121,18 @@ class Leader:
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
-        self._conf = {**producer_conf, "delivery.report.only.error": False}  # a delivery tells where a record stands
+        self._conf = {**producer_conf, "delivery.report.only.error": False}  # a delivery report has the record's offset
         self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
         self._lost_delay_ms = lost_delay_ms
         self._left_open = left_open
-        self._ending: PendingFences | None = None  # of lost tasks, until their worker counts no more
+        self._ending: PendingFences | None = None  # of lost tasks, until their worker is no longer counted
         self._abandoned_tasks = abandoned_tasks
         self._term = Term(0)
         self._has_joined = False
-        self._roster: frozenset[str] = frozenset()  # who gets work; nobody while that is not known
+        self._roster: frozenset[str] = frozenset()  # who gets work; empty while that is not known
         self._found: frozenset[str] = frozenset()
-        self._looked = (self._term, 0.0)  # at the group: in which term, and when by the monotonic clock
+        self._looked = (self._term, 0.0)  # the last look at the group: its term, and its monotonic time
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
         self._has_read = False  # to the end, since the writer was opened
@@ -211,7 +211,7 @@ class Leader:
     def _take_requests(self) -> list[_Request]:
         """Wait for the next request, a wake-up or a tick; return all requests that are queued by then.
 
-        Task configs, which no user waits for, wait a moment for more: whoever creates one connector creates others.
+        Task configs, for which no user waits, wait a moment for more, because connectors are often created together.
         """
         taken: list[_Request] = []
         go_at_s = time.monotonic() + _TICK_S
@@ -334,7 +334,7 @@ class Leader:
         return snapshot
 
     def _own_snapshot(self) -> ClusterSnapshot:
-        """Return, without a request, all that leaders wrote; the latest reports of workers may be missing."""
+        """Return, without a request, everything that leaders wrote. The latest reports of workers may be missing."""
         return self._log.snapshot if self._has_read else self._newest_snapshot()
 
     def _decide_and_write(self, commands: _Commands, read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
@@ -371,7 +371,7 @@ class Leader:
     def _ensure_writer(self) -> TransactionalWriter:
         """Return a writer of this term. After opening a new one, read to the end before anything is decided."""
         term = self._term
-        if not term.is_owner:  # it may have been lost since the command was taken on; no proof, no write (E4)
+        if not term.is_owner:  # the lead may have been lost since then; without proof nothing is written (E4)
             raise NotLeadingError
         if self._writer is not None and (self._writer.is_struck or self._writing_term is not term):
             self._drop_writer()

@@ -116,7 +116,7 @@ class LeftOpen:
         connectors = {task.connector for task in tasks}
         with_ids = {connector for connector in connectors if self._surroundings.has_ids(snapshot, connector)}
         for task in sorted(task for task in tasks if task.connector in with_ids):
-            for config in configs_to_fence(snapshot, task.connector):  # E2: also where older generations write
+            for config in configs_to_fence(snapshot, task.connector):  # E2: also on older generations' clusters
                 try:
                     conf = self._surroundings.conf(config)
                 except ConfigError as error:  # e.g. valid only in Java: its tasks cannot run here, others can

@@ -61,13 +61,13 @@ class LocalOperations(Protocol):
 
 
 class ProbeOperations(Protocol):
-    """Questions of load balancers and dashboards; answered on threads of their own, even if all others are stuck."""
+    """Requests of load balancers and dashboards, which separate threads answer even if all others are stuck."""
 
     def health(self) -> Health:
-        """Never raises: a worker that does not answer in 10 s is UNHEALTHY."""
+        """Return the health. Never raises: a worker that does not answer in 10 s is UNHEALTHY."""
 
     def metrics(self) -> bytes:
-        """Metrics in Prometheus' text format 0.0.4."""
+        """Return the metrics in Prometheus' text format 0.0.4."""
 
 
 class ConnectorOperations(Protocol):
@@ -142,7 +142,7 @@ class OffsetOperations(Protocol):
         """Return the recorded gaps of a mirror: records that its source had deleted before they were mirrored."""
 
     def alter(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
-        """Move the given partitions of a stopped connector; returns a message for the user.
+        """Set the offsets of these partitions of a stopped connector. Returns a message for the user.
 
         BadRequestError if it is not stopped, or an offset cannot be stored; OperationError if the connector refuses.
         """
@@ -165,26 +165,26 @@ class PluginOperations(Protocol):
 
 
 class ClusterOperations(Protocol):
-    """The workers of the group together."""
+    """Operations that concern all workers of the group."""
 
     def locate(self, place: Place) -> str | None:
         """Return the URL of the worker that is responsible for `place` now; None if there is none. Never raises."""
 
     def catch_up(self) -> None:
-        """Wait until this worker has read what others have written before the call. Never raises."""
+        """Wait until this worker has read everything that others wrote before the call. Never raises."""
 
     def retention(self, *, is_preview: bool) -> RetentionInfo:
         """Return the leader's last decision on what to delete after sinks' commits, or what it would decide now."""
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Set it on all workers that run now (KIP-976)."""
+        """Set the level of a logger on all workers that are running now (KIP-976)."""
 
 
 class InternalOperations(Protocol):
-    """Requests of other workers. On a worker that does not lead they raise NotLeadingError."""
+    """Requests of other workers. They raise NotLeadingError on a worker that is not the leader."""
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Check the signature of a request from another worker (KIP-507), before anything else is looked at.
+        """Verify the signature of a request from another worker (KIP-507), before anything else is checked.
 
         `path` is the raw, percent-encoded path; header names are lower case. BadRequestError without a signature,
         ForbiddenError with a wrong one, NotReadyError before the session key is known. On any worker.
@@ -196,14 +196,14 @@ class InternalOperations(Protocol):
     def fence(self, name: str) -> None:
         """Run a round of zombie fencing.
 
-        NotFoundError; BadRequestError "is not a source connector"; ConflictError if new task configs came meanwhile;
-        NotReadyError for a cause that passes, FencingRefusedError for any other.
+        NotFoundError; BadRequestError "is not a source connector"; ConflictError if there are newer task configs;
+        NotReadyError for a temporary cause, FencingRefusedError for any other.
         """
 
 
 @dataclass(frozen=True)
 class ConnectOperations:
-    """Everything that the REST API asks of a worker."""
+    """All operations that the REST API needs from a worker."""
 
     local: LocalOperations
     probes: ProbeOperations

@@ -1,4 +1,4 @@
-"""Rounds of zombie fencing: one at a time per connector, shared by all who ask (KIP-618)."""
+"""Rounds of zombie fencing: one at a time for each connector, shared by all callers (KIP-618)."""
 
 import contextlib
 import threading
@@ -30,7 +30,7 @@ _READ_S = 60.0
 
 
 class FencingRounds:
-    """Runs rounds in threads of its own, on the worker that leads."""
+    """Runs rounds in separate threads, on the leader."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class FencingRounds:
         wait_for_stops: Callable[[str, int | None], None],
         is_source: Callable[[ClusterSnapshot, str], bool],
     ) -> None:
-        """`conf_of(config)` is what a connector's producers are made with.
+        """`conf_of(config)` returns the settings of a connector's producers.
 
-        `wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up.
+        `wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or their time is up.
         """
         self._is_source = is_source
         self._group_id = group_id
@@ -57,10 +57,10 @@ class FencingRounds:
         self._threads = ThreadsByKey(1, "fencing")
 
     def fence(self, connector: str) -> "Future[None]":
-        """Start a round, or join the one under way. The future holds None, or the error that the round ended with.
+        """Start a round, or join the current one. The future holds None, or the error of the round.
 
-        NotFoundError, BadRequestError, ConflictError; NotReadyError for a cause that passes, FencingRefusedError with
-        the trace for any other.
+        The error is a NotFoundError, BadRequestError or ConflictError, a NotReadyError for a temporary cause, or a
+        FencingRefusedError with the trace for any other cause.
         """
         with self._lock:
             if self._is_stopped:
@@ -105,7 +105,9 @@ class FencingRounds:
             return
         if plan.transactional_ids:
             self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))
-            for config in configs_to_fence(snapshot, connector):  # E2: also where older generations write
+            for config in configs_to_fence(
+                snapshot, connector
+            ):  # E2: also on clusters to which older generations write
                 self._fence(connector, plan.transactional_ids, config)
         record = RecordTaskCount(connector, plan.task_count, snapshot.commit_offsets.get(connector))
         self._leader.submit(record).result(REQUEST_S)
@@ -124,7 +126,7 @@ class FencingRounds:
 
 
 def _as_outcome(connector: str, cause: Exception) -> Exception:
-    """Return the error for the caller: to ask again, or why that would not help."""
+    """Return the error for the caller, which says whether to try again."""
     is_passing = isinstance(cause, RetriableError | TimeoutError | NotReadyError | WriteFailedError)
     if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
         outcome: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")
@@ -135,7 +137,7 @@ def _as_outcome(connector: str, cause: Exception) -> Exception:
 
 
 def _settle(outcome: "Future[None]", error: Exception | None) -> None:
-    """Give it a result, if it has none yet."""
+    """Set the future's result, unless it has one."""
     with contextlib.suppress(InvalidStateError):
         if error is None:
             outcome.set_result(None)

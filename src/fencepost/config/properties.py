@@ -13,7 +13,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path | str) -> dict[str, str]:
-    """Return the keys and values of a file; of a key given twice the last value counts. Raises ConfigError."""
+    """Return the keys and values of a file. If a key occurs twice, the last value counts. Raises ConfigError."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -39,7 +39,7 @@ def parse_properties(text: str, *, source: str = "<text>") -> dict[str, str]:
 
 
 def _decoded(content: bytes) -> str:
-    """Java reads ISO-8859-1, people write UTF-8: the latter is taken wherever the bytes allow it."""
+    """Decode as UTF-8 if the bytes are valid, because people write that; otherwise as ISO-8859-1, like Java."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -51,7 +51,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending, first = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = natural.lstrip(_BLANK)
-        if not pending:  # also behind a lone backslash: nothing has begun there
+        if not pending:  # also after a backslash alone, where no line has begun
             if not line or line[0] in "#!":
                 continue
             first = number
@@ -69,7 +69,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Split at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to the separator."""
+    """Split at the first unescaped `=`, `:` or blank. Blanks around an `=` or `:` are part of the separator."""
     match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", line, re.DOTALL)
     if match is None:
         return line, ""

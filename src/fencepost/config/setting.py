@@ -53,7 +53,7 @@ _RANGES = {Type.SHORT: 1 << 15, Type.INT: 1 << 31, Type.LONG: 1 << 63}
 class Setting:
     """One key: its type, default, check and documentation. As a class attribute it yields the parsed value.
 
-    `check` sees text, numbers or a list of these; where the annotation is a Path or an Enum, what that is made of.
+    `check` gets text, numbers or a list of these. If the annotation is a Path or an Enum, it gets the text.
     """
 
     key: str
@@ -90,11 +90,11 @@ class Setting:
 
     @property
     def recommended(self) -> tuple[str, ...]:
-        """Return the values to choose from, where there are not more of them."""
+        """Return the valid values, if there is a complete list of them."""
         return (self.check.recommended if self.check else ()) or self.shape.choices
 
     def annotated(self, owner: type, hint: Any) -> None:
-        """Take the field's annotation. Raises TypeError for one that no setting can have, unless `type=` was given."""
+        """Use the field's annotation. Raises TypeError if no setting can have it, unless `type=` was given."""
         try:
             self.shape = shape_of(hint)
         except TypeError as error:
@@ -146,8 +146,8 @@ def setting(
 ) -> Any:
     """Declare a setting as a class field: `url: str = setting("price.url", doc="The feed.")`.
 
-    `without_effect` is for keys that are taken for the sake of other people's files: it says why nothing follows from
-    them, and a worker whose file has one says so when it starts.
+    `without_effect` marks keys that are accepted only because existing files have them. It says why they have no
+    effect, and a worker whose file has such a key logs that when it starts.
     """
     return Setting(
         key, default, check, doc, importance, type, group, width, display_name, dependents, order, without_effect
@@ -156,7 +156,7 @@ def setting(
 
 @dataclass(frozen=True)
 class SettingValue:
-    """What validation says of one key: the text given (or default), and the faults found."""
+    """The result of validating one key: the given text (or the default), and the faults."""
 
     setting: Setting
     value: str | None
@@ -164,7 +164,7 @@ class SettingValue:
 
 
 class Config:
-    """Base of every class of settings. Construction parses all and reports every fault at once."""
+    """Base class of settings. The constructor parses all of them and reports all faults at once."""
 
     _settings: ClassVar[dict[str, Setting]] = {}
 
@@ -181,7 +181,7 @@ class Config:
         cls._settings = collected
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
-        """Parse `properties`; unknown keys are kept in `originals` and otherwise left alone. Raises ConfigError."""
+        """Parse `properties`. Unknown keys are only kept in `originals`. Raises ConfigError."""
         self.originals: dict[str, object] = dict(properties or {})
         self._values: dict[str, Any] = {}
         faults: list[str] = []
@@ -201,16 +201,16 @@ class Config:
 
     @classmethod
     def key_of(cls, attribute: str) -> str:
-        """Return the key that a field stands for: `WorkerConfig.key_of("group_id")` is `group.id`."""
+        """Return the key of a field: `WorkerConfig.key_of("group_id")` is `group.id`."""
         return typing.cast(Setting, getattr(cls, attribute)).key
 
     @classmethod
     def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:
-        """Check `properties` without raising: one answer per declared key (REST `validate`)."""
+        """Check `properties` without raising. Returns one result for each declared key (REST `validate`)."""
         return validate_settings(cls._settings.values(), properties)
 
     def check_together(self) -> list[str]:
-        """Override to check settings against one another; return one text per fault, each naming its key."""
+        """Override this to check settings against one another. Return a text for each fault, which names its key."""
         return []
 
     def with_prefix(self, prefix: str) -> dict[str, object]:
@@ -219,7 +219,7 @@ class Config:
 
 
 def validate_settings(settings: Iterable[Setting], properties: Mapping[str, object]) -> list[SettingValue]:
-    """Check `properties` against the settings without raising: one answer per setting, in their order."""
+    """Check `properties` against the settings without raising. Returns one result for each setting, in order."""
     answers = []
     for declared in settings:
         errors: tuple[str, ...] = ()
@@ -233,10 +233,10 @@ def validate_settings(settings: Iterable[Setting], properties: Mapping[str, obje
 
 
 def embedded(settings: Iterable[Setting], prefix: str, group: str, *, first_order: int = 0) -> list[Setting]:
-    """Return the settings as part of a larger set: keys get the prefix, and all stand in one group.
+    """Return the settings as part of a larger set: their keys get the prefix, and they form one group.
 
-    As in Kafka's ConfigDef, they are ordered by what their class said of groups and order, then required ones first,
-    then by importance and name.
+    As in Kafka's ConfigDef, they are ordered by their class's groups and orders, then required ones first, and then by
+    importance and name.
     """
     declared = list(settings)
     groups = list(dict.fromkeys(one.group for one in declared))
@@ -255,7 +255,7 @@ def embedded(settings: Iterable[Setting], prefix: str, group: str, *, first_orde
 
 
 def rendered(value: object, kind: Type) -> str | None:
-    """Return a value as REST answers write it: text, lists joined by commas, secrets hidden."""
+    """Return a value as in REST answers: as text, with lists joined by commas and secrets hidden."""
     if value is None:
         return None
     if kind is Type.PASSWORD:
@@ -268,9 +268,9 @@ def rendered(value: object, kind: Type) -> str | None:
 
 
 def as_text(key: str, value: object) -> str | None:
-    """Return a value as a stored config holds it: the text that reads back as the value; a secret is not hidden.
+    """Return a value as in a stored config: the text from which it can be parsed again. Secrets are not hidden.
 
-    Raises ConfigError for what has no text: maps, bytes, objects.
+    Raises ConfigError for values without a text form: maps, bytes, objects.
     """
     if isinstance(value, Secret):
         return value.reveal()

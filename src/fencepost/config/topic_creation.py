@@ -50,7 +50,7 @@ _DECLARED = {
 
 @dataclass(frozen=True)
 class TopicCreationGroup:
-    """Settings for the new topics that match; -1 stands for the broker's default."""
+    """Settings for new topics that match. -1 means the broker's default."""
 
     name: str
     include: tuple[str, ...]
@@ -60,7 +60,7 @@ class TopicCreationGroup:
     configs: Mapping[str, str]
 
     def matches(self, topic: str) -> bool:
-        """Say whether `topic` belongs to the group; patterns match whole names, and excluding wins."""
+        """Say whether `topic` belongs to the group. Patterns match whole names, and exclusion has precedence."""
         if any(re.fullmatch(pattern, topic) for pattern in self.exclude):
             return False
         return any(re.fullmatch(pattern, topic) for pattern in self.include)
@@ -72,7 +72,7 @@ def is_asked_for(properties: Mapping[str, object]) -> bool:
 
 
 def topic_creation_faults(properties: Mapping[str, object], names: list[str]) -> dict[str, str]:
-    """Return key -> reason for what is wrong below `topic.creation.`; `names` are the groups beside the default one."""
+    """Return key -> reason for each fault below `topic.creation.`. `names` are the groups other than the default."""
     if not is_asked_for(properties):
         return {}
     filled = _with_defaults(properties, names)
@@ -103,7 +103,7 @@ def _settings_of(group: str) -> dict[str, Setting]:
 
 
 def _with_defaults(properties: Mapping[str, object], names: list[str]) -> dict[str, object]:
-    """Let every group inherit numbers from the default group, which itself takes every topic."""
+    """Let every group inherit numbers from the default group, which matches every topic."""
     filled = dict(properties)
     for number in (_REPLICATION_FACTOR, _PARTITIONS):
         inherited = properties.get(f"{PREFIX}{DEFAULT_GROUP}.{number}")

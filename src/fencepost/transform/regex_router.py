@@ -11,7 +11,7 @@ REMEMBERED_TOPICS = 1024
 
 
 class RegexRouter(Transform):
-    """Gives a record another topic if the whole of its topic's name matches.
+    """Gives a record another topic if the whole name of its topic matches.
 
     As Java's `replaceFirst` does, the replacement then stands in place of the first match.
     """

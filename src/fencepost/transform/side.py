@@ -38,7 +38,7 @@ class _SchemaChange(NamedTuple):
 class FieldTransform(Transform):
     """Base of transforms that change fields of keys or values; a record without them passes unchanged.
 
-    Subclasses say what becomes of fields and of a struct's schema; their variants name the `side`.
+    Subclasses define the new fields and the new schema of a struct. Their variants set the `side`.
     """
 
     side: ClassVar[Side]
