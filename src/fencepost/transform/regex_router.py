@@ -13,7 +13,7 @@ REMEMBERED_TOPICS = 1024
 class RegexRouter(Transform):
     """Gives a record another topic if the whole name of its topic matches.
 
-    As Java's `replaceFirst` does, the replacement then stands in place of the first match.
+    Like Java's `replaceFirst`, it then puts the replacement in place of the first match.
     """
 
     regex: str = setting("regex", check=java_regex(), importance=HIGH, doc="Regular expression to use for matching.")
