@@ -56,9 +56,8 @@ class Skipped:
 class Resend:
     """The dead letters of one sink that wait to be resent, as of the creation of the browser.
 
-    `own_topic`: a topic that only the sink reads, which treats them as records of their original topics. If it is
-    empty,
-    they go to their original topics and partitions. `skipped`: dead letters that are passed over.
+    `own_topic` is a topic that only the sink reads, which treats them as records of their original topics. If it is
+    empty, they go to their original topics and partitions. `skipped` are dead letters that are passed over.
     """
 
     connector: str

@@ -1,4 +1,4 @@
-"""How a task's records and offsets reach Kafka: in transactions, or at least once."""
+"""Writes a task's records and offsets to Kafka, in transactions or at least once."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ OnDelivered = Callable[[int, RecordMetadata], None]
 
 
 class Delivery(ABC):
-    """Where a task's records go: one thread, one incarnation of the producer."""
+    """Sends a task's records with one incarnation of its producer. For one thread."""
 
     _ended_s: list[float] | None = None
 
@@ -68,7 +68,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
-        """Make what was sent and the offsets that cover it count together (E1); `finished` reports when they do.
+        """Commit what was sent together with the offsets that cover it (E1). `finished` reports the commit.
 
         `closing` returns more records of the same transaction; it is called once the earlier ones are in the log.
         Returns False if the commit has to wait longer; nothing has changed then.
@@ -98,7 +98,7 @@ class Delivery(ABC):
 
 
 class PlainDelivery(Delivery):
-    """At least once: records are flushed, then their offsets are written."""
+    """Delivers at least once: flushes records, and then writes their offsets."""
 
     def __init__(
         self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float, group: GroupPositions | None = None

@@ -1,4 +1,4 @@
-"""The task's own record of its source offsets: those committed, and those that wait for the next commit."""
+"""A task's record of its source offsets: the committed ones, and those that wait for the next commit."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ class OffsetBook:
         committed: Iterable[tuple[Mapping[str, Any], Offset]] = (),
         spellings: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> None:
-        """`spellings`: maps our offset key of a partition to the key that the topic has for it."""
+        """`spellings` maps our key bytes of a partition to those that the topic has for it."""
         self.spellings = spellings
         self._committed: dict[PartitionKey, Offset] = {partition_key(p): o for p, o in committed}
         self._own: dict[PartitionKey, Offset] = {}  # what this incarnation committed; None: it removed the offset
@@ -55,19 +55,19 @@ class OffsetBook:
 
     @property
     def has_changes(self) -> bool:
-        """Say whether what is pending would change what is committed."""
+        """Say whether the pending offsets would change committed ones."""
         return any(self._is_change(key, offset) for key, offset in self._pending.items())
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:
-        """Return a read-only view, down to the offsets' values, of what the next commit would write now."""
+        """Return a read-only view, including the offsets' values, of what the next commit would write now."""
         return MappingProxyType({k: None if o is None else MappingProxyType(o) for k, o in self._pending.items()})
 
     def to_write(self) -> list[tuple[Mapping[str, Any], Offset]]:
         return [(self._partitions[key], offset) for key, offset in self._pending.items()]
 
     def seal(self) -> None:
-        """Assign what is pending to a commit that has begun."""
+        """Assign the pending offsets to a commit that has begun."""
         self._sealed.append(self._pending)
         self._pending = {}
 

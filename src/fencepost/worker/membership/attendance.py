@@ -19,7 +19,7 @@ _RETRY_S = 1.0
 
 
 class Attendance:
-    """Any worker may write these records, outside of transactions. Any thread."""
+    """Writes these records, which any worker may write outside of transactions. Thread-safe."""
 
     def __init__(self, writer: TopicWriter, url: str, incarnation: str, stopping: threading.Event) -> None:
         self._writer = writer

@@ -49,7 +49,7 @@ _ERRORS = {400: BadRequestError, 403: ForbiddenError, 404: NotFoundError, 409: C
 
 
 class Deciding(Protocol):
-    """The part of the `Leader` in this process that is needed here."""
+    """The part of this process's `Leader` that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
@@ -58,14 +58,14 @@ class Deciding(Protocol):
 
 
 class Fencing(Protocol):
-    """The part of the `FencingRounds` in this process that is needed here."""
+    """The part of this process's `FencingRounds` that is needed here."""
 
     def fence(self, connector: str) -> "Future[None]": ...
 
 
 @dataclass(frozen=True)
 class LocalLeader:
-    """What the leader in this process does, while it leads."""
+    """The requests that the leader in this process carries out while it leads."""
 
     leader: Deciding
     rounds: Fencing
@@ -85,7 +85,7 @@ class LocalLeader:
 
 
 class LeaderLine:
-    """Futures hold None, or an OperationError: the leader's own answer. Any thread."""
+    """Sends requests to the leader. Futures hold None, or the leader's OperationError. Thread-safe."""
 
     def __init__(
         self,
@@ -122,9 +122,8 @@ class LeaderLine:
     def fence(self, connector: str) -> "Future[Any]":
         """Ask for a round of fencing, or join the request in progress.
 
-        A second request would join the same round, and block another thread of the leader. A refusal of Kafka is raised
-        as
-        a FencingRefusedError with the leader's trace.
+        A second request would join the same round, and block another thread of the leader. A refusal of Kafka is
+        raised as a FencingRefusedError with the leader's trace.
         """
         if self._local.is_leading:
             return self._local.fence(connector)
@@ -167,7 +166,7 @@ class LeaderLine:
         raise RequestTimeoutError(f"The leader did not answer {method} {path} within {REQUEST_S:g} s: {last}")
 
     def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
-        """Carry it out here if this worker leads: it may have been elected in the meantime."""
+        """Carry out the request here if this worker leads, as it may have been elected in the meantime."""
         if not self._local.is_leading:
             return False
         try:
@@ -218,7 +217,7 @@ class LeaderLine:
 
 
 def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
-    """Call `act` in a daemon thread, for which even the end of the process does not wait."""
+    """Call `act` in a daemon thread."""
     done: Future[httpx.Response] = Future()
 
     def run() -> None:

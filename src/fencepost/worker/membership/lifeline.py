@@ -15,7 +15,7 @@ class Tasks(Protocol):
     """The part of `TaskSupervisor` that is needed here."""
 
     def cut_off(self, is_cut_off: bool) -> None:
-        """Others may have this worker's tasks: end them all here until the worker is back in its group."""
+        """End all tasks here until the worker is back in its group, because other workers may run them by now."""
 
 
 class Lifeline:
@@ -62,7 +62,7 @@ class Lifeline:
         return self.is_lost or self._is_unseen()
 
     def look(self) -> None:
-        """Ask the group once."""
+        """Check once whether the group has this worker."""
         began = self._now()
         try:
             if self._is_member():

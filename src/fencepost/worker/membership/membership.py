@@ -101,7 +101,7 @@ class Membership:
         self._group.start()
 
     def end_predecessors(self) -> None:
-        """End what a killed incarnation at this address left open, for which readers of the offsets topic would wait.
+        """End transactions that a killed incarnation at this address left open: offsets readers would wait for them.
 
         This happens before the announcement of this incarnation: until then those tasks are assigned to no worker.
         """
@@ -118,7 +118,7 @@ class Membership:
         self.attendance.announce(self._topics.newest_here)
 
     def keep_announced(self) -> None:
-        """Keep it announced if a record of a predecessor is delivered late."""
+        """Announce this incarnation again if a record of a predecessor was delivered late."""
         self.attendance.keep_announced(self._topics.newest_here)
 
     def ended_here(self, starts: Sequence[Start]) -> None:
@@ -128,7 +128,7 @@ class Membership:
             self.attendance.announce_ended(starts)
 
     def leave(self) -> None:
-        """Hand over at once what would otherwise wait for the session timeout."""
+        """Leave the group, so that work moves at once and not after the session timeout."""
         can_quit = self._life.error is None and self._hand_over()
         self.line.stop()
         self.leader.stop()
@@ -166,8 +166,7 @@ class Membership:
         """Quit once the member is closed: a static one stays in the group, possibly as leader, for its session timeout.
 
         This also matters if there are no others: the next may be a worker of Kafka Connect, which cannot join while
-        this
-        member remains. Returns whether Kafka answered.
+        this member remains. Returns whether Kafka answered.
         """
         settings = self._settings
         try:

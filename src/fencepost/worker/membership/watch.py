@@ -75,7 +75,7 @@ class Refusals:
 
 
 def look_at(url: str, timeout_s: float = _CONNECT_S) -> ConnectOutcome:
-    """Connect to an address, and close the connection again."""
+    """Connect to an address, close the connection again, and return the outcome."""
     address = urlsplit(url)
     try:
         port = address.port or _PORTS[address.scheme]
@@ -100,7 +100,7 @@ class Watched(Protocol):
 
 
 class PeerWatch:
-    """Checks other workers several times a second, in threads of its own.
+    """Checks other workers several times a second, in separate threads.
 
     The leader checks all other workers, and these check the leader.
     """
