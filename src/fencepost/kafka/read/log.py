@@ -147,7 +147,7 @@ class LogReader:
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
         """Pass `handler` every record up to the current end. A ReadTimeoutError says what the read waited for.
 
-        If a quota throttles the reader, its timeout starts again when the broker sends the next answer.
+        If a quota throttles the reader, its timeout starts again when the throttling ends.
 
         Without `waits`, the read does not wait for open transactions: it ends before the first one in each partition.
         Records that were handled before an error are not handled again: the next read continues after them. Without

@@ -101,7 +101,7 @@ class Membership:
         self._group.start()
 
     def end_predecessors(self) -> None:
-        """End transactions that a killed incarnation at this address left open: offsets readers would wait for them.
+        """End transactions that a killed incarnation at this address left open: readers of offsets would wait.
 
         This happens before the announcement of this incarnation: until then those tasks are assigned to no worker.
         """
