@@ -5,6 +5,7 @@ in the correlation id, which follows kind and version. So a header is made once,
 """
 
 import struct
+import sys
 from collections import deque
 from collections.abc import Sequence
 from io import BytesIO
@@ -137,7 +138,8 @@ def _kind(of: Any, version: int, client_id: str) -> RequestKind:
     request = of(version=version)
     request.with_header(0, client_id)
     header = request.encode_header(flexible=of.flexible_version_q(version))
-    answer = request.header.get_response_class()
+    # Not by the library's register, which holds weak references that can be dead in a forked process.
+    answer = getattr(sys.modules[of.__module__], of.__name__.replace("Request", "Response"))[version]
     empty = answer()
     empty.with_header(0)
     body_at = len(empty.encode_header(flexible=answer.flexible_version_q(version)))
