@@ -1,8 +1,8 @@
 """All that Fencepost uses of kafka-python. Nothing else imports that library.
 
-Its packages import each other in circles. When two threads import different ones for the first time, Python finds a
-deadlock and fails one of the imports, and classes of the other one are left as dead references: requests then fail
-until the process ends. A module that imports them all in one order is imported by one thread; others wait for it.
+Its packages import each other in circles: when two threads import different ones for the first time, Python finds a
+deadlock and fails one of the imports. A module that imports them all in one order is imported by one thread, and
+others wait for it.
 
 Importing this module takes 0.2 s. Modules that most processes need import it late, inside functions.
 """

@@ -138,7 +138,8 @@ def _kind(of: Any, version: int, client_id: str) -> RequestKind:
     request = of(version=version)
     request.with_header(0, client_id)
     header = request.encode_header(flexible=of.flexible_version_q(version))
-    # Not by the library's register, which holds weak references that can be dead in a forked process.
+    # The library's register knows only the class of a version that was made last, by a weak reference. When two threads
+    # make it at the same time, that one may be dropped: the register then fails until the process ends.
     answer = getattr(sys.modules[of.__module__], of.__name__.replace("Request", "Response"))[version]
     empty = answer()
     empty.with_header(0)

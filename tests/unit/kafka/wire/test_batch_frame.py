@@ -1,8 +1,10 @@
 """Frames are byte for byte those that kafka-python makes, and answers are what it reads."""
 
+import gc
 import struct
 
 import pytest
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
@@ -75,6 +77,20 @@ def framed_answer(number: int, answer: object, version: int) -> bytes:
 
 def told(version: int, epoch: int) -> EndTxnResponse:
     return EndTxnResponse(version=version, throttle_time_ms=3, error_code=47, producer_id=5, producer_epoch=epoch)
+
+
+def test_an_answer_is_read_when_two_threads_have_made_its_class_at_the_same_time() -> None:
+    """Each makes one, and one of the two is kept: not always the one that kafka-python has registered."""
+    kept = OffsetFetchResponse[8]
+    del OffsetFetchResponse._VERSIONS[8]
+    assert OffsetFetchResponse[8] is not kept
+    OffsetFetchResponse._VERSIONS[8] = kept
+    gc.collect()
+    frames = Frames("fencepost")
+    frames.framed(OffsetFetchRequest(groups=[], require_stable=True), 8)
+    answer = OffsetFetchResponse(version=8, throttle_time_ms=7, groups=[])
+    (found,) = frames.answers(framed_answer(1, answer, 8))
+    assert found.throttle_time_ms == 7
 
 
 @pytest.mark.parametrize("part_bytes", [1_000, 70_000, 1_000_000])
