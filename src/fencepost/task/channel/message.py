@@ -27,7 +27,7 @@ class Path(StrEnum):
     SPLIT_COPY = "/split/copy"  # (SplitCopies, nothing)
     SPLIT_REPORT = "/split/report"  # (SplitReport, nothing)
     SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
-    SPLIT_TEMPORARY_FAILURE = "/split/trouble"  # (SplitTrouble, nothing)
+    SPLIT_TEMPORARY_FAILURE = "/split/trouble"  # (TemporaryFailure, nothing)
     EPOCH_READING = "/epoch/reading"  # (RunRequest, EpochReading)
 
 
