@@ -5,7 +5,6 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
@@ -14,8 +13,9 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, K
 from fencepost.kafka.group.group_admin import Group, GroupAdmin
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.kafka.patience import patiently
+from fencepost.kafka.wire.cluster import TOPIC_RESOURCE
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
-from fencepost.kafka.wire.requests import RequestClient
+from fencepost.kafka.wire.requests import RequestClient, by_topic
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -27,7 +27,6 @@ _PROPAGATION_S = 0.01
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _LATEST, _EARLIEST = -1, -2
-_TOPIC = 2  # the type of a resource
 _BY_NAME = 5  # of DeleteTopics: newer versions also take ids
 
 
@@ -53,11 +52,13 @@ class Admin:
         self._timeout_s = timeout_s
         self._client = RequestClient(self._conf, timeout_s=timeout_s)
         self._groups = GroupAdmin(self._conf, timeout_s=timeout_s)
+        self._transactions = TransactionAdmin(self._conf, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Close the connections. Idempotent; another request connects again."""
         self._client.close()
         self._groups.close()
+        self._transactions.close()
 
     def cluster_id(self) -> str:
         return str(self._ask_repeatedly("asking for the cluster id", lambda: self._client.metadata([])).cluster_id)
@@ -111,7 +112,7 @@ class Admin:
     def _described_configs(self, topics: Iterable[str]) -> Any:
         from fencepost.kafka.kafka_library import DescribeConfigsRequest as Request
 
-        asked = [Request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=each) for each in topics]
+        asked = [Request.DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=each) for each in topics]
         return self._client.ask(Request(resources=asked)).results
 
     def ensure_topic(
@@ -227,10 +228,11 @@ class Admin:
             of_topic(
                 name=topic,
                 partitions=[
-                    of_topic.DeleteRecordsPartition(partition_index=place[1], offset=before[place]) for place in places
+                    of_topic.DeleteRecordsPartition(partition_index=number, offset=before[topic, number])
+                    for number in numbers
                 ],
             )
-            for topic, places in _by_topic(before)
+            for topic, numbers in by_topic(before)
         ]
         answer = self._client.ask(Request(topics=topics, timeout_ms=int(wait_s * 1000)), node)
         found: dict[Place, int | Exception] = {}
@@ -247,19 +249,12 @@ class Admin:
 
     def transactions(self, states: Sequence[str] = ()) -> list[Transaction]:
         """Return every transactional id that the cluster knows, or only those in `states` (Kafka's names)."""
-        return self._ask_transactions(lambda admin: admin.list(states))
+        return patiently(lambda: self._transactions.list(states), self._timeout_s, _BACKOFF_S)
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Return the details of the given transactional ids. Unknown ids are left out."""
         ids = list(transactional_ids)
-        return self._ask_transactions(lambda admin: admin.describe(ids))
-
-    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
-        admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
-        try:
-            return patiently(lambda: ask(admin), self._timeout_s, _BACKOFF_S)
-        finally:
-            admin.close()
+        return patiently(lambda: self._transactions.describe(ids), self._timeout_s, _BACKOFF_S)
 
     def _await_topic(self, topic: str) -> None:
         """Wait until the brokers that matter know the topic. The controller knows it some milliseconds earlier."""
@@ -311,12 +306,14 @@ class Admin:
                 name=topic,
                 partitions=[
                     of_topic.ListOffsetsPartition(
-                        partition_index=place[1], timestamp=asked[place][0], current_leader_epoch=asked[place][1]
+                        partition_index=number,
+                        timestamp=asked[topic, number][0],
+                        current_leader_epoch=asked[topic, number][1],
                     )
-                    for place in places
+                    for number in numbers
                 ],
             )
-            for topic, places in _by_topic(asked)
+            for topic, numbers in by_topic(asked)
         ]
         answer = self._client.ask(Request(replica_id=-1, isolation_level=int(read_committed), topics=topics), node)
         found = {}
@@ -371,7 +368,3 @@ class Admin:
 def topic_id(described: Any) -> str:
     """Return the id of a topic, as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
     return b64encode(described.topic_id.bytes).decode().rstrip("=")
-
-
-def _by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[Place]]]:
-    return ((topic, list(run)) for topic, run in groupby(sorted(places), key=lambda place: place[0]))

@@ -12,12 +12,13 @@ from confluent_kafka.admin import AclOperation, AclPermissionType, ConfigSource
 
 from fencepost.kafka.admin.client import UNKNOWN_TOPIC, Admin, topic_id
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.wire.cluster import TOPIC_RESOURCE
 from fencepost.kafka.wire.errors import ensure
 
 Refusals = dict[str, Exception]
 """The errors, by topic. A topic that is not in it was changed."""
 
-_TOPIC, _LITERAL = 2, 3  # the type of a resource, and of a pattern
+_LITERAL = 3  # the type of a pattern
 _ANY = 1
 _SET, _DELETE = 0, 1
 _NO_ACLS = (54, KafkaError.CLUSTER_AUTHORIZATION_FAILED)  # SECURITY_DISABLED
@@ -117,7 +118,9 @@ class TopicAdmin(Admin):
             return of_topic.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
 
         asked = [
-            of_topic(resource_type=_TOPIC, resource_name=topic, configs=[change(*each) for each in settings.items()])
+            of_topic(
+                resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[change(*each) for each in settings.items()]
+            )
             for topic, settings in changes.items()
             if settings
         ]
@@ -131,7 +134,7 @@ class TopicAdmin(Admin):
         from fencepost.kafka.kafka_library import DescribeAclsRequest as Request
 
         request = Request(
-            resource_type_filter=_TOPIC,
+            resource_type_filter=TOPIC_RESOURCE,
             resource_name_filter=None,
             pattern_type_filter=_LITERAL,
             principal_filter=None,
@@ -158,7 +161,7 @@ class TopicAdmin(Admin):
             return {}
         creations = [
             Request.AclCreation(
-                resource_type=_TOPIC,
+                resource_type=TOPIC_RESOURCE,
                 resource_name=each.topic,
                 resource_pattern_type=_LITERAL,
                 principal=each.principal,

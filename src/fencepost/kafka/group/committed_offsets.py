@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import AnswerError, ensure
-from fencepost.kafka.wire.requests import RequestClient
+from fencepost.kafka.wire.requests import RequestClient, by_topic
 from fencepost.record import TopicPartition
 
 MAY_NOT_DESCRIBE = "the principal may not Describe it"
@@ -43,7 +43,7 @@ def read_offsets(
     from fencepost.kafka.kafka_library import OffsetFetchRequest
 
     asked = OffsetFetchRequest.OffsetFetchRequestGroup
-    topics = None if places is None else _by_topic(places)
+    topics = None if places is None else _asked_topics(places)
     found: dict[str, CommittedOffsets] = {}
     denied: dict[str, str] = {}
     for node, of_node in by_coordinator(client, groups, denied).items():
@@ -71,14 +71,11 @@ def by_coordinator(client: RequestClient, groups: Collection[str], denied: dict[
     return found
 
 
-def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
+def _asked_topics(places: Collection[TopicPartition]) -> list[Any]:
     from fencepost.kafka.kafka_library import OffsetFetchRequest
 
-    topics: dict[str, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
     asked = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
-    return [asked(name=topic, partition_indexes=partitions) for topic, partitions in topics.items()]
+    return [asked(name=topic, partition_indexes=partitions) for topic, partitions in by_topic(places)]
 
 
 def _committed_now(group: Any) -> CommittedOffsets:

@@ -15,7 +15,7 @@ from fencepost.kafka.group.committed_offsets import read_offsets
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
-from fencepost.kafka.wire.requests import RequestClient
+from fencepost.kafka.wire.requests import RequestClient, by_topic
 from fencepost.record import TopicPartition
 
 _IN_USE = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC)
@@ -94,9 +94,9 @@ class GroupOffsets:
         topics = [
             of_topic(
                 name=topic,
-                partitions=[of_topic.OffsetDeleteRequestPartition(partition_index=place.partition) for place in of_one],
+                partitions=[of_topic.OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
             )
-            for topic, of_one in groupby(sorted(partitions), key=lambda place: place.topic)
+            for topic, numbers in by_topic(partitions)
         ]
         if topics:
             self._change("deleting", Request(group_id=self._group, topics=topics))

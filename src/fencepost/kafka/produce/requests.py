@@ -4,13 +4,13 @@ import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from fencepost.kafka.codec.encode_field import unsigned
 from fencepost.kafka.value.group_metadata import Committer
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.frame import Data
+from fencepost.kafka.wire.requests import by_topic
 from fencepost.record import TopicPartition
 
 _SIZE = struct.Struct(">i")
@@ -30,7 +30,7 @@ def add_partitions(producer: ProducerIdentity, places: Sequence[TopicPartition])
     from fencepost.kafka.kafka_library import AddPartitionsToTxnRequest as Request
 
     named = {f"v3_and_below_{name}": value for name, value in producer._asdict().items()}
-    topics = [Request.AddPartitionsToTxnTopic(name=topic, partitions=found) for topic, found in _by_topic(places)]
+    topics = [Request.AddPartitionsToTxnTopic(name=topic, partitions=found) for topic, found in by_topic(places)]
     return Request(**named, v3_and_below_topics=topics)
 
 
@@ -46,7 +46,7 @@ def produce(transactional_id: str, batches: Mapping[TopicPartition, Data], ackno
                 for index in found
             ],
         )
-        for topic, found in _by_topic(list(batches))
+        for topic, found in by_topic(batches)
     ]
     return Request(transactional_id=transactional_id, acks=-1, timeout_ms=acknowledged_within_ms, topic_data=topics)
 
@@ -112,11 +112,6 @@ def group_offsets(producer: ProducerIdentity, member: Committer, offsets: Sequen
         group_instance_id=member.instance_id,
         topics=[
             of_topic(name=topic, partitions=[of_partition(TopicPartition(topic, index)) for index in found])
-            for topic, found in _by_topic(list(by_place))
+            for topic, found in by_topic(by_place)
         ],
     )
-
-
-def _by_topic(places: Sequence[TopicPartition]) -> list[tuple[str, list[int]]]:
-    found = groupby(sorted(places), key=lambda place: place.topic)
-    return [(topic, [place.partition for place in each]) for topic, each in found]

@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
 
-_TOPIC, _MAX_MESSAGE_BYTES, _COMPRESSION = 2, "max.message.bytes", "compression.type"
+TOPIC_RESOURCE = 2
+"""A type of resources, as requests about settings and ACLs name them."""
+
+_MAX_MESSAGE_BYTES, _COMPRESSION = "max.message.bytes", "compression.type"
 _AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
@@ -283,7 +286,7 @@ class Cluster:
         from fencepost.kafka.kafka_library import DescribeConfigsRequest as Request
 
         wanted = Request.DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
         )
         answer = self.ask(Request(resources=[wanted]), 4, deadline_s)
         reported = (each for result in answer.results for each in result.configs if not result.error_code)

@@ -45,6 +45,12 @@ def ensure(code: int, what: str, detail: str | None = None) -> None:
         raise AnswerError(code, what, detail)
 
 
+def _is_retriable(code: int) -> bool:
+    from fencepost.kafka.kafka_library import for_code
+
+    return bool(getattr(for_code(code), "retriable", False))
+
+
 def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
     """Convert an error of the wire client, raised while `doing` something, to one of `kafka.errors`.
 
@@ -55,11 +61,7 @@ def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
         return KafkaRequestError(
             f"Failed {doing} (bootstrap.servers={bootstrap}): {error}", KafkaError._UNSUPPORTED_FEATURE
         )
-    if not isinstance(error, AnswerError):
-        return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
-    from fencepost.kafka.kafka_library import for_code
-
-    if getattr(for_code(error.code), "retriable", False):
+    if not isinstance(error, AnswerError) or _is_retriable(error.code):
         return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
     reason = f"{error.what}: {error.detail or KafkaError(error.code).str()}"
     if error.code in NOT_AUTHENTICATED:

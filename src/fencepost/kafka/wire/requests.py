@@ -5,7 +5,9 @@ kafka-python's classes encode the requests and decode the answers.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
@@ -153,6 +155,11 @@ class RequestClient:
             self._idle.append(cluster)
         else:
             cluster.close()
+
+
+def by_topic(places: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """Return the partitions of each topic, sorted, as most requests name them."""
+    return [(topic, [number for _, number in run]) for topic, run in groupby(sorted(places), key=itemgetter(0))]
 
 
 def _is_repeatable(error: BaseException) -> bool:
