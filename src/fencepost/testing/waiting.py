@@ -10,7 +10,7 @@ T = TypeVar("T")
 _SHORTEST_S, _LONGEST_S = 0.05, 0.25
 _SHARE = 0.1
 _STILL_S = 1.0  # a process that sleeps for so much longer than it asked for did not run
-_CROWD, _LONGEST = 4.0, 4.0  # processes that want each core of an ordinary test run; the most that a limit is stretched
+_CROWD, _MOST_STRETCH = 4.0, 4.0  # processes that want each core of an ordinary test run; the most that a limit is stretched
 
 
 def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: float | None = None) -> T:
@@ -50,7 +50,7 @@ def _stood_still_s(pause_s: float) -> float:
 def _crowding() -> float:
     """Return how much longer everything takes because of what else runs here: 1 to 4."""
     wanted = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return min(max(1.0, wanted / _CROWD), _LONGEST)
+    return min(max(1.0, wanted / _CROWD), _MOST_STRETCH)
 
 
 def _pause_s(waited_s: float) -> float:

@@ -48,8 +48,8 @@ class GroupOffsets:
             found, denied = client.run(doing, lambda: read_offsets(client, [self._group], is_stable=False))
         for why in denied.values():
             raise KafkaAuthorizationError(f"Not authorized while {doing}: {why}")
-        standing = found.get(self._group, {})
-        return [GroupOffset(*place, each.offset, each.note) for place, each in standing.items() if each is not None]
+        committed = found.get(self._group, {})
+        return [GroupOffset(*place, each.offset, each.note) for place, each in committed.items() if each is not None]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError if the group has members."""
