@@ -10,7 +10,8 @@ T = TypeVar("T")
 _SHORTEST_S, _LONGEST_S = 0.05, 0.25
 _SHARE = 0.1
 _STILL_S = 1.0  # a process that sleeps for so much longer than it asked for did not run
-_CROWD, _MOST_STRETCH = 4.0, 4.0  # processes that want each core of an ordinary test run; the most that a limit is stretched
+_CROWD = 4.0  # processes that want each core in an ordinary test run
+_MOST_STRETCH = 4.0  # how many times as long a limit may become
 
 
 def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: float | None = None) -> T:
