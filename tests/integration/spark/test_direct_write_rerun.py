@@ -274,7 +274,11 @@ def _plan_another(kafka: EmbeddedKafka, options: dict[str, str]) -> None:
 
 
 def _signal_python_workers(runtime: SparkRuntime, number: signal.Signals) -> None:
-    daemons = [p for p in psutil.Process(runtime.jvm_pid).children() if "python" in p.name()]
+    """Signal the Python processes that run tasks, and not those in which Spark's driver plans, commits and aborts.
+
+    In local mode both are below one JVM. If an idle one of the driver's is killed, Spark may choose it for the abort.
+    """
+    daemons = [p for p in psutil.Process(runtime.jvm_pid).children() if "pyspark.worker" in p.cmdline()]
     for worker in [w for daemon in daemons for w in daemon.children(recursive=True)]:
         worker.send_signal(number)
 
