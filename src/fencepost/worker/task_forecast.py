@@ -31,7 +31,7 @@ class TaskForecast:
     @property
     def began_last_s(self) -> float:
         """Return the monotonic time of the newest start of a task."""
-        return self.supervision.supervisor.began_last_s
+        return self.supervision.totals.began_last_s
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
         """Wait until offsets were read ahead. Returns whether they were."""

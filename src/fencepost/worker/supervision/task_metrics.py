@@ -1,6 +1,7 @@
 """Totals of the tasks on this worker, for the metrics."""
 
 import threading
+import time
 from collections.abc import Mapping
 
 from fencepost.storage.ids import TaskId
@@ -18,10 +19,12 @@ class TaskTotals:
         self.successes = 0
         self.failures = 0
         self.restarts = 0
+        self.began_last_s = 0.0  # monotonic time of the newest start of any task
 
     def started(self, task: TaskId) -> None:
         with self._lock:
             self.attempts += 1
+            self.began_last_s = time.monotonic()
             self._pending.add(task)
 
     def restarted(self) -> None:

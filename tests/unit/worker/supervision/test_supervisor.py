@@ -120,7 +120,10 @@ class AtOnce:
 
     def submit(self, key: Any, act: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         done: Future[Any] = Future()
-        done.set_result(act(*arguments))
+        try:
+            done.set_result(act(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
         return done
 
     def stop(self) -> None: ...
@@ -133,7 +136,7 @@ class Stage:
         self.now = 1000.0
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         self.door, self.board, self.preparation = Door(), Board(), Prepared()
-        self.departures = Departures(5.0, lambda: self.now)
+        self.departures, self.totals = Departures(5.0, lambda: self.now), TaskTotals()
         self.told_stopped: list[Start] = []
         self.locked_out: list[TaskSpec] = []
         self.snapshot = ClusterSnapshot()
@@ -143,13 +146,13 @@ class Stage:
             self.preparation,  # type: ignore[arg-type]
             self,
             self.board,  # type: ignore[arg-type]
-            TaskTotals(),
+            self.totals,
             self.departures,
             self,
             self,
         )
-        self.events = self.supervisor._events
-        self.supervisor._threads = AtOnce()  # type: ignore[assignment]
+        self.events = self.supervisor._loop._events
+        self.supervisor._loop._threads = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
         self.write(records.connector_config("c", {"name": "c"}))
 
@@ -200,7 +203,7 @@ class Stage:
 
     @property
     def is_shut_down(self) -> bool:
-        return self.supervisor._is_done.is_set()
+        return self.supervisor._loop._is_over.is_set()
 
     def handle(self, task: TaskId = FIRST) -> TaskHandle:
         found = self.supervisor.handle(task)
@@ -208,11 +211,11 @@ class Stage:
         return found
 
     def first_stopping(self) -> TaskHandle:
-        return self.supervisor._stopping[0]
+        return self.supervisor._table.stopping[0]
 
     def hosted(self) -> list[TaskHandle]:
         """Return the starts that a slot has, in the order of their tasks."""
-        handles = sorted(self.supervisor._handles.values(), key=lambda handle: handle.id)
+        handles = sorted(self.supervisor._table.newest.values(), key=lambda handle: handle.id)
         return [handle for handle in handles if handle.state is HandleState.HOSTED]
 
     def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
@@ -655,7 +658,7 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
 @pytest.fixture
 def reviving(stage: Stage) -> Stage:
     """A task that runs, of a connector that is restarted by itself, twice in a row at most, after 1 s and 2 s."""
-    stage.supervisor._restarts = AutomaticRestarts(lambda: 0.5)
+    stage.supervisor._failures.restarts = AutomaticRestarts(lambda: 0.5)
     restart = {"enabled": "true", "attempts": "2", "window.ms": "60000"}
     config = {"name": "c", **{f"errors.restart.{key}": value for key, value in restart.items()}}
     stage.write(records.connector_config("c", config))
@@ -683,7 +686,7 @@ def test_what_has_failed_is_restarted_by_itself_later_each_time_until_it_has_bee
     assert reviving.board.plans[-1] == RestartSchedule(2, None)
     reviving.tick(after_s=100_000)
     assert reviving.handle().state is HandleState.FAILED
-    assert reviving.supervisor._totals.restarts == 2
+    assert reviving.totals.restarts == 2
 
 
 def test_what_has_run_for_the_window_counts_its_restarts_anew(reviving: Stage) -> None:

@@ -1,0 +1,71 @@
+"""Reports of tasks: what they mean for their starts, statuses, topics and totals."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencepost.storage.ids import TaskId
+from fencepost.storage.status_topic import State
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.worker.supervision.endings import Endings
+from fencepost.worker.supervision.event_loop import TICK_S
+from fencepost.worker.supervision.failures import Failures
+from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_metrics import TaskTotals
+from fencepost.worker.supervision.task_table import TaskTable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Used by the supervisor's thread."""
+
+    table: TaskTable
+    board: StatusBoard
+    totals: TaskTotals
+    failures: Failures
+    endings: Endings
+
+    def take(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            self.totals.reported(report)
+            starts = self.table.starts(TaskId(report.connector, report.task))
+            handle = next((h for h in starts if h.incarnation == report.incarnation), None)
+            if handle is not None:
+                self._take(handle, report)
+
+    def _take(self, handle: TaskHandle, report: TaskReport) -> None:
+        last, handle.report = handle.report, report
+        if report.connector in self.table.snapshot.connectors and _has_written(last, report):
+            for topic in report.topics:
+                self.board.topic(report.connector, topic, report.task)
+        if self.table.is_newest(handle):
+            self._follow(handle, last, report)
+        elif report.state.is_over:
+            if report.state is RunState.FAILED:
+                log.error("connector %s, task %d: failed while it was stopping: %s", *handle.id, report.trace)
+            self.endings.ended(handle)
+
+    def _follow(self, handle: TaskHandle, last: TaskReport | None, report: TaskReport) -> None:
+        if report.state is RunState.FAILED:
+            self.failures.failed(handle, report.trace or "")
+        elif report.state is RunState.ABANDONED:
+            self.failures.abandoned(handle, report.trace or "")
+        elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
+            handle.move(HandleState.ENDED)  # its slot is leaving by itself
+            handle.starts_again_at = time.monotonic() + TICK_S
+        elif report.state in (RunState.RUNNING, RunState.PAUSED):
+            before = None if last is None else last.state
+            if report.state is RunState.RUNNING and before is not RunState.RUNNING:
+                self.totals.running(handle.id)
+            if last is None or (report.state, report.trace) != (last.state, last.trace):
+                self.board.task(handle.id, State(report.state), report.trace)
+
+
+def _has_written(last: TaskReport | None, report: TaskReport) -> bool:
+    """Say whether records were written since the last report: reset topics stay reset until then."""
+    key = "records_written"
+    return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
