@@ -28,7 +28,7 @@ _CONTEXT.set_forkserver_preload(
         "__main__",
         "fencepost.cli.worker.serve",
         "fencepost.cli.mirror.run",
-        "fencepost.worker.driver",
+        "fencepost.worker.host.driver",
         "fencepost.task.slot.slot",
         "pytest",
         "_pytest.assertion.rewrite",

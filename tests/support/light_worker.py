@@ -19,7 +19,7 @@ from support.forked import Born, Nursery
 
 if TYPE_CHECKING:
     from fencepost.config.worker import WorkerConfig
-    from fencepost.worker.driver import Driver
+    from fencepost.worker.host.driver import Driver
 
 OnEnd = Callable[[str, Exception | None], None]
 
@@ -88,7 +88,7 @@ class LightSpark:
 
 
 def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
-    from fencepost.worker.driver import Driver
+    from fencepost.worker.host.driver import Driver
 
     class LightDriver(Driver):
         def launch(self) -> None: ...

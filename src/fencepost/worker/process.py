@@ -13,7 +13,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.config_changes import ConfigChanges, Restarts
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.declaration import Declaration, Declared
-from fencepost.worker.driver import Driver
+from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
 from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.life import WorkerLife

@@ -5,5 +5,5 @@ import sys
 
 
 def test_a_worker_is_up_without_pyspark():
-    code = "import sys, fencepost.cli.worker.serve, fencepost.worker.driver; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, fencepost.cli.worker.serve, fencepost.worker.host.driver; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -18,7 +18,7 @@ from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.dedicated.flow import Flow
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.declaration import Declared
-from fencepost.worker.driver import Driver
+from fencepost.worker.host.driver import Driver
 
 log = logging.getLogger("fencepost.mirror")
 

@@ -16,7 +16,7 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
 from fencepost.spark.session.error import SparkError
 from fencepost.telemetry.logs import configure_logs
-from fencepost.worker.driver import Driver
+from fencepost.worker.host.driver import Driver
 
 if TYPE_CHECKING:
     from fencepost.worker.declaration import Declared

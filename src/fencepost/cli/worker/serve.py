@@ -17,7 +17,7 @@ from fencepost.rest.app import RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.server import RestServer
 from fencepost.worker.declaration import Declared
-from fencepost.worker.driver import Driver
+from fencepost.worker.host.driver import Driver
 from fencepost.worker.process import WorkerProcess
 
 log = logging.getLogger("fencepost.worker")

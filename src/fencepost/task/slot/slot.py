@@ -16,12 +16,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.client import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
+from fencepost.task.channel.codec import Message
 from fencepost.task.channel.message import (
     Admission,
     AdmissionRequest,
@@ -50,12 +51,6 @@ log = logging.getLogger(__name__)
 _REPORT_EVERY_S = 1.0
 _RETRY_S = 0.1
 _MOST_FAILED_REPORTS = 50
-
-
-class Message(Protocol):
-    """A message sent over the channel."""
-
-    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Path
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.driver import Driver
 from fencepost.worker.host.dataframe_host import DataFrameHost
+from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.slot_pool import SlotPool
 from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
 from fencepost.worker.supervision.supervision import Supervision

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 _NO_ANSWER = "no answer came in that time"
 
 
-class Tasks(Protocol):
+class RunningTasks(Protocol):
     """The part of `TaskSupervisor` that is needed here."""
 
     def cut_off(self, is_cut_off: bool) -> None:
@@ -30,7 +30,7 @@ class Lifeline:
         self,
         is_member: Callable[[], bool],
         session_timeout_s: float,
-        tasks: Tasks,
+        tasks: RunningTasks,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`is_member` may raise any error that prevents an answer, and must return in much less than the timeout."""

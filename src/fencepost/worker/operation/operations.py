@@ -8,9 +8,9 @@ from fencepost.cluster.operations import ConnectOperations
 from fencepost.retention.keeper import Retention
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.operation.cluster.cluster import Cluster
 from fencepost.worker.operation.cluster.internal import InternalRequests
 from fencepost.worker.operation.cluster.probes import Probes
+from fencepost.worker.operation.cluster.worker_group import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
 from fencepost.worker.operation.connector.local import LocalAnswers
 from fencepost.worker.operation.connector.tasks import Tasks
@@ -54,6 +54,6 @@ def worker_operations(
         Tasks(requests, config, topics.status, supervision.supervisor.restart),
         offsets,
         Plugins(config),
-        Cluster(requests, membership.peers, topics.writer, retention),
+        WorkerGroup(requests, membership.peers, topics.writer, retention),
         InternalRequests(settings, requests, membership, progress),
     )

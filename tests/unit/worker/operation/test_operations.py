@@ -9,7 +9,7 @@ from fencepost.cluster.errors import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import refusal_of_change
-from fencepost.worker.operation.cluster.cluster import Cluster
+from fencepost.worker.operation.cluster.worker_group import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.progress import Progress
@@ -19,7 +19,7 @@ SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "Fi
 
 class Operations(NamedTuple):
     connectors: Connectors
-    cluster: Cluster
+    cluster: WorkerGroup
 
 
 def operations(error: Exception, reads_before_it: int = 0) -> Operations:
@@ -42,7 +42,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> Operations:
     unused: Any = None
     requests = Requests("http://w:1", topic, membership, Progress())
     connectors = Connectors(requests, unused, unused, writer, unused, unused)
-    return Operations(connectors, Cluster(requests, peers, writer, unused))
+    return Operations(connectors, WorkerGroup(requests, peers, writer, unused))
 
 
 REQUESTS = {

@@ -8,7 +8,7 @@ from fencepost.worker.membership.peers import Peers
 from fencepost.worker.operation.request import READ_S, Requests
 
 
-class Cluster:
+class WorkerGroup:
     """The `ClusterOperations` of a worker."""
 
     def __init__(self, requests: Requests, peers: Peers, writer: TopicWriter, retention: Retention) -> None:

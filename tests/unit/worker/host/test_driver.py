@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fencepost.worker.driver import print_line
+from fencepost.worker.host.driver import print_line
 
 
 @pytest.mark.parametrize(
