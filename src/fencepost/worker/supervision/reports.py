@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reports:
+class TaskReports:
     """Used by the supervisor's thread."""
 
     table: TaskTable

@@ -19,7 +19,7 @@ from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.launcher import Launcher
 from fencepost.worker.supervision.port import HostLookup, Notices, StartFence
 from fencepost.worker.supervision.preparation import Preparation
-from fencepost.worker.supervision.reports import Reports
+from fencepost.worker.supervision.reports import TaskReports
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -52,7 +52,7 @@ class TaskSupervisor:
         self._failures = Failures(table, board, totals)
         self._launcher = Launcher(table, board, totals, self._loop, self._failures, preparation, hosts)
         self._endings = Endings(table, board, totals, self._loop, fence, grace_s)
-        self._reports = Reports(table, board, totals, self._failures, self._endings)
+        self._reports = TaskReports(table, board, totals, self._failures, self._endings)
 
     # any thread
 
