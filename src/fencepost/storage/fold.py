@@ -54,7 +54,7 @@ def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes
 
 def after(snapshot: ClusterSnapshot, encoded: Iterable[records.Encoded]) -> ClusterSnapshot:
     """Return the snapshot as it would be after these records, except for their offsets, which are not known yet."""
-    builder = SnapshotBuilder.of(snapshot)
+    builder = SnapshotBuilder(snapshot)
     for key, value in encoded:
         apply(builder, builder.offset, key, value)
     return builder.freeze()
@@ -71,7 +71,7 @@ def _parse(value: bytes | None) -> Any:
 
 def _target_state(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change | None:
     if value is None:
-        builder.remove_target_state(name)
+        builder.put_target_state(name, None)
         return None
     fields = _object(value)
     new = fields.get("state.v2")
@@ -139,7 +139,7 @@ def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change
 
 def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | None:
     if value is None:
-        builder.remove_incarnation(url)
+        builder.set_incarnation(url, None)
         return None
     fields = _object(value)
     builder.set_incarnation(url, _field(fields, "incarnation", str), is_ready=fields.get("ready") is not False)

@@ -5,7 +5,7 @@ configs, the connector they belonged to, or both, but never the last record of a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -103,88 +103,46 @@ class ClusterSnapshot:
 class SnapshotBuilder:
     """The mutable counterpart of a snapshot. It has one method per kind of record; call them in the topic's order.
 
-    `freeze` copies only what has changed since the last one. Not thread-safe.
+    It continues from a snapshot, at a point without half-written task configs. Each part of the snapshot is copied when
+    it first changes after a `freeze`; the parts that do not change stay the same objects. Not thread-safe.
     """
 
-    def __init__(self) -> None:
-        self.offset = 0
-        self.session_key: SessionKey | None = None
-        self.assignment: Assignment | None = None
-        self._connectors: dict[str, RawConfig] = {}
-        self._target_states: dict[str, TargetState] = {}
+    def __init__(self, last: ClusterSnapshot | None = None) -> None:
+        self._last = last or ClusterSnapshot()
+        self.offset = self._last.offset
+        self.session_key = self._last.session_key
+        self.assignment = self._last.assignment
+        self._changed: dict[str, Any] = {}  # the parts that have changed since `_last`, by field
         self._deferred: dict[str, dict[int, RawConfig]] = {}
-        self._task_configs: dict[TaskId, RawConfig] = {}
         self._task_numbers: dict[str, set[int]] = {}
-        self._task_counts: dict[str, int] = {}
-        self._generations: dict[str, int] = {}
-        self._commit_offsets: dict[str, int] = {}
-        self._applied_configs: dict[str, RawConfig] = {}
-        self._task_count_records: dict[str, int] = {}
-        self._producer_targets: dict[str, tuple[RawConfig, ...]] = {}
-        self._pending_fencing: set[str] = set()
-        self._inconsistent: set[str] = set()
-        self._logger_levels: dict[str, str] = {}
-        self._incarnations: dict[str, str] = {}
-        self._left: dict[str, str] = {}
-        self._ready_workers: set[str] = set()
-        self._retention: dict[str, TopicRetention] = {}
-        self._frozen: dict[str, Any] = {}
-
-    @classmethod
-    def of(cls, snapshot: ClusterSnapshot) -> "SnapshotBuilder":
-        """Return a builder that continues from a snapshot, at a point without half-written task configs."""
-        builder = cls()
-        builder.offset = snapshot.offset
-        builder.session_key, builder.assignment = snapshot.session_key, snapshot.assignment
-        builder._connectors.update(snapshot.connectors)
-        builder._target_states.update(snapshot.target_states)
-        builder._task_configs.update(snapshot.task_configs)
-        for task in snapshot.task_configs:
-            builder._task_numbers.setdefault(task.connector, set()).add(task.task)
-        builder._task_counts.update(snapshot.task_counts)
-        builder._generations.update(snapshot.generations)
-        builder._commit_offsets.update(snapshot.commit_offsets)
-        builder._applied_configs.update(snapshot.applied_configs)
-        builder._task_count_records.update(snapshot.task_count_records)
-        builder._producer_targets.update(snapshot.producer_targets)
-        builder._pending_fencing.update(snapshot.pending_fencing)
-        builder._inconsistent.update(snapshot.inconsistent)
-        builder._logger_levels.update(snapshot.logger_levels)
-        builder._incarnations.update(snapshot.incarnations)
-        builder._left.update(snapshot.left)
-        builder._ready_workers.update(snapshot.ready_workers)
-        builder._retention.update(snapshot.retention)
-        return builder
+        for task in self._last.task_configs:
+            self._task_numbers.setdefault(task.connector, set()).add(task.task)
 
     def put_connector(self, connector: str, properties: RawConfig) -> Change:
-        self._connectors[connector] = MappingProxyType(dict(properties))
-        self._target_states.setdefault(connector, TargetState.STARTED)
-        self._touch("connectors", "target_states")
+        self._edit("connectors")[connector] = MappingProxyType(dict(properties))
+        self._edit("target_states").setdefault(connector, TargetState.STARTED)
         return ConnectorConfigUpdated(connector)
 
     def remove_connector(self, connector: str) -> Change:
         """Remove a connector. Its task-count record and generation stay, to fence tasks before a successor starts."""
-        self._connectors.pop(connector, None)
-        self._task_counts.pop(connector, None)
+        self._edit("connectors").pop(connector, None)
+        self._edit("task_counts").pop(connector, None)
         self._deferred.pop(connector, None)
-        self._inconsistent.discard(connector)
+        self._edit("inconsistent").discard(connector)
+        task_configs = self._edit("task_configs")
         for number in self._task_numbers.pop(connector, ()):
-            self._task_configs.pop(TaskId(connector, number), None)
-        self._touch("connectors", "task_counts", "task_configs", "inconsistent")
+            task_configs.pop(TaskId(connector, number), None)
         return ConnectorConfigRemoved(connector)
 
-    def put_target_state(self, connector: str, state: TargetState) -> bool:
-        """Set a connector's target state. Returns whether it has changed."""
-        self._touch("target_states")
-        before = self._target_states.get(connector)
-        self._target_states[connector] = state
+    def put_target_state(self, connector: str, state: TargetState | None) -> bool:
+        """Set or remove a connector's target state. Returns whether it has changed."""
+        states = self._edit("target_states")
+        before = states.pop(connector, None) if state is None else states.get(connector)
+        if state is None and connector in self._part("connectors"):
+            state = TargetState.STARTED
+        if state is not None:
+            states[connector] = state
         return before is not state
-
-    def remove_target_state(self, connector: str) -> None:
-        self._touch("target_states")
-        self._target_states.pop(connector, None)
-        if connector in self._connectors:
-            self._target_states[connector] = TargetState.STARTED
 
     def defer_task(self, task: TaskId, properties: RawConfig) -> None:
         """Keep a task config until the commit record."""
@@ -197,110 +155,81 @@ class SnapshotBuilder:
         2. Incomplete: compaction has removed some. The previously applied configs stay, but are not used.
         3. Complete. Numbers above `tasks` may remain for the same reason, so additional configs are ignored.
         """
-        if connector not in self._connectors:  # 1.
+        config = self._part("connectors").get(connector)
+        if config is None:  # 1.
             self.remove_connector(connector)
             return None
         deferred = self._deferred.get(connector)
         if not (deferred or {}).keys() >= set(range(tasks)):  # 2.
-            self._inconsistent.add(connector)
+            self._edit("inconsistent").add(connector)
         else:  # 3.
             if deferred is not None:
                 self._apply(connector, deferred)
-            self._inconsistent.discard(connector)
-            self._task_counts[connector] = tasks
+            self._edit("inconsistent").discard(connector)
+            self._edit("task_counts")[connector] = tasks
         if deferred is not None:
             deferred.clear()
-        self._commit_offsets[connector] = offset
-        self._applied_configs[connector] = self._connectors[connector]
-        self._pending_fencing.add(connector)
-        self._touch("inconsistent", "task_counts", "commit_offsets", "applied_configs", "pending_fencing")
+        self._edit("commit_offsets")[connector] = offset
+        self._edit("applied_configs")[connector] = config
+        self._edit("pending_fencing").add(connector)
         return TaskConfigsUpdated(connector)
 
     def record_task_count(self, connector: str, count: int) -> None:
-        self._task_count_records[connector] = count
-        self._pending_fencing.discard(connector)
-        self._touch("task_count_records", "pending_fencing")
+        self._edit("task_count_records")[connector] = count
+        self._edit("pending_fencing").discard(connector)
 
     def put_producer_targets(self, connector: str, targets: tuple[RawConfig, ...] | None) -> None:
         """Set the producer targets. Like the task count, they outlive the connector: a successor fences with them."""
-        if targets is None:
-            self._producer_targets.pop(connector, None)
-        else:
-            self._producer_targets[connector] = tuple(MappingProxyType(dict(each)) for each in targets)
-        self._touch("producer_targets")
+        frozen = None if targets is None else tuple(MappingProxyType(dict(each)) for each in targets)
+        self._put("producer_targets", connector, frozen)
 
     def set_logger_level(self, namespace: str, level: str) -> None:
-        self._logger_levels[namespace] = level
-        self._touch("logger_levels")
+        self._edit("logger_levels")[namespace] = level
 
-    def set_incarnation(self, url: str, incarnation: str, *, is_ready: bool = True) -> None:
-        if self._left.get(url) == incarnation:
+    def set_incarnation(self, url: str, incarnation: str | None, *, is_ready: bool = True) -> None:
+        if incarnation is not None and self._part("left").get(url) == incarnation:
             return  # written before it left, delivered after
-        self._incarnations[url] = incarnation
-        self._ready_workers.add(url) if is_ready else self._ready_workers.discard(url)
-        self._touch("incarnations", "ready_workers")
+        self._put("incarnations", url, incarnation)
+        ready = self._edit("ready_workers")
+        ready.add(url) if is_ready and incarnation is not None else ready.discard(url)
 
     def leave(self, url: str, incarnation: str) -> None:
-        self._left[url] = incarnation
-        self._touch("left")
-        if self._incarnations.get(url) == incarnation:
-            self.remove_incarnation(url)
-
-    def remove_incarnation(self, url: str) -> None:
-        self._incarnations.pop(url, None)
-        self._ready_workers.discard(url)
-        self._touch("incarnations", "ready_workers")
+        self._edit("left")[url] = incarnation
+        if self._part("incarnations").get(url) == incarnation:
+            self.set_incarnation(url, None)
 
     def put_retention(self, topic: str, retention: TopicRetention | None) -> None:
-        if retention is None:
-            self._retention.pop(topic, None)
-        else:
-            self._retention[topic] = retention
-        self._touch("retention")
+        self._put("retention", topic, retention)
 
     def freeze(self) -> ClusterSnapshot:
-        return ClusterSnapshot(
-            offset=self.offset,
-            connectors=self._mapping("connectors", self._connectors),
-            target_states=self._mapping("target_states", self._target_states),
-            task_configs=self._mapping("task_configs", self._task_configs),
-            task_counts=self._mapping("task_counts", self._task_counts),
-            generations=self._mapping("generations", self._generations),
-            commit_offsets=self._mapping("commit_offsets", self._commit_offsets),
-            applied_configs=self._mapping("applied_configs", self._applied_configs),
-            task_count_records=self._mapping("task_count_records", self._task_count_records),
-            producer_targets=self._mapping("producer_targets", self._producer_targets),
-            pending_fencing=self._set("pending_fencing", self._pending_fencing),
-            inconsistent=self._set("inconsistent", self._inconsistent),
-            logger_levels=self._mapping("logger_levels", self._logger_levels),
-            incarnations=self._mapping("incarnations", self._incarnations),
-            left=self._mapping("left", self._left),
-            ready_workers=self._set("ready_workers", self._ready_workers),
-            retention=self._mapping("retention", self._retention),
-            session_key=self.session_key,
-            assignment=self.assignment,
+        parts: dict[str, Any] = {
+            name: frozenset(part) if isinstance(part, set) else MappingProxyType(part)
+            for name, part in self._changed.items()
+        }
+        self._changed = {}
+        self._last = replace(
+            self._last, offset=self.offset, session_key=self.session_key, assignment=self.assignment, **parts
         )
+        return self._last
 
     def _apply(self, connector: str, deferred: Mapping[int, RawConfig]) -> None:
-        for number, properties in deferred.items():
-            self._task_configs[TaskId(connector, number)] = properties
+        self._edit("task_configs").update({TaskId(connector, number): each for number, each in deferred.items()})
         self._task_numbers.setdefault(connector, set()).update(deferred)
         # Once a connector has had tasks, an empty set is a generation too: its tasks must end.
-        self._generations[connector] = self._generations.get(connector, -1) + 1
-        self._touch("task_configs", "generations")
+        generations = self._edit("generations")
+        generations[connector] = generations.get(connector, -1) + 1
 
-    def _touch(self, *parts: str) -> None:
-        for part in parts:
-            self._frozen.pop(part, None)
+    def _put(self, name: str, key: str, value: object) -> None:
+        """Set an entry of a mapping, or remove it if the value is None."""
+        self._edit(name).pop(key, None) if value is None else self._edit(name).update({key: value})
 
-    def _mapping(self, part: str, current: dict[Any, Any]) -> Mapping[Any, Any]:
-        if part not in self._frozen:
-            self._frozen[part] = MappingProxyType(dict(current))
-        frozen: Mapping[Any, Any] = self._frozen[part]
-        return frozen
+    def _part(self, name: str) -> Any:
+        """Return a part of the next snapshot, to read it."""
+        return self._changed.get(name, getattr(self._last, name))
 
-    def _set(self, part: str, current: set[str]) -> frozenset[str]:
-        if part not in self._frozen:
-            self._frozen[part] = frozenset(current)
-        frozen: frozenset[str] = self._frozen[part]
-        return frozen
+    def _edit(self, name: str) -> Any:
+        """Return a part of the next snapshot, to change it."""
+        if name not in self._changed:
+            part = getattr(self._last, name)
+            self._changed[name] = set(part) if isinstance(part, frozenset) else dict(part)
+        return self._changed[name]

@@ -118,7 +118,7 @@ def test_only_the_tasks_of_a_worker_that_went_without_a_word_are_lost() -> None:
     builder = _snapshot_of_two()
     assert lost_tasks(builder.freeze(), here) == {TaskId("c", 1)}
     assert lost_tasks(builder.freeze(), []) == set(), "the group is between two states"
-    builder.remove_incarnation("http://b:1/")
+    builder.set_incarnation("http://b:1/", None)
     assert lost_tasks(builder.freeze(), here) == set(), "it has said that it leaves"
     again = _snapshot_of_two()
     again.set_incarnation("http://b:1/", "newer")
@@ -188,5 +188,5 @@ def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() ->
     builder.assignment = then
     builder.remove_connector("c")
     assert [(w.worker.connectors, w.worker.tasks) for w in _decided(builder, [A], 2000).waiting] == [(("d",), ())]
-    builder.remove_incarnation(B.url)
+    builder.set_incarnation(B.url, None)
     assert _decided(builder, [A], now_ms=2000).waiting == ()

@@ -76,6 +76,6 @@ def test_a_record_that_is_no_json_leaves_what_was_known() -> None:
 
 def test_snapshots_that_were_given_out_stay_as_they_are() -> None:
     first = folded(records.topic_retention("t", KNOWN))
-    builder = SnapshotBuilder.of(first)
+    builder = SnapshotBuilder(first)
     builder.put_retention("t", None)
     assert (builder.freeze().retention, first.retention) == ({}, {"t": KNOWN})
