@@ -12,6 +12,7 @@ from fencepost.cluster.errors import ConflictError, OperationError, WriteFailedE
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import Settled
+from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term
@@ -44,7 +45,7 @@ class Candidate:
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
         del writing["transactional.id"]
-        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen(), abandoned_tasks=_nobody)
+        self.leader = Leader(group, self.topic, writing, list, LostTasks(_NothingLeftOpen(), _nobody))
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,
@@ -73,7 +74,7 @@ class Candidate:
 
 
 def has_joined(candidate: "Candidate") -> bool:
-    return candidate.leader._has_joined
+    return candidate.leader.has_joined
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from fencepost.cluster.errors import (
     WriteFailedError,
 )
 from fencepost.cluster.leader import Leader
+from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply
@@ -118,8 +119,8 @@ def topic() -> Topic:
 @pytest.fixture
 def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
-    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended(), abandoned_tasks=nothing)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
+    leader = Leader("g", topic, {}, lambda: [URL], LostTasks(Ended(), nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
@@ -142,7 +143,7 @@ def held_back(leader: Leader, topic: Topic) -> Any:
 
 def has_taken_all(leader: Leader) -> bool:
     """Say whether no request waits for the leader's thread."""
-    return leader._requests.empty()
+    return leader._queue.is_empty()
 
 
 def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignment(
@@ -246,8 +247,8 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monk
             return super().read_to_end(timeout_s)
 
     watched = Watched()
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: watched)
-    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended(), abandoned_tasks=nothing)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: watched)
+    leader = Leader("g", watched, {}, lambda: [URL], LostTasks(Ended(), nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: "read" in done, within_s=10)
@@ -272,11 +273,11 @@ def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leade
 
 
 def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     roster, ended = [URL, other], Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, abandoned_tasks=nothing)
+    leader = Leader("g", topic, {}, lambda: list(roster), LostTasks(ended, nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -293,11 +294,11 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
 def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind(topic: Topic) -> None:
     """What nobody is given afterwards, nobody else fences."""
     with pytest.raises(TypeError, match="abandoned_tasks"):
-        Leader("g", topic, {}, lambda: [URL], left_open=Ended())  # type: ignore[call-arg]
+        Leader("g", topic, {}, lambda: [URL], LostTasks(Ended()))  # type: ignore[call-arg]
 
 
 def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
     left, fenced = [{TaskId("gone", 1)}], list[TaskId]()
 
     class Fences(Ended):
@@ -309,7 +310,7 @@ def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.Monkey
         def abandoned_tasks(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
             return left.pop() if alive and left else set()
 
-    leader = Leader("g", topic, {}, lambda: [URL], left_open=Fences(), abandoned_tasks=Left().abandoned_tasks)
+    leader = Leader("g", topic, {}, lambda: [URL], LostTasks(Fences(), Left().abandoned_tasks))
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: fenced == [TaskId("gone", 1)], within_s=10)
@@ -319,11 +320,11 @@ def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.Monkey
 def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(
     monkeypatch: pytest.MonkeyPatch, topic: Topic
 ) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     roster, ended = [URL, other], Ended(is_settled=False)
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, abandoned_tasks=nothing)
+    leader = Leader("g", topic, {}, lambda: list(roster), LostTasks(ended, nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -346,11 +347,11 @@ def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it
 def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(
     monkeypatch: pytest.MonkeyPatch, topic: Topic
 ) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     ended = Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended, abandoned_tasks=nothing)
+    leader = Leader("g", topic, {}, lambda: [URL, other], LostTasks(ended, nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -366,8 +367,8 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
 def test_task_configs_wait_for_company_and_nothing_else_does(
     monkeypatch: pytest.MonkeyPatch, leader: Leader, topic: Topic
 ) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader._TICK_S", 60.0)
-    monkeypatch.setattr("fencepost.cluster.leader._COMPANY_S", 60.0)
+    monkeypatch.setattr("fencepost.cluster.command_queue.TICK_S", 60.0)
+    monkeypatch.setattr("fencepost.cluster.command_queue._COMPANY_S", 60.0)
     leader.submit(put("a")).result(10)
     leader.submit(put("b")).result(10)
     eventually(lambda: has_taken_all(leader))
@@ -408,10 +409,10 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
 ) -> None:
     """The leader's own snapshot does for its housekeeping; a leave is said right before the leader is asked."""
     topic = Lagging()
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended(), abandoned_tasks=nothing)
+    leader = Leader("g", topic, {}, lambda: [URL, other], LostTasks(Ended(), nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -429,8 +430,9 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
 def test_what_the_group_answered_before_a_term_began_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, topic: Topic
 ) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
-    monkeypatch.setattr("fencepost.cluster.leader._TICK_S", 60.0)  # for so long an answer is good
+    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.command_queue.TICK_S", 60.0)
+    monkeypatch.setattr("fencepost.cluster.roster._GOOD_FOR_S", 60.0)  # for so long an answer is good
     other = "http://b:8083"
     topic.put(records.worker_incarnation(other, "j"))
     asked = threading.Semaphore(0)
@@ -443,7 +445,7 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(
         assert answers.acquire(timeout=10)
         return found
 
-    leader = Leader("g", topic, {}, members, left_open=Ended(), abandoned_tasks=nothing)
+    leader = Leader("g", topic, {}, members, LostTasks(Ended(), nothing))
     leader.start()
     leader.on_term(Term(1, "proof"))
     assert asked.acquire(timeout=10)

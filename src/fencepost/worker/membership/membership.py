@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import LeftOpen, fence_held
+from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
 from fencepost.kafka.admin.client import Admin
@@ -55,11 +56,9 @@ class Membership:
             topics.config,
             settings.leader_conf(),
             self.roster,
+            LostTasks(self._left_open, departures.abandoned_tasks, config.scheduled_rebalance_max_delay_ms),
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
-            lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
-            left_open=self._left_open,
-            abandoned_tasks=departures.abandoned_tasks,
         )
         self._group = GroupMembership(
             settings.member_conf(),
