@@ -168,7 +168,7 @@ def _shown(out: Path, case: Case) -> list[str]:
 
 def _filled(bootstrap: str, records: int) -> str:
     """Return a topic with so many objects, equally many in each partition."""
-    Admin({"bootstrap.servers": bootstrap}).create_topic("objects", partitions=_PARTITIONS, replication=1)
+    Admin({"bootstrap.servers": bootstrap}).topics.create("objects", partitions=_PARTITIONS, replication=1)
     client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20"}).conf)
     for number in range(records):
         client.produce("objects", _object(number), partition=number % _PARTITIONS)

@@ -41,7 +41,7 @@ class Place:
     def topic(self, what: str) -> str:
         """Make a topic of one partition."""
         name = f"{self.side.group}-{what}"
-        Admin({"bootstrap.servers": self.bootstrap}).create_topic(name, partitions=1, replication=1)
+        Admin({"bootstrap.servers": self.bootstrap}).topics.create(name, partitions=1, replication=1)
         return name
 
     def sample(self, count: int, one: Callable[[int], float]) -> list[float]:

@@ -47,7 +47,7 @@ def run(options: Options) -> Result:
 def _turn(bootstrap: str, directory: Path, records: int, is_quick: bool) -> dict[str, list[float]]:
     with SIDES["fencepost"](bootstrap, directory) as side:
         topic, out = f"{side.group}-wide", directory / f"{side.group}.txt"
-        Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=_PARTITIONS, replication=1)
+        Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=_PARTITIONS, replication=1)
         writer = Writer(bootstrap, topic)
         writer.write(records)
         side.create(topic, {"connector.class": FILE_SINK, "tasks.max": "1", "topics": topic, "file": str(out)})

@@ -15,7 +15,7 @@ from bench.scene import Scene
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_admin import TopicAdmin, TopicSpec
+from fencepost.kafka.admin.topics import TopicSpec
 from fencepost.testing import eventually
 
 WIDTH = sink.WIDTH
@@ -90,7 +90,7 @@ class MirrorScene(Scene):
     def remote(self, alias: str, topic: str, partitions: int) -> str:
         """Create the topic of the target to which a flow mirrors this one."""
         name = f"{alias}.{topic}"
-        Admin({"bootstrap.servers": self.kafka.bootstrap_servers}).create_topic(
+        Admin({"bootstrap.servers": self.kafka.bootstrap_servers}).topics.create(
             name, partitions=partitions, replication=1
         )
         return name
@@ -103,15 +103,15 @@ class MirrorScene(Scene):
 
     def source_topic(self, name: str) -> str:
         """Create a topic of the source, of one partition."""
-        Admin({"bootstrap.servers": self.source.bootstrap_servers}).create_topic(name, partitions=1, replication=1)
+        Admin({"bootstrap.servers": self.source.bootstrap_servers}).topics.create(name, partitions=1, replication=1)
         return name
 
     def wide(self, topics: int) -> list[str]:
         """Create so many topics at the source, with a record in each partition, unless they are there."""
         names = [f"wide-{number}" for number in range(topics)]
-        admin = TopicAdmin({"bootstrap.servers": self.source.bootstrap_servers})
-        missing = set(names) - set(admin.topic_names())
-        admin.create_topics({name: TopicSpec(PARTITIONS, 1) for name in missing})
+        admin = Admin({"bootstrap.servers": self.source.bootstrap_servers})
+        missing = set(names) - set(admin.topics.names())
+        admin.topics.create_all({name: TopicSpec(PARTITIONS, 1) for name in missing})
         producer = Producer({"bootstrap.servers": self.source.bootstrap_servers})
         for name in sorted(missing):
             for partition in range(PARTITIONS):
@@ -126,9 +126,9 @@ class MirrorScene(Scene):
         places = [(name, partition) for name in remote for partition in range(PARTITIONS)]
 
         def is_flowing() -> bool:
-            missing = set(remote) - set(admin.topic_names())
+            missing = set(remote) - set(admin.topics.names())
             assert not missing, f"{len(missing)} of {len(remote)} topics are not there"
-            empty = sum(end == 0 for end in admin.end_offsets(places, read_committed=True).values())
+            empty = sum(end == 0 for end in admin.offsets.ends(places, read_committed=True).values())
             assert not empty, f"{empty} of {len(places)} partitions are empty"
             return True
 

@@ -68,7 +68,7 @@ def _kills(
     """Kill under load; returns how long each took, and how many lines were lost, double or out of order."""
     found: list[float] = []
     with SIDES[name](kafka.bootstrap_servers, directory) as side:
-        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(side.group, partitions=1, replication=1)
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(side.group, partitions=1, replication=1)
         file = GrowingFile(directory / f"{side.group}.txt")
         side.create(side.group, config(file, side.group))
         with Tail(kafka.bootstrap_servers, side.group) as tail:

@@ -44,7 +44,7 @@ def kills_of_flow(kafka: EmbeddedKafka, directory: Path, kind: str, count: int, 
     """Kill the worker of a flow under load; returns how long it took each time until something new was shown."""
     found = []
     with SIDES["fencepost"](kafka.bootstrap_servers, directory) as side, FLOWS[kind](kafka, directory, side) as flow:
-        Admin({"bootstrap.servers": flow.source.bootstrap_servers}).create_topic(
+        Admin({"bootstrap.servers": flow.source.bootstrap_servers}).topics.create(
             side.group, partitions=1, replication=1
         )
         with Paced(flow.source.bootstrap_servers, side.group, _PER_S, flow.value):
@@ -101,7 +101,7 @@ def _mirror(kafka: EmbeddedKafka, directory: Path, side: Side) -> Iterator[Flow]
             "replication.factor": "1",
             "offset-syncs.topic.replication.factor": "1",
         }
-        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(remote, partitions=1, replication=1)
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(remote, partitions=1, replication=1)
         with Tail(kafka.bootstrap_servers, remote) as tail:  # an end of the log would move with an abort's marker, too
             yield Flow(config, lambda: len(tail.seen), source)
 

@@ -141,18 +141,18 @@ def _pipeline(name: str, directory: Path, seconds: float) -> Run:
     with _worker(directory, settings) as (kafka, worker):
         admin, topic = Admin({"bootstrap.servers": kafka.bootstrap_servers}), "carried"
         configs = {"segment.bytes": str(_SEGMENT_BYTES), "file.delete.delay.ms": f"{_FILE_DELAY_S * 1000:.0f}"}
-        admin.create_topic(topic, partitions=4, replication=1, configs=configs)
+        admin.topics.create(topic, partitions=4, replication=1, configs=configs)
         worker.create("sink", {"connector.class": "FileStreamSink", "topics": topic, "file": "/dev/null"})
         worker.create("source", {**_SOURCE, "topic": topic})
         places = [(topic, partition) for partition in range(4)]
         _await_emptied(admin, places, is_awaited=name == EMPTIED)
         done, began_s = Run(), time.monotonic()
-        before, ends = processor_s(worker.pid), sum(admin.end_offsets(places, read_committed=False).values())
+        before, ends = processor_s(worker.pid), sum(admin.offsets.ends(places, read_committed=False).values())
         first = ends
         while time.monotonic() < began_s + seconds:
             time.sleep(_SAMPLE_S)
-            starts = sum(admin.start_offsets(places).values())
-            ends = sum(admin.end_offsets(places, read_committed=False).values())
+            starts = sum(admin.offsets.starts(places).values())
+            ends = sum(admin.offsets.ends(places, read_committed=False).values())
             size = _size(directory / "kafka", topic)
             done.samples.append(Sample(time.monotonic() - began_s, starts, ends, size))
         took_s = time.monotonic() - began_s
@@ -164,7 +164,7 @@ def _pipeline(name: str, directory: Path, seconds: float) -> Run:
 def _await_emptied(admin: Admin, places: list[tuple[str, int]], *, is_awaited: bool) -> None:
     """Wait until all of it runs: both sides for as long, the one that empties until it has done so once."""
     deadline_s, began_s = time.monotonic() + 120, time.monotonic()
-    while time.monotonic() < began_s + 20 or (is_awaited and not any(admin.start_offsets(places).values())):
+    while time.monotonic() < began_s + 20 or (is_awaited and not any(admin.offsets.starts(places).values())):
         if time.monotonic() > deadline_s:
             raise ValueError("nothing was deleted in 120 s")
         time.sleep(_SAMPLE_S)
@@ -226,9 +226,9 @@ def _of_sink(number: int) -> list[str]:
 def _fill(bootstrap: str, admin: Admin) -> None:
     """Make topics, records, and the offsets of the sinks' groups and of others."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
-    admin.create_topic("other", partitions=_PARTITIONS, replication=1)
+    admin.topics.create("other", partitions=_PARTITIONS, replication=1)
     for number in range(_TOPICS):
-        admin.create_topic(f"carried-{number}", partitions=_PARTITIONS, replication=1)
+        admin.topics.create(f"carried-{number}", partitions=_PARTITIONS, replication=1)
         for partition in range(_PARTITIONS):
             for _ in range(5):
                 producer.produce(f"carried-{number}", b"x" * 100, partition=partition)

@@ -41,7 +41,7 @@ class Scene:
     def topics(self, *names: str) -> None:
         """Create them, of one partition each."""
         for name in names:
-            Admin({"bootstrap.servers": self.kafka.bootstrap_servers}).create_topic(name, partitions=1, replication=1)
+            Admin({"bootstrap.servers": self.kafka.bootstrap_servers}).topics.create(name, partitions=1, replication=1)
 
     @property
     def moments(self) -> random.Random:

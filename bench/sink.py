@@ -80,9 +80,9 @@ def filled(bootstrap: str, partitions: int, records: int, producer: Mapping[str,
     """
     topic = "-".join(("lines", str(partitions), str(records), *producer.values()))
     admin = Admin({"bootstrap.servers": bootstrap})
-    if admin.topic(topic) is not None:
+    if admin.topics.get(topic) is not None:
         return topic
-    admin.create_topic(topic, partitions=partitions, replication=1)
+    admin.topics.create(topic, partitions=partitions, replication=1)
     client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20", **producer}).conf)
     for number in range(records):
         client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % partitions)

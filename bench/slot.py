@@ -58,7 +58,7 @@ def _turn(client: str, file: Path, directory: Path, lines: int, batch: int, task
         topics = [f"{side.group}-{number}" for number in range(tasks)]
         admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
         for topic in topics:
-            admin.create_topic(topic, partitions=1, replication=1)
+            admin.topics.create(topic, partitions=1, replication=1)
             side.create(topic, _connector(file, topic, batch, client))
         with Watcher(kafka.bootstrap_servers, topics) as watcher:
             watcher.until_quiet(tasks * lines, _REST_S, _WITHIN_S)

@@ -106,13 +106,13 @@ class _Arena:
                     yield case, rate, spent
 
     def _measure(self, pid: int, topic: str, begin: Callable[[], object]) -> tuple[float, Spent]:
-        self._admin.create_topic(topic, partitions=1, replication=1)
+        self._admin.topics.create(topic, partitions=1, replication=1)
         with Watcher(self._kafka.bootstrap_servers, [topic]) as watcher:
             before = self._spent(pid)
             begin()
             rate = self._rate(watcher)
             spent = since(before, self._spent(pid))
-        self._admin.delete_topics([topic])
+        self._admin.topics.delete([topic])
         return rate, spent
 
     def _spark(self) -> Ordered:

@@ -38,7 +38,7 @@ def run(options: Options) -> Result:
             side = SIDES[name](kafka.bootstrap_servers, directory)
             file = GrowingFile(directory / f"{side.group}.txt")
             entries[name] = side, file
-            admin.create_topic(side.group, partitions=1, replication=1)
+            admin.topics.create(side.group, partitions=1, replication=1)
             with side:  # its topics, its connector, and the caches of the system
                 side.create(side.group, config(file, side.group))
                 eventually(partial(side.is_running, side.group, 1), within_s=_WITHIN_S)

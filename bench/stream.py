@@ -62,7 +62,7 @@ class Scene:
         """Create one."""
         name = f"topic-{next(_numbers)}"
         admin = Admin({"bootstrap.servers": self.kafka.bootstrap_servers})
-        admin.create_topic(name, partitions=partitions, replication=1)
+        admin.topics.create(name, partitions=partitions, replication=1)
         return name
 
 

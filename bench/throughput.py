@@ -179,7 +179,7 @@ class _Arena:
         """1. Topics. 2. POST. 3. Wait until all is committed. 4. See that the last line of the file is the last."""
         topics = [f"{side.group}-{name}-{number}" for number in range(case.connectors)]
         for topic in topics:
-            self._admin.create_topic(topic, partitions=1, replication=1)  # 1
+            self._admin.topics.create(topic, partitions=1, replication=1)  # 1
         records = file.stat().st_size // (WIDTH + 1) * case.connectors
         with Watcher(self._kafka.bootstrap_servers, topics) as watcher, MemorySampler(side.pid) as memory:
             before, broker_before, threads = processor_s(side.pid), processor_s(self._kafka.pid), threads_s(side.pid)
@@ -196,7 +196,7 @@ class _Arena:
             self._check_last(topic, file)  # 4
         for topic in topics:
             side.delete(topic)
-        self._admin.delete_topics(topics)
+        self._admin.topics.delete(topics)
         began_at = next(sample.at_s for sample in watcher.samples if sample.written)
         ended_at = done.at_s
         if case.interval_s:  # the last transaction stays open until the interval is over

@@ -69,9 +69,9 @@ class Watcher(Background):
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
-                committed = sum(self._admin.end_offsets(self._partitions, read_committed=True).values())
+                committed = sum(self._admin.offsets.ends(self._partitions, read_committed=True).values())
                 at_s = time.monotonic()
-                written = sum(self._admin.end_offsets(self._partitions, read_committed=False).values())
+                written = sum(self._admin.offsets.ends(self._partitions, read_committed=False).values())
             except (KafkaRequestError, KafkaUnavailableError) as error:
                 self._error = error
                 return
@@ -82,7 +82,7 @@ class Watcher(Background):
 
 def last_value(bootstrap: str, topic: str, within_s: float = 30.0) -> bytes | None:
     """The last committed record of a topic of one partition; markers and offsets are passed over."""
-    end = Admin({"bootstrap.servers": bootstrap}).end_offsets([(topic, 0)], read_committed=True)[(topic, 0)]
+    end = Admin({"bootstrap.servers": bootstrap}).offsets.ends([(topic, 0)], read_committed=True)[(topic, 0)]
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -13,10 +13,10 @@ class EmptiedTopic:
 
     def look(self) -> int:
         """Return how many it holds now."""
-        found = self._admin.topic(self.topic)
+        found = self._admin.topics.get(self.topic)
         if found is not None:
             places = [(self.topic, partition) for partition in range(found.partitions)]
-            starts, ends = self._admin.start_offsets(places), self._admin.end_offsets(places, read_committed=False)
+            starts, ends = self._admin.offsets.starts(places), self._admin.offsets.ends(places, read_committed=False)
             self.last = sum(ends[place] - starts[place] for place in places)
             self.most = max(self.most, self.last)
         return self.last

@@ -18,7 +18,6 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.read import range_input
@@ -218,14 +217,14 @@ def a_leader_is_killed(brokers: Brokers, load: Load, topic: str, chosen: random.
 
 
 def replicas_are_missing(brokers: Brokers, load: Load, topic: str, chosen: random.Random) -> None:
-    admin = TopicAdmin({"bootstrap.servers": brokers.bootstrap_servers})
-    assert not admin.alter_settings({topic: {IN_SYNC: "3"}})
+    admin = Admin({"bootstrap.servers": brokers.bootstrap_servers})
+    assert not admin.configs.alter({topic: {IN_SYNC: "3"}})
     victim = brokers.leader_of(topic, chosen.randrange(PARTITIONS))
     brokers.kill(victim)
     load.await_trouble()  # where records were taken before, but not by all, their transaction cannot even be ended
     brokers.start(victim)
     load.await_commits()
-    assert not admin.alter_settings({topic: {IN_SYNC: None}})
+    assert not admin.configs.alter({topic: {IN_SYNC: None}})
 
 
 def other_than(broker: int, chosen: random.Random) -> int:
@@ -247,8 +246,8 @@ def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: B
     with contextlib.closing(Admin({"bootstrap.servers": brokers.bootstrap_servers})) as admin:
         for number in range(60 if IS_LONG else 20):
             name = f"used-at-once-{number}"
-            admin.create_topic(name, partitions=5, replication=3)
-            ends = admin.end_offsets([(name, partition) for partition in range(5)], read_committed=False)
+            admin.topics.create(name, partitions=5, replication=3)
+            ends = admin.offsets.ends([(name, partition) for partition in range(5)], read_committed=False)
             assert set(ends.values()) == {0}
 
 
@@ -257,7 +256,7 @@ def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_versi
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_version(1, monkeypatch)
-    TopicAdmin({"bootstrap.servers": brokers.bootstrap_servers}).create_topic("moved", partitions=3, replication=3)
+    Admin({"bootstrap.servers": brokers.bootstrap_servers}).topics.create("moved", partitions=3, replication=3)
     load = Load(brokers.bootstrap_servers, "moved", {})  # which answers in its own time
     writer = load.opened()
     for number, leader in enumerate((1, 2, 3), 1):
@@ -276,7 +275,7 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
     print(f"FENCEPOST_CHAOS_SEED={seed}")
     use_version(version, monkeypatch)
     chosen, servers, topic = random.Random(seed), brokers.bootstrap_servers, f"version-{version}"
-    TopicAdmin({"bootstrap.servers": servers}).create_topic(topic, partitions=PARTITIONS, replication=3)
+    Admin({"bootstrap.servers": servers}).topics.create(topic, partitions=PARTITIONS, replication=3)
     with Load(servers, topic) as load:
         load.await_commits()
         for _ in range(ROUNDS):

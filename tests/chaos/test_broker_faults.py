@@ -18,7 +18,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -66,9 +66,9 @@ class Campaign:
         self.out = directory / "out"
         self.chosen = random.Random(seed)
         self.evidence = evidence
-        self.admin = TopicAdmin({"bootstrap.servers": self.servers})
+        self.admin = Admin({"bootstrap.servers": self.servers})
         for name, partitions in ((self.topic, PARTITIONS), (self.target, 1)):
-            self.admin.create_topic(name, partitions=partitions, replication=REPLICAS)
+            self.admin.topics.create(name, partitions=partitions, replication=REPLICAS)
         self.producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 1})
         self.group = f"brokers-{seed}"
         self.worker = Worker(self.servers, directory, {"slots.max": "1", **SETTINGS}, group=self.group)
@@ -166,13 +166,13 @@ class Campaign:
 
     def _kill_and_lag(self, reader: CommittedReader) -> float:
         """The record is committed, and nobody sees it before all three replicas are in sync again."""
-        assert not self.admin.alter_settings({self.topic: {IN_SYNC: str(REPLICAS)}})
+        assert not self.admin.configs.alter({self.topic: {IN_SYNC: str(REPLICAS)}})
         victim = self._leader()
         self.brokers.kill(victim)
         time.sleep(LAGS_S)  # what waits for the record does so for longer than it takes others for lost
         self.brokers.start(victim)
         took_s = self.recover(reader)
-        assert not self.admin.alter_settings({self.topic: {IN_SYNC: None}})
+        assert not self.admin.configs.alter({self.topic: {IN_SYNC: None}})
         return took_s
 
     def _stop_leader(self, reader: CommittedReader) -> float:

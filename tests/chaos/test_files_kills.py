@@ -39,7 +39,9 @@ BROKEN = 7  # each so-manieth number stands in a value that is no JSON
 @pytest.fixture
 def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
     """Writes in transactions, number n to partition n modulo their count; numbers of aborted ones are negative."""
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(
+        topic_name, partitions=PARTITIONS, replication=1
+    )
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic_name})
     producer.init_transactions(60)
     transactions = itertools.count(1)

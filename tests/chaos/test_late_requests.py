@@ -36,7 +36,7 @@ def client() -> str:
 @pytest.fixture
 def trials(kafka: EmbeddedKafka, topic_name: str, client: str) -> Iterator[Trials]:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     terms: list = []
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic_name}
     membership = undisturbed_member(conf, f"{topic_name}-offsets", terms.append)

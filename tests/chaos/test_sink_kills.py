@@ -67,7 +67,9 @@ class Written:
 @pytest.fixture
 def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
     """Writes number n to partition n modulo their count."""
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(
+        topic_name, partitions=PARTITIONS, replication=1
+    )
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True})
 
     def write(numbers: range) -> bool:

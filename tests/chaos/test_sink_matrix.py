@@ -37,7 +37,7 @@ def test_every_fault_at_every_point_of_a_sinks_calls_loses_nothing(kafka, topic_
     bootstrap = kafka.bootstrap_servers
     targets = [SinkTarget(bootstrap, f"sink-{seed}-{number}", tmp_path) for number in range(TARGETS)]
     for target in targets:
-        Admin({"bootstrap.servers": bootstrap}).create_topic(target.name, partitions=PARTITIONS, replication=1)
+        Admin({"bootstrap.servers": bootstrap}).topics.create(target.name, partitions=PARTITIONS, replication=1)
     with (
         capfd.disabled(),
         KafkaProxy(bootstrap) as proxy,

@@ -67,7 +67,7 @@ def test_memory_descriptors_and_threads_stay_flat_under_steady_load(kafka, tmp_p
     }
     with capfd.disabled(), Worker(kafka.bootstrap_servers, tmp_path, group="soak") as worker:
         for name, config in loads.items():
-            admin.create_topic(config["topic"], partitions=1, replication=1, configs=SMALL)
+            admin.topics.create(config["topic"], partitions=1, replication=1, configs=SMALL)
             assert worker.create(name, config).status_code == 201
         worker.wait_for_tasks("many-rows", "RUNNING", "RUNNING")
         worker.wait_for_tasks("many-transactions", "RUNNING")
@@ -120,7 +120,7 @@ def test_memory_descriptors_and_threads_stay_flat_when_producers_are_retired(kaf
     """Every connection of every producer is reset again and again: each reset is a strike (E5)."""
     tasks = 4
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic("retired", partitions=1, replication=1, configs=SMALL)
+    admin.topics.create("retired", partitions=1, replication=1, configs=SMALL)
     with capfd.disabled(), KafkaProxy(kafka.bootstrap_servers) as proxy:
         settings = {"producer.bootstrap.servers": proxy.bootstrap_servers}
         with Worker(kafka.bootstrap_servers, tmp_path, settings, group="retired") as worker:

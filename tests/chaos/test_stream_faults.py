@@ -62,6 +62,6 @@ def test_every_fault_of_a_stream_leaves_the_function_of_the_committed_input(tmp_
         GatedCluster(kafka.bootstrap_servers, tmp_path, group, 2, **SETTINGS) as gated,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(TARGET, partitions=3, replication=1)
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(TARGET, partitions=3, replication=1)
         chaos = StreamChaos(kafka, workload, gated, TARGET, evidence)
         chaos.go_through(stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS), TRANSACTIONS_PER_S)

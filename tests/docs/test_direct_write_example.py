@@ -19,7 +19,7 @@ def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tm
     [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and "FencepostDataSource" in b.text]
     program = tmp_path / "prices.py"
     program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers))
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).ensure_topic("prices", partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.ensure("prices", partitions=1, replication=1)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
     python = Path(sys.executable).parent
     # A directory of our own for Spark's settings would be in the class path, which the archive does not fit then.

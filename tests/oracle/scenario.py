@@ -237,7 +237,7 @@ def dump(bootstrap_servers: str, topics: Mapping[str, str]) -> dict[str, Json]:
         reader.close()
         result[name] = {
             "topic": topic,
-            "partitions": Admin(conf).partitions(topic),
+            "partitions": Admin(conf).topics.partitions(topic),
             "records": [
                 {"partition": r.partition, "offset": r.offset, "key": _text(r.key), "value": _text(r.value)}
                 for r in sorted(found)

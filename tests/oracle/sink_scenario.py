@@ -18,7 +18,7 @@ ENDS = {0: 4, 1: 2}  # the first four words are in partition 0
 def fill(bootstrap_servers: str) -> None:
     """Make the topic that the sinks read, outside of any transaction: markers would stand between the offsets."""
     conf = {"bootstrap.servers": bootstrap_servers}
-    Admin(conf).create_topic(TOPIC, partitions=len(ENDS), replication=1)
+    Admin(conf).topics.create(TOPIC, partitions=len(ENDS), replication=1)
     producer = Producer(conf)
     for number, word in enumerate(WORDS):
         producer.produce(TOPIC, word.encode(), partition=int(number >= ENDS[0]))
@@ -87,7 +87,9 @@ class Sinks:
         self.rest.call("PUT", f"/connectors/{name}/{what}")
         self.rest.wait_state(name, state, tasks)
         if state == "STOPPED":
-            eventually(lambda: not self._admin.group(f"connect-{name}").members, within_s=self.rest.patience_s)
+            eventually(
+                lambda: not self._admin.groups.describe(f"connect-{name}").members, within_s=self.rest.patience_s
+            )
 
     def wait_for_ends(self, name: str) -> None:
         """Until all is written, and committed."""

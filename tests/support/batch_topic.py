@@ -118,7 +118,7 @@ class BatchWriter:
 def batch_topic(bootstrap: str, name: str) -> None:
     """Create a topic that takes what is written here."""
     admin = Admin({"bootstrap.servers": bootstrap})
-    admin.create_topic(name, partitions=len(NAMES), replication=1, configs=_CONFIGS)
+    admin.topics.create(name, partitions=len(NAMES), replication=1, configs=_CONFIGS)
 
 
 def written_batches(bootstrap: str, topic: str, rng: random.Random) -> Records:

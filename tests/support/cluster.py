@@ -91,7 +91,7 @@ class Cluster:
 
     def leader(self) -> Worker | None:
         """Return the worker that leads, as the group describes it; None while nobody does."""
-        members = self._admin.group(self.group).members
+        members = self._admin.groups.describe(self.group).members
         urls = {m.client_id for m in members if m.topic_partitions}
         return next((w for w in self.workers if url(w) in urls), None)
 

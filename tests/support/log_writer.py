@@ -31,7 +31,7 @@ class LogWriter:
     def topic(self, name: str, partitions: int = 1, **configs: str) -> str:
         """Create a topic; of its configs, dots are written as `_`."""
         settings = {key.replace("_", "."): value for key, value in configs.items()}
-        self.admin.create_topic(name, partitions=partitions, replication=1, configs=settings)
+        self.admin.topics.create(name, partitions=partitions, replication=1, configs=settings)
         return name
 
     def send(self, topic: str, values: Sequence[str | bytes], partition: int = 0, **how: Any) -> None:
@@ -67,8 +67,10 @@ class LogWriter:
         """Wait until no transaction is open: its markers are written after the commit has returned."""
 
         def is_settled() -> bool:
-            places = [(name, p) for name, found in self.admin.topics(topics).items() for p in range(found.partitions)]
-            ends = [self.admin.end_offsets(places, read_committed=level) for level in (True, False)]
+            places = [
+                (name, p) for name, found in self.admin.topics.get_all(topics).items() for p in range(found.partitions)
+            ]
+            ends = [self.admin.offsets.ends(places, read_committed=level) for level in (True, False)]
             return ends[0] == ends[1]
 
         eventually(is_settled)
@@ -80,10 +82,10 @@ class LogWriter:
 
     def recreate(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and create another one of that name."""
-        self.admin.delete_topics([topic])
+        self.admin.topics.delete([topic])
 
         def is_created() -> bool:
-            self.admin.create_topic(topic, partitions=partitions, replication=1)
+            self.admin.topics.create(topic, partitions=partitions, replication=1)
             return True
 
         eventually(is_created)

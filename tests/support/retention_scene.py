@@ -94,14 +94,14 @@ class RetentionStage:
 
     def give_up(self, until: int) -> None:
         """Have another leader give up what comes before an offset; it has not deleted it yet."""
-        described = self.writer.admin.topic(self.topic)
+        described = self.writer.admin.topics.get(self.topic)
         assert described is not None
         self.leader.write(records.topic_retention(self.topic, TopicRetention(described.id, {0: until})))
 
     def delete_topic(self) -> None:
         """Delete it; with it go the offsets that groups have there, a moment later."""
-        self.writer.admin.delete_topics([self.topic])
-        eventually(lambda: self.writer.admin.topic(self.topic) is None)
+        self.writer.admin.topics.delete([self.topic])
+        eventually(lambda: self.writer.admin.topics.get(self.topic) is None)
 
     def round(self) -> str | None:
         """Go round; returns what went wrong."""
@@ -116,4 +116,4 @@ class RetentionStage:
 
     @property
     def start(self) -> int:
-        return self.writer.admin.start_offsets([(self.topic, 0)])[self.topic, 0]
+        return self.writer.admin.offsets.starts([(self.topic, 0)])[self.topic, 0]

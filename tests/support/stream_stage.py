@@ -58,8 +58,8 @@ class StreamStage:
         self.bootstrap, self.name = bootstrap, name
         self.source, self.target, self.group = f"{name}-in", f"{name}-out", f"connect-{name}"
         self.admin = Admin({"bootstrap.servers": bootstrap})
-        self.admin.create_topic(self.source, partitions=partitions, replication=1)
-        self.admin.create_topic(self.target, partitions=target_partitions, replication=1)
+        self.admin.topics.create(self.source, partitions=partitions, replication=1)
+        self.admin.topics.create(self.target, partitions=target_partitions, replication=1)
         self.scripts: dict[str, Any] = (
             use_plugin_path([PLUGINS]).find("connector", "scripted_stream.ScriptedStream").scripts
         )

@@ -82,7 +82,7 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
         key = self.key_of("topic_replication")
         with closing(self.admin(FlowEnd.TARGET, "heartbeats-target-admin")) as admin:
             topic = self.policy().heartbeats_topic()
-            ensure_internal_topic(admin, topic, replication=self.topic_replication, key=key)
+            ensure_internal_topic(admin.topics, topic, replication=self.topic_replication, key=key)
         return super().task_configs(1)
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:

@@ -1,13 +1,13 @@
 """Internal topics of mirroring: one partition, compacted, created if missing."""
 
 from fencepost.api import ConfigError
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topics
 from fencepost.kafka.errors import KafkaAuthorizationError, TooFewBrokersError
 
 _CONFIGS = {"cleanup.policy": "compact"}
 
 
-def ensure_internal_topic(admin: Admin, topic: str, *, replication: int, key: str) -> None:
+def ensure_internal_topic(topics: Topics, topic: str, *, replication: int, key: str) -> None:
     """Create the topic unless it exists; `key` is the setting that `replication` comes from.
 
     Raises:
@@ -17,7 +17,7 @@ def ensure_internal_topic(admin: Admin, topic: str, *, replication: int, key: st
         KafkaRequestError: The cluster refuses the topic for another reason.
     """
     try:
-        admin.ensure_topic(topic, partitions=1, replication=replication, configs=_CONFIGS)
+        topics.ensure(topic, partitions=1, replication=replication, configs=_CONFIGS)
     except TooFewBrokersError as error:
         raise ConfigError(
             f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for that many "

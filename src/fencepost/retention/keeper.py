@@ -19,8 +19,9 @@ from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
 from fencepost.cluster.leadership import Leadership
 from fencepost.config import ConfigError
 from fencepost.config.retention import RetentionConfig
-from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
@@ -210,12 +211,13 @@ class Retention:
         deleting = [verdict for verdict in due if verdict.deletes]
         if not deleting:
             return
-        there = self._asked().topics([verdict.topic for verdict in deleting])
+        there = self._asked().topics.get_all([verdict.topic for verdict in deleting])
         same = [v for v in deleting if v.topic in there and there[v.topic].id == v.topic_id]
         starts = {(v.topic, p.partition): p.start for v in same for p in v.partitions}
         if time.monotonic() - looked_s > _OLDEST_LOOK_S:
             raise KafkaUnavailableError("It took too long to decide and to record what may be deleted")
-        answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
+        deletes = {(v.topic, p): until for v in same for p, until in v.deletes.items()}
+        answers = self._asked().offsets.delete_before(deletes)
         errors: dict[str, Exception] = {}
         gone: Counter[str] = Counter()
         for (topic, partition), answer in answers.items():
@@ -262,8 +264,8 @@ class Retention:
         term, looked_s = self._leader.term, time.monotonic()
         snapshot = self._topics.snapshot
         found = self._look(snapshot)
-        names = [name for name in self._asked().topic_names() if any(p.fullmatch(name) for p in self._matching)]
-        described = self._asked().topics(names)
+        names = [name for name in self._asked().topics.names() if any(p.fullmatch(name) for p in self._matching)]
+        described = self._asked().topics.get_all(names)
         here = self._cluster_ids.of(self._conf)
         covering = {topic: [r for r in found if r.covers(topic)] for topic in described}
         read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
@@ -299,7 +301,7 @@ class Retention:
         """Return the stored facts of topics that Kafka reports as missing or as created again."""
 
         def ask(some: Sequence[str], is_one: bool) -> dict[str, Topic]:
-            return self._asked().topics(some, timeout_s=_ASK_ONE_S if is_one else None)
+            return self._asked().topics.get_all(some, timeout_s=_ASK_ONE_S if is_one else None)
 
         found, silent = _together_or_one_by_one(snapshot.retention.keys() - there.keys(), ask)
         ids = {topic: what.id for topic, what in {**there, **found}.items()}
@@ -343,20 +345,19 @@ class Retention:
         return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
 
     def _configs(self, topics: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
-        return _together_or_one_by_one(topics, lambda some, is_one: self._asked().topic_configs(some))
+        return _together_or_one_by_one(topics, lambda some, is_one: self._asked().configs.get_all(some))
 
     def _logs(self, partitions: Mapping[str, int]) -> tuple[dict[str, dict[int, Log]], dict[str, str]]:
         def ask(some: Sequence[str], is_one: bool) -> dict[str, dict[int, Log]]:
-            wanted = {topic: partitions[topic] for topic in some}
-            return self._logs_of(wanted, timeout_s=_ASK_ONE_S if is_one else None)
+            return self._logs_of({topic: partitions[topic] for topic in some}, _ASK_ONE_S if is_one else None)
 
         return _together_or_one_by_one(partitions, ask)
 
     def _logs_of(self, partitions: Mapping[str, int], timeout_s: float | None = None) -> dict[str, dict[int, Log]]:
         places = [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
-        starts = self._asked().start_offsets(places, timeout_s=timeout_s)
-        stable = self._asked().end_offsets(places, read_committed=True, timeout_s=timeout_s)
-        ends = self._asked().end_offsets(places, read_committed=False, timeout_s=timeout_s)
+        starts = self._asked().offsets.starts(places, timeout_s=timeout_s)
+        stable = self._asked().offsets.ends(places, read_committed=True, timeout_s=timeout_s)
+        ends = self._asked().offsets.ends(places, read_committed=False, timeout_s=timeout_s)
         kept = self._kept_from([place for place in places if starts[place] < ends[place]])
         found: dict[str, dict[int, Log]] = {topic: {} for topic in partitions}
         for place in places:
@@ -367,8 +368,7 @@ class Retention:
         keep_ms = self._config.delete_committed_keep_ms
         if not keep_ms or not places:
             return {}
-        young_ms = now_ms() - keep_ms
-        return self._asked().offsets_at(dict.fromkeys(places, young_ms), read_committed=False)
+        return self._asked().offsets.at_times(dict.fromkeys(places, now_ms() - keep_ms), read_committed=False)
 
     def _asked(self) -> Admin:
         self._questions += 1

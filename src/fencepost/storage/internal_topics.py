@@ -118,7 +118,7 @@ def ensure_compacted(admin: Admin, topic: InternalTopic) -> None:
 def _create(admin: Admin, topic: InternalTopic) -> bool:
     configs = {**topic.configs, _CLEANUP_POLICY: _COMPACT}
     try:
-        return admin.ensure_topic(
+        return admin.topics.ensure(
             topic.name, partitions=topic.partitions, replication=topic.replication, configs=configs
         )
     except KafkaRequestError as error:
@@ -131,7 +131,7 @@ def _create(admin: Admin, topic: InternalTopic) -> bool:
 
 
 def _check_partitions(admin: Admin, topic: InternalTopic) -> None:
-    partitions = admin.partitions(topic.name)
+    partitions = admin.topics.partitions(topic.name)
     if topic.is_single and partitions not in (None, 1):
         raise ConfigError(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have a single partition in "
@@ -142,7 +142,7 @@ def _check_partitions(admin: Admin, topic: InternalTopic) -> None:
 
 def _check_policy(admin: Admin, topic: InternalTopic) -> None:
     try:
-        found = admin.topic_config(topic.name).get(_CLEANUP_POLICY)
+        found = admin.configs.get(topic.name).get(_CLEANUP_POLICY)
     except KafkaAuthorizationError as error:
         LOG.warning("Could not check that topic %s is compacted: %s", topic.name, error)
         return

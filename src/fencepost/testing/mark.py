@@ -25,7 +25,7 @@ class Marks:
 
     def count(self, mark: str) -> int:
         """Return how often `mark` was set."""
-        Admin(self._conf).ensure_topic(self._topic, partitions=1, replication=1)
+        Admin(self._conf).topics.ensure(self._topic, partitions=1, replication=1)
         found: Counter[bytes | None] = Counter()
         reader = LogReader(self._conf, self._topic)
 

@@ -22,7 +22,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contributors import Contributor, foreign_length
-from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, ListedGroup
+from fencepost.kafka.group.group_admin import Group, GroupMember, ListedGroup
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
@@ -129,10 +129,10 @@ class Adoption:
 
     def __enter__(self) -> Self:
         opened = self._stack
-        self._admin, self._groups = Admin(self._conf), GroupAdmin(self._conf, timeout_s=_ASK_S)
+        self._admin = Admin(self._conf, timeout_s=_ASK_S)
         self._survey = GroupSurvey(self._conf, timeout_s=_ASK_S)
         self._fence = InputFence(self._conf, timeout_s=_ASK_S, foreign=self._foreign)
-        for each in (self._admin, self._groups, self._survey, self._fence):
+        for each in (self._admin, self._survey, self._fence):
             opened.callback(each.close)
         return self
 
@@ -143,7 +143,7 @@ class Adoption:
 
     def look(self) -> GroupView:
         """Return the state of the group without changing anything. Raises AdoptionError if the group does not exist."""
-        described = self._admin.group(self._group)
+        described = self._admin.groups.describe(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
         group_offsets = patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
@@ -204,7 +204,7 @@ class Adoption:
         has_offsets = any(group_offsets.values())
 
         def ask() -> ListedGroup | None:
-            found = self._groups.listed(self._group)
+            found = self._admin.groups.listed(self._group)
             if found is None and has_offsets:
                 raise KafkaUnavailableError(f"No broker lists group {self._group}, whose coordinator may be moving")
             return found
@@ -236,7 +236,7 @@ class Adoption:
             )
 
     def _ensure_still_empty(self, group_offsets: Mapping[TopicPartition, Committed | None]) -> None:
-        listed, described = self._listed(group_offsets), self._admin.group(self._group)
+        listed, described = self._listed(group_offsets), self._admin.groups.describe(self._group)
         if described.members or (listed is not None and listed.state not in _QUIET):
             raise AdoptionError(
                 f"Group {self._group} has {_counted(described.members)} again. The program is running: end it, and "
@@ -276,9 +276,9 @@ class Adoption:
         having = {
             TopicPartition(*place): member.client_id for member in group.members for place in member.topic_partitions
         }
-        topics = self._admin.topics({place.topic for place in [*group_offsets, *having, *last]})
+        topics = self._admin.topics.get_all({place.topic for place in [*group_offsets, *having, *last]})
         places = [TopicPartition(name, number) for name in sorted(topics) for number in range(topics[name].partitions)]
-        ends = self._admin.end_offsets(places, read_committed=True)
+        ends = self._admin.offsets.ends(places, read_committed=True)
         return tuple(
             InputPartition(
                 place,
@@ -301,9 +301,9 @@ class Adoption:
         """Describe the transactional ids of the contributors and those with the user's prefixes."""
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
-            listed = (each.transactional_id for each in self._admin.transactions())
-            ids |= {id_ for id_ in listed if self._is_meant(id_)}
-        return self._admin.describe_transactions(sorted(ids)) if ids else {}
+            listed = patiently(self._admin.transactions.list, _ASK_S, _AGAIN_S)
+            ids |= {each.transactional_id for each in listed if self._is_meant(each.transactional_id)}
+        return patiently(lambda: self._admin.transactions.describe(sorted(ids)), _ASK_S, _AGAIN_S)
 
     def _is_meant(self, transactional_id: str) -> bool:
         """Return whether the user attributes an id to the program. The longest matching prefix decides."""

@@ -30,7 +30,7 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
     """A topic that a sink reads, beside it one of dead letters; both have two partitions."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for name in (topic_name, f"{topic_name}-dead"):
-        admin.create_topic(name, partitions=2, replication=1, configs={"retention.ms": "-1"})  # from 1970
+        admin.topics.create(name, partitions=2, replication=1, configs={"retention.ms": "-1"})  # from 1970
     return topic_name
 
 
@@ -67,7 +67,7 @@ def read(kafka: EmbeddedKafka, topic: str) -> list[TopicRecord]:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     places = [(topic, 0), (topic, 1)]
     eventually(
-        lambda: admin.end_offsets(places, read_committed=True) == admin.end_offsets(places, read_committed=False)
+        lambda: admin.offsets.ends(places, read_committed=True) == admin.offsets.ends(places, read_committed=False)
     )
     browser = TopicBrowser(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf, topic)
     return list(browser.read(browser.ranges))
@@ -153,7 +153,7 @@ def test_progress_outlives_the_offsets_of_its_group(
     """A broker deletes a group without members after offsets.retention.minutes; this is what it leaves."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     dead = f"{topic}-dead"
-    eventually(lambda: admin.partitions(dead) == 2)
+    eventually(lambda: admin.topics.partitions(dead) == 2)
     alter(kafka, dead, "cleanup.policy", policy)
     bury("a", key=b"a")
     assert resend(kafka, topic) == 1

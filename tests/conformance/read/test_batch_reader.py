@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.batch_reader import BatchReader
@@ -64,7 +63,7 @@ def read(
 def ends_of(bootstrap: str, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     admin = Admin({"bootstrap.servers": bootstrap})
     try:
-        found = admin.end_offsets(places, read_committed=True)
+        found = admin.offsets.ends(places, read_committed=True)
         return {TopicPartition(*place): end for place, end in found.items()}
     finally:
         admin.close()
@@ -168,7 +167,7 @@ def test_e22_what_is_read_in_batches_is_what_is_committed(
             return len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place]) < committed
 
         eventually(is_compacted, within_s=60, every_s=0.2)
-        TopicAdmin({"bootstrap.servers": bootstrap}).alter_settings({topic: {"cleanup.policy": "delete"}})
+        Admin({"bootstrap.servers": bootstrap}).configs.alter({topic: {"cleanup.policy": "delete"}})
     end = ends_of(bootstrap, [place])[place]
     for start in (0, 1, *(rng.randrange(end) for _ in range(3))):
         assert_same(bootstrap, {place: start})
@@ -303,7 +302,7 @@ def test_no_broker_may_send_the_reader_to_another_replica(
             taken(of, answer)
 
         monkeypatch.setattr(reader, "_answered", directing)
-        reader.assign({place: LogPosition(0, log_writer.admin.topics([topic])[topic].id if has_ids else "")})
+        reader.assign({place: LogPosition(0, log_writer.admin.topics.get_all([topic])[topic].id if has_ids else "")})
         found = read(reader, {}, {place: 1})
         assert not reader.knows_topics
     versions = [struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests]

@@ -199,7 +199,7 @@ def test_no_position_in_an_aborted_or_compacted_stretch_is_a_gap(
     log_writer.settle([topic])
 
     def from_offset(start: int) -> Plan:
-        end = log_writer.admin.end_offsets([place], read_committed=True)[place]
+        end = log_writer.admin.offsets.ends([place], read_committed=True)[place]
         reader = plan({place: LogPosition(start)})
         reader.reach({place: end})
         assert not reader.input.gaps
@@ -402,7 +402,7 @@ def test_what_was_asked_for_before_a_topic_was_created_again_is_not_of_the_new_o
 def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
-    first = log_writer.admin.topics([topic])[topic].id
+    first = log_writer.admin.topics.get_all([topic])[topic].id
     log_writer.recreate(topic)
     log_writer.send(topic, numbers(0, 10))
     gap = plan({place: LogPosition(3, first)}).gap(place)
@@ -418,7 +418,7 @@ def test_where_a_partition_begins_is_told_though_it_is_the_first_offset(
     reader = plan({place: None})
     reader.reach({place: 0})
     assert reader.ends == {place: 0}
-    assert reader.input.topic_id(topic) == log_writer.admin.topics([topic])[topic].id
+    assert reader.input.topic_id(topic) == log_writer.admin.topics.get_all([topic])[topic].id
 
 
 def test_a_head_that_is_deleted_before_anything_was_read_is_a_gap(
@@ -559,7 +559,7 @@ def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
 ) -> None:
     log_writer.send(topic, numbers(0, 10))
     reader = plan({place: LogPosition(3)})
-    first = log_writer.admin.topics([topic])[topic].id
+    first = log_writer.admin.topics.get_all([topic])[topic].id
 
     def recreate() -> None:
         reader.ends.clear()  # what was told before is of the first topic

@@ -281,7 +281,7 @@ def test_a_topic_that_was_made_anew_is_noticed_though_the_offsets_are_there(
 ) -> None:
     """The client itself goes on in the new topic without a word."""
     log_writer.send(topic, ["old"])
-    found = log_writer.admin.topic(topic)
+    found = log_writer.admin.topics.get(topic)
     assert found is not None
     assert read(0, 1, topic_id=found.id) == ["old"]
     log_writer.recreate(topic)
@@ -289,8 +289,8 @@ def test_a_topic_that_was_made_anew_is_noticed_though_the_offsets_are_there(
     with pytest.raises(DataLossError, match="was deleted and created again while it was read"):
         read(0, 1, topic_id=found.id)
     assert read(0, 1, topic_id=found.id, fails_on_loss=False) == ["new"]
-    log_writer.admin.delete_topics([topic])
-    eventually(lambda: log_writer.admin.topic(topic) is None)
+    log_writer.admin.topics.delete([topic])
+    eventually(lambda: log_writer.admin.topics.get(topic) is None)
     with pytest.raises(DataLossError, match="there is no such topic or partition any more"):
         read(0, 1)
 

@@ -187,8 +187,8 @@ def test_a_loss_ends_the_stream_or_is_stepped_over(
         for again in (running, stream()):
             with pytest.raises(DataLossError, match=r"was deleted and created again"):
                 again.latest(first)
-    log_writer.admin.delete_topics([topic])
-    eventually(lambda: log_writer.admin.topic(topic) is None)
+    log_writer.admin.topics.delete([topic])
+    eventually(lambda: log_writer.admin.topics.get(topic) is None)
     if tolerates:
         assert running.ranges(first, running.latest(first)) == {}
     else:

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.topics import Topic, Topics
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
@@ -163,15 +163,15 @@ def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(
     forget_at_once(monkeypatch)
     assert scene.round() is None
     scene.delete_topic()
-    known = Admin.topics
+    known = Topics.get_all
     with monkeypatch.context() as silent:
 
-        def ask(admin: Admin, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+        def ask(topics: Topics, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
             if scene.topic in names:
                 raise KafkaUnavailableError("No answer")
-            return known(admin, names, timeout_s=timeout_s)
+            return known(topics, names, timeout_s=timeout_s)
 
-        silent.setattr(Admin, "topics", ask)
+        silent.setattr(Topics, "get_all", ask)
         for _ in range(3):
             assert scene.round() is None
         assert scene.topic in scene.leader.snapshot.retention

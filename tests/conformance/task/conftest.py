@@ -13,9 +13,9 @@ from fencepost.kafka.admin.client import Admin
 def start(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Callable[..., UpdatingRun]]:
     """Starts a task that does what a script says; a second one goes on where the first one stopped."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1)
+    admin.topics.create(topic_name, partitions=1, replication=1)
     compact = {"cleanup.policy": "compact"}
-    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs=compact)
+    admin.topics.create(f"{topic_name}-offsets", partitions=1, replication=1, configs=compact)
     runs: list[UpdatingRun] = []
 
     def start(*polls: object, **how: object) -> UpdatingRun:

@@ -121,7 +121,7 @@ class Stage:
         )
         monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
         monkeypatch.setattr(epoch_task, "write_dead_letters", lambda epoch, *_: self._write_dead_letters(epoch))
-        Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=partitions, replication=1)
+        Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=partitions, replication=1)
 
     def _write_dead_letters(self, epoch: Epoch) -> int:
         self.store.at("letters", epoch)

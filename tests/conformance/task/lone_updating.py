@@ -152,7 +152,7 @@ class UpdatingRun:
     def log_end(self) -> int:
         """Return how long the log of the offsets topic is, open transactions and their ends included."""
         where = (self.offsets_topic, 0)
-        return Admin({"bootstrap.servers": self._bootstrap}).end_offsets([where], read_committed=False)[where]
+        return Admin({"bootstrap.servers": self._bootstrap}).offsets.ends([where], read_committed=False)[where]
 
     def stored(self) -> dict[str, Offset]:
         """Return what a task that starts now would be given."""

@@ -34,7 +34,7 @@ def transforms(*files: Path, **first: str) -> dict[str, str]:
 def topics(kafka: EmbeddedKafka, topic_name: str) -> tuple[str, str]:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for name in (topic_name, f"{topic_name}-offsets"):
-        admin.create_topic(name, partitions=2, replication=1)
+        admin.topics.create(name, partitions=2, replication=1)
     return topic_name, f"{topic_name}-offsets"
 
 

@@ -38,7 +38,7 @@ def run(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Run]:
     def run(name: str, file: Path, **how: object) -> LoneTask:
         topic = f"{topic_name}-{name}"
         for each in (topic, f"{topic}-offsets"):
-            admin.create_topic(each, partitions=1, replication=1)
+            admin.topics.create(each, partitions=1, replication=1)
         source = {"connector.class": "FileStreamSource", "file": str(file), "batch.size": str(BATCH_LINES)}
         properties = source | dict(how.pop("properties", {}))  # type: ignore[call-overload]
         task = LoneTask(
@@ -159,7 +159,7 @@ def test_rows_of_spark_s_are_sent_as_columns(
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for each in (topic_name, f"{topic_name}-offsets"):
-        admin.create_topic(each, partitions=1, replication=1)
+        admin.topics.create(each, partitions=1, replication=1)
     batch = pa.record_batch({name: pa.array(values) for name, values in FRAMES[frame].items()})
     conf = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers, "client": BATCH}, "unused").conf
     delivery = open_delivery(conf, f"of-{topic_name}", f"{topic_name}-offsets", 30)

@@ -27,7 +27,7 @@ time.sleep(600)
 
 @pytest.fixture
 def members(kafka, topic_name: str) -> Iterator[Members]:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     made = Members(kafka.bootstrap_servers, topic_name)
     yield made
     for each in made.made:
@@ -79,6 +79,6 @@ def test_a_member_that_lives_comes_back_and_keeps_the_group(members: Members) ->
 def test_nobody_is_taken_out_of_a_group_that_others_are_in(members: Members) -> None:
     kill_member(members, "somebody else's")
     admin = Admin({"bootstrap.servers": members.bootstrap})
-    before = {each.member_id for each in admin.group(members.group).members}
+    before = {each.member_id for each in admin.groups.describe(members.group).members}
     take_out_dead_members(members.conf(), is_ours, 30)
-    assert {each.member_id for each in admin.group(members.group).members} == before
+    assert {each.member_id for each in admin.groups.describe(members.group).members} == before

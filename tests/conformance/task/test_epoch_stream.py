@@ -37,7 +37,7 @@ class StreamStage(Stage):
         super().__init__(bootstrap, topic, monkeypatch)
         self.target = f"{topic}-out"
         self.readings: list[EpochReading] = []
-        Admin({"bootstrap.servers": bootstrap}).create_topic(self.target, partitions=1, replication=1)
+        Admin({"bootstrap.servers": bootstrap}).topics.create(self.target, partitions=1, replication=1)
         monkeypatch.setattr(EpochRecords, "write", lambda records, session, epoch, *_: self.write(epoch))
 
     def connector_of(self, name: str) -> type[Any]:

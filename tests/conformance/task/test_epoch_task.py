@@ -13,6 +13,7 @@ from epoch_stage import Sink, Stage, crash
 
 from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.read.group_input import GroupInput
@@ -105,7 +106,7 @@ def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Sta
 def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the_epoch(stage: Stage, fate: str) -> None:
     """One topic of the epoch is shown when the start dies; then the other one goes."""
     other = f"{stage.topic}-b"
-    Admin({"bootstrap.servers": stage.bootstrap}).create_topic(other, partitions=1, replication=1)
+    Admin({"bootstrap.servers": stage.bootstrap}).topics.create(other, partitions=1, replication=1)
     stage.produce(5)
     stage.produce(4, topic=other)
     stage.store.before["during publish"] = lambda _: crash(first)
@@ -115,7 +116,7 @@ def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the
     assert stage.store.ranges() == [(0, 0, 5)]
     if fate == "deleted":
         admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-        admin.delete_topics([other])[other].result(30)
+        admin.topics.delete([other])[other].result(30)
     stage.produce(2)
     second = stage.start()
     eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
@@ -246,7 +247,7 @@ def test_pausing_keeps_the_membership_and_writes_nothing(stage: Stage) -> None:
     task.control.pause()
     eventually(lambda: stage.reports[-1].state == "PAUSED", within_s=60)
     stage.produce(5)
-    group = Admin({"bootstrap.servers": stage.bootstrap}).group(stage.group)
+    group = Admin({"bootstrap.servers": stage.bootstrap}).groups.describe(stage.group)
     assert len(group.members) == 1
     with pytest.raises(AssertionError):
         eventually(lambda: stage.offsets() != {0: 5, 1: 0}, within_s=1.5)
@@ -486,13 +487,13 @@ def test_of_logs_that_the_group_has_read_to_their_ends_nothing_but_the_ends_is_a
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[list[tuple[str, int]]] = []
-    start_offsets = Admin.start_offsets
+    starts = LogOffsets.starts
 
-    def noted(self: Admin, places: Any, **more: Any) -> Any:
+    def noted(self: LogOffsets, places: Any, **more: Any) -> Any:
         looks.append(list(places))
-        return start_offsets(self, looks[-1], **more)
+        return starts(self, looks[-1], **more)
 
-    monkeypatch.setattr(Admin, "start_offsets", noted)
+    monkeypatch.setattr(LogOffsets, "starts", noted)
     stage.produce(5)
     stage.start()
     eventually(lambda: stage.offsets() == {0: 5, 1: 0}, within_s=60)

@@ -22,7 +22,7 @@ FILES = ("a.csv", "b.csv", "c.csv")
 def spec_of(kafka: EmbeddedKafka, topic_name: str) -> Callable[[bool], TaskSpec]:
     """The spec of a task that has committed three files as done."""
     servers = {"bootstrap.servers": kafka.bootstrap_servers}
-    Admin(servers).create_topic(topic_name, partitions=2, replication=1)
+    Admin(servers).topics.create(topic_name, partitions=2, replication=1)
 
     def spec_of(is_exactly_once: bool = True) -> TaskSpec:
         identity = f"g-{topic_name}-0"

@@ -434,7 +434,9 @@ def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before
     member = begun(members, notes, max_poll_interval_ms="6000", **settings)
     assert len(next_of(member, 3)) == 3
     assert len(member._waiting) > 0
-    eventually(lambda: not Admin({"bootstrap.servers": members.bootstrap}).group(members.group).members, within_s=30)
+    eventually(
+        lambda: not Admin({"bootstrap.servers": members.bootstrap}).groups.describe(members.group).members, within_s=30
+    )
     next_of(member, 500)
     assert [what for what, _ in notes.log] == ["assigned", "lost", "assigned"]
 

@@ -32,7 +32,7 @@ KINDS = {"records": GroupInput, "batches": BatchGroupInput}
 
 @pytest.fixture(params=KINDS)
 def members(kafka, topic_name: str, request: pytest.FixtureRequest) -> Iterator[Members]:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=2, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=2, replication=1)
     made = Members(kafka.bootstrap_servers, topic_name, KINDS[request.param])
     yield made
     for each in reversed(made.made):  # who was removed gets in again, and out, when nobody else is waited for

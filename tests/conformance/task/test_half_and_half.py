@@ -42,13 +42,13 @@ def wake_up(program: OldProgram) -> None:
 
 def take_out(stage: StreamStage) -> None:
     """End the sessions of members whose program does not live any more."""
-    members = [each.member_id for each in stage.admin.group(stage.group).members]
+    members = [each.member_id for each in stage.admin.groups.describe(stage.group).members]
     remove_members({"bootstrap.servers": stage.bootstrap}, stage.group, members, 30)
 
 
 def shares(stage: StreamStage) -> bool:
     """Say whether ours has some of the partitions, and others have others."""
-    members = stage.admin.group(stage.group).members
+    members = stage.admin.groups.describe(stage.group).members
     having = {each.client_id == f"{stage.name}-0" for each in members if each.topic_partitions}
     return having == {True, False}
 

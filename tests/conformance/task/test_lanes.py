@@ -28,7 +28,7 @@ def topics(kafka: EmbeddedKafka) -> tuple[str, str]:
     name = uuid.uuid4().hex[:8]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for topic in (data := f"data-{name}", offsets := f"offsets-{name}"):
-        admin.create_topic(topic, partitions=1, replication=1)
+        admin.topics.create(topic, partitions=1, replication=1)
     return data, offsets
 
 
@@ -191,4 +191,4 @@ def test_e5_a_strike_in_one_lane_retires_both_at_the_next_boundary(
 def read_uncommitted_count(kafka: EmbeddedKafka, topic: str) -> int:
     """Return how many records the log of the topic has, open transactions and markers included."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    return admin.end_offsets([(topic, 0)], read_committed=False)[topic, 0]
+    return admin.offsets.ends([(topic, 0)], read_committed=False)[topic, 0]

@@ -88,10 +88,10 @@ class OffsetsInGroupStage:
         name = uuid.uuid4().hex[:8]
         self.bootstrap, self.data, self.syncs, self.id = kafka.bootstrap_servers, f"data-{name}", f"syncs-{name}", name
         admin = Admin(self.conf)
-        admin.create_topic(self.data, partitions=2, replication=1)
+        admin.topics.create(self.data, partitions=2, replication=1)
         self.offsets = f"offsets-{name}"
         for topic in (self.syncs, self.offsets):
-            admin.create_topic(topic, partitions=1, replication=1)
+            admin.topics.create(topic, partitions=1, replication=1)
         self.held, self.task = Held(self.data), Telling(self.syncs)
         self.opened: list[Any] = []
 
@@ -284,7 +284,7 @@ def test_a_record_that_is_refused_is_the_reason_though_its_position_was_on_its_w
     position = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1)
     scene.data = f"narrow-{scene.id}"
     configs = {"max.message.bytes": "100"}
-    Admin(scene.conf).create_topic(scene.data, partitions=1, replication=1, configs=configs)
+    Admin(scene.conf).topics.create(scene.data, partitions=1, replication=1, configs=configs)
     last = scene.send(delivery, [10**200])
     delivery.commit([encode("c", {"p": 0}, {"offset": 2})], last.closing)
     position.await_met()

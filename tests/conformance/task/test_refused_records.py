@@ -26,10 +26,10 @@ class Target:
         self._kafka = kafka
         self._admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
         self._opened: list[LanedDelivery] = []
-        self._admin.create_topic(self.offsets, partitions=1, replication=1)
+        self._admin.topics.create(self.offsets, partitions=1, replication=1)
 
     def create(self, partitions: int = 1, limit_bytes: int = 1_000_000) -> None:
-        self._admin.create_topic(
+        self._admin.topics.create(
             self.data, partitions=partitions, replication=1, configs={"max.message.bytes": str(limit_bytes)}
         )
 

@@ -20,12 +20,12 @@ Make = Callable[..., LoneTask]
 def make(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Make]:
     """Makes a task whose topic takes batches of a few hundred of its records."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1)
+    admin.topics.create(f"{topic_name}-offsets", partitions=1, replication=1)
     tasks: list[LoneTask] = []
 
     def make(*, limit_bytes: int = LIMIT_BYTES, **how: object) -> LoneTask:
         limit = {"max.message.bytes": str(limit_bytes)}
-        admin.create_topic(topic_name, partitions=2, replication=1, configs=limit)
+        admin.topics.create(topic_name, partitions=2, replication=1, configs=limit)
         tasks.append(LoneTask(kafka.bootstrap_servers, topic_name, f"{topic_name}-offsets", SIZES, **how))  # type: ignore[arg-type]
         return tasks[-1]
 

@@ -51,7 +51,7 @@ def letters(kafka: EmbeddedKafka, dead: str) -> Letters:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
 
     def ends(*, read_committed: bool) -> dict[tuple[str, int], int]:
-        return admin.end_offsets([(dead, 0)], read_committed=read_committed)
+        return admin.offsets.ends([(dead, 0)], read_committed=read_committed)
 
     def read(*, waits: bool = True) -> list[Any]:
         eventually(lambda: not waits or ends(read_committed=True) == ends(read_committed=False))
@@ -122,7 +122,7 @@ def test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter(
         end.await_met()
         admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
         run.abandon()
-        assert admin.end_offsets([(dead, 0)], read_committed=False)[dead, 0] > 0
+        assert admin.offsets.ends([(dead, 0)], read_committed=False)[dead, 0] > 0
         assert letters(waits=False) == []
         newer = start(batch, **how)  # fences the first, whose transaction is aborted
         newer.await_idle()
@@ -181,7 +181,7 @@ def test_e15_a_dead_letter_that_is_refused_fails_the_task_and_no_offset_passes_i
     start: Start, how: dict[str, Any], kafka: EmbeddedKafka, dead: str, is_exactly_once: bool
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(dead, partitions=1, replication=1, configs={"max.message.bytes": "200"})
+    admin.topics.create(dead, partitions=1, replication=1, configs={"max.message.bytes": "200"})
     run = start([record("a", 1), bad("a", 2)], is_exactly_once=is_exactly_once, batch_bytes=1, **how)
     assert dead in run.trace
     assert (run.stored(), run.runner.counters.errors.dead_letter_failures > 0) == ({}, True)
@@ -193,4 +193,4 @@ def test_a_task_that_tolerates_nothing_fails_and_leaves_no_dead_letter(
     """It would be one for each start of the task: the record is polled again."""
     run = start([bad("a", 1)], **{**how, "config": {**CONFIG, "errors.tolerance": "none"}})
     assert "Tolerance exceeded" in run.trace
-    assert Admin({"bootstrap.servers": kafka.bootstrap_servers}).partitions(dead) is None
+    assert Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.partitions(dead) is None

@@ -88,7 +88,7 @@ def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offset
 
 def test_keys_times_and_headers_are_kept_and_rows_may_go_anywhere(stage: StreamStage) -> None:
     other = f"{stage.name}-other"
-    stage.admin.create_topic(other, partitions=1, replication=1)
+    stage.admin.topics.create(other, partitions=1, replication=1)
 
     def process(task: Any, batch: SinkBatch) -> Any:
         even = batch.where([int(value) % 2 == 0 for value in batch.values])
@@ -202,7 +202,7 @@ def test_a_paused_task_has_committed_stays_in_its_group_and_writes_nothing(stage
     assert stage.values() == ["0", "1", "2"]
     assert stage.offsets() == {0: 3}
     stage.produce(range(3, 6))
-    assert len(stage.admin.group(stage.group).members) == 1
+    assert len(stage.admin.groups.describe(stage.group).members) == 1
     run.runner.control.resume()
     eventually(lambda: run.runner.counters.records_written == 6)
     run.stop()
@@ -316,7 +316,7 @@ def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_
 ) -> None:
     monkeypatch.setattr(protocol, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way
     other = f"{stage.name}-other"
-    stage.admin.create_topic(other, partitions=1, replication=1)
+    stage.admin.topics.create(other, partitions=1, replication=1)
     entered, is_deleted = threading.Event(), threading.Event()
 
     def process(task: Any, batch: SinkBatch) -> SinkBatch:
@@ -328,8 +328,8 @@ def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_
     stage.produce(["gone"])
     run = stage.start(config={"topics": f"{stage.source},{other}"}, topics=(stage.source, other), client=client)
     assert entered.wait(60)
-    stage.admin.delete_topics([stage.source])
-    eventually(lambda: not stage.admin.topics([stage.source]), within_s=60)
+    stage.admin.topics.delete([stage.source])
+    eventually(lambda: not stage.admin.topics.get_all([stage.source]), within_s=60)
     stage.produce(["stays"], topic=other)
     is_deleted.set()
     assert stage.await_values(1, within_s=40) == ["stays"]  # a client of its own would ask on and on, for 50 s

@@ -25,7 +25,7 @@ def _produced(kafka, topic, values):
 
 def test_watching_and_reading_afterwards_come_to_the_same_verdict(kafka, topic_name):
     values = [b"%d" % n for n in range(50_000)]
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         _produced(kafka, topic_name, values)
         watched = reader.catch_up()
@@ -43,7 +43,7 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka, topic_name):
 
 
 def test_a_reader_survives_lost_connections_and_sees_everything_once(kafka, topic_name):
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     values = [b"%d" % n for n in range(3_000)]
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
         with CommittedReader(proxy.bootstrap_servers, [topic_name]) as reader:
@@ -56,7 +56,7 @@ def test_a_reader_survives_lost_connections_and_sees_everything_once(kafka, topi
 
 def test_what_ended_a_reader_is_raised_to_whoever_asks_it(kafka, topic_name):
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1)
+    admin.topics.create(topic_name, partitions=1, replication=1)
     _produced(kafka, topic_name, [b"%d" % n for n in range(10)])
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         assert len(reader.catch_up()) == 10
@@ -90,10 +90,10 @@ def test_a_mark_outlives_a_process_that_is_killed_right_after_setting_it(kafka, 
 def test_a_paused_proxy_lets_nothing_through_until_it_resumes(kafka, topic_name):
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
         admin = Admin({"bootstrap.servers": proxy.bootstrap_servers})
-        assert admin.partitions(topic_name) is None
+        assert admin.topics.partitions(topic_name) is None
         proxy.pause()
         answered = threading.Event()
-        thread = threading.Thread(target=lambda: (admin.partitions(topic_name), answered.set()))
+        thread = threading.Thread(target=lambda: (admin.topics.partitions(topic_name), answered.set()))
         thread.start()
         assert not answered.wait(0.3)
         proxy.resume()

@@ -64,7 +64,7 @@ def test_e1_a_task_that_crashes_before_in_and_after_its_transactions_delivers_on
     bootstrap, offsets_topic = kafka.bootstrap_servers, f"{topic_name}-offsets"
     admin = Admin({"bootstrap.servers": bootstrap})
     for topic in (topic_name, offsets_topic):
-        admin.create_topic(topic, partitions=1, replication=1)
+        admin.topics.create(topic, partitions=1, replication=1)
     script = ["r1", "r2", CRASH(), "r3", CRASH(UPDATE_OFFSETS), "r4", CRASH(COMMIT), ScriptedRecord("r5", "k")]
     source = TestingSource([*script, RAISE(), "r6", RETRY(), "r7"], topic=topic_name, bootstrap=bootstrap)
     command = [sys.executable, "-c", _RUNNER, json.dumps(_spec(source, bootstrap, offsets_topic)), bootstrap]

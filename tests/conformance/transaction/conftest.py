@@ -23,7 +23,7 @@ MakeWriter = Callable[..., TransactionalWriter]
 def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
     """A topic with two partitions."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=2, replication=1)
+    admin.topics.create(topic_name, partitions=2, replication=1)
     return topic_name
 
 
@@ -32,7 +32,7 @@ def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
     """A topic for the source offsets of a task that writes to `topic`."""
     name = f"{topic}-offsets"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     return name
 
 

@@ -22,7 +22,7 @@ ROUNDS = 2 if IS_LONG else 1
 def broker() -> Iterator[EmbeddedKafka]:
     """One of its own: it is killed."""
     with quick_kafka() as running:
-        Admin({"bootstrap.servers": running.bootstrap_servers}).create_topic(TOPIC, partitions=1, replication=1)
+        Admin({"bootstrap.servers": running.bootstrap_servers}).topics.create(TOPIC, partitions=1, replication=1)
         yield running
 
 

@@ -13,7 +13,7 @@ KEYS = [f"key-{n}".encode() for n in range(30)]
 
 def test_a_key_is_in_one_partition_whichever_client_writes_it(kafka: EmbeddedKafka, topic_name: str) -> None:
     servers = {"bootstrap.servers": kafka.bootstrap_servers}
-    Admin(servers).create_topic(topic_name, partitions=8, replication=1)
+    Admin(servers).topics.create(topic_name, partitions=8, replication=1)
     for client in (BATCH, LIBRDKAFKA):
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic_name, "producer.client": client}
         writer = TransactionalWriter(DirectWriteOptions.parse(options).transactional_conf(), f"{topic_name}-{client}")

@@ -24,7 +24,7 @@ def test_a_topic_of_markers_that_deletes_is_refused(
 ) -> None:
     """Retention would take the markers, and a rerun of the write would write everything again."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(options.offsets_topic, partitions=1, replication=1, configs={"cleanup.policy": policy})
+    admin.topics.create(options.offsets_topic, partitions=1, replication=1, configs={"cleanup.policy": policy})
     with pytest.raises(
         ConfigError, match=rf"'offsets.topic' property .*'cleanup.policy={policy}'.*a rerun writes again"
     ):
@@ -34,5 +34,5 @@ def test_a_topic_of_markers_that_deletes_is_refused(
 def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, options: DirectWriteOptions) -> None:
     assert plan_write(options, "struct<value:string>").markers == {}
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    assert admin.topic_config(options.offsets_topic)["cleanup.policy"] == "compact"
+    assert admin.configs.get(options.offsets_topic)["cleanup.policy"] == "compact"
     assert plan_write(options, "struct<value:string>").markers == {}

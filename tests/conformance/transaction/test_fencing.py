@@ -131,7 +131,7 @@ def member(kafka):
 def test_e4_stale_group_metadata_is_refused_and_the_writer_stays_usable(
     make_writer, kafka, topic_name, committed, member
 ):
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     group = f"group-{uuid.uuid4().hex[:6]}"
     first = member(group, topic_name)
     metadata = first.ownership()
@@ -164,7 +164,7 @@ def test_e4_membership_is_never_left_unchecked(make_writer, topic, committed, of
 
 
 def test_e4_a_member_whose_generation_has_passed_is_refused(make_writer, kafka, topic_name, committed, member):
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     group = f"group-{uuid.uuid4().hex[:6]}"
     first = member(group, topic_name)
     metadata = first.ownership()

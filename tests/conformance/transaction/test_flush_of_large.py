@@ -39,7 +39,7 @@ def test_no_flush_is_asked_for_while_a_batch_is_under_way(
     looks: list[float],
 ) -> None:
     topic = "large-transactions"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
     writer = make_writer(bootstrap=proxy.bootstrap_servers)
     writer.open()
     writer.send_column(topic, VALUES[:10])
@@ -62,7 +62,7 @@ def test_batches_are_seen_to_go_without_a_flush(
 ) -> None:
     """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
     topic = "large-transactions-go"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
     monkeypatch.setattr("fencepost.kafka.produce.producer._STALLED_S", 30.0)
     writer = make_writer()
     writer.open()
@@ -84,7 +84,7 @@ def test_records_spread_over_partitions_are_waited_for_once_only(
 ) -> None:
     """None of the partitions has a full batch, so that nothing moves before the flush."""
     spread = f"{topic}-spread"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(spread, partitions=16, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(spread, partitions=16, replication=1)
     writer = make_writer(conf={"linger.ms": "30000"})
     writer.open()
     looks_each = []

@@ -33,7 +33,7 @@ def broker() -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def impatient_topic(broker: EmbeddedKafka, topic_name: str) -> str:
-    Admin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": broker.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     return topic_name
 
 
@@ -97,7 +97,7 @@ def test_a_transaction_that_rests_until_its_connection_is_closed_is_known_to_hav
     writer.flush()
     rests_since = time.monotonic()
     admin, ids = Admin({"bootstrap.servers": broker.bootstrap_servers}), [writer.transactional_id]
-    eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=60)
+    eventually(lambda: admin.transactions.describe(ids)[ids[0]].state == "CompleteAbort", within_s=60)
     eventually(lambda: time.monotonic() - rests_since > 1.5)  # however long the flush has waited for the broker
     eventually(lambda: writer._client.strikes > 0, within_s=60)
     writer.send(impatient_topic, b"1", partition=0)

@@ -43,8 +43,8 @@ class InputFenceStage:
         self.make_writer = make_writer
         self.fenced: list[Fenced] = []
         self.waiting: list[str] = []
-        Admin(self.conf).create_topic(topic, partitions=3, replication=1)
-        Admin(self.conf).create_topic(self.out, partitions=1, replication=1)
+        Admin(self.conf).topics.create(topic, partitions=3, replication=1)
+        Admin(self.conf).topics.create(self.out, partitions=1, replication=1)
         read_stable(self.conf, self.group, LONG_S)  # a new broker has no coordinator of groups until one is asked for
 
     def place(self, partition: int) -> TopicPartition:
@@ -98,7 +98,7 @@ class InputFenceStage:
         """Return a group whose offsets are in the same partition of the same log, or in another one."""
         contributors = Contributors(self.conf)
         contributors.pending(self.group)
-        count = Admin(self.conf).partitions(offsets_log.TOPIC)
+        count = Admin(self.conf).topics.partitions(offsets_log.TOPIC)
         contributors.close()
         assert count is not None
         wanted = offsets_log.partition_of(self.group, count)

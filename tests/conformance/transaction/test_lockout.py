@@ -14,7 +14,7 @@ def test_e2_a_holder_that_is_locked_out_by_a_request_cannot_commit(make_writer, 
     holder.flush()
     assert make_writer(holder.transactional_id).lock_out()
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    described = admin.describe_transactions([holder.transactional_id])[holder.transactional_id]
+    described = admin.transactions.describe([holder.transactional_id])[holder.transactional_id]
     assert described.state in ("CompleteAbort", "Empty"), "nothing of the transaction is left when the request returns"
     with pytest.raises((WriterFencedError, CommitUnknownError)):
         holder.commit()

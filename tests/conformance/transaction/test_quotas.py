@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not IS_LONG, reason="waits for quotas, and a sec
 
 @pytest.fixture
 def topic(kafka, topic_name: str) -> str:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     return topic_name
 
 

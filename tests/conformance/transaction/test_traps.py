@@ -15,7 +15,6 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.codec.columns import PartitionColumns, binary
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import Codec
@@ -458,7 +457,7 @@ def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_
     writer.flush()
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     ids = [writer.transactional_id]
-    eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=30)
+    eventually(lambda: admin.transactions.describe(ids)[ids[0]].state == "CompleteAbort", within_s=30)
     writer.send(topic, b"y")
     with pytest.raises(WriterFencedError) as fenced:
         writer.flush()
@@ -471,7 +470,7 @@ def test_a_topic_that_takes_the_time_of_the_append_tells_it(
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     configs = {"message.timestamp.type": "LogAppendTime"}
     appended = f"{topic}-appended"
-    admin.create_topic(appended, partitions=1, replication=1, configs=configs)
+    admin.topics.create(appended, partitions=1, replication=1, configs=configs)
     client = make_client(**{"delivery.report.only.error": False})
     told: list[Any] = []
     client.produce(appended, b"x", timestamp=1, on_delivery=lambda error, message: told.append(message))
@@ -527,7 +526,7 @@ def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int, compression: st
     name = f"{topic}-limited"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     configs = {"max.message.bytes": str(limit_bytes), "compression.type": compression}
-    admin.create_topic(name, partitions=1, replication=1, configs=configs)
+    admin.topics.create(name, partitions=1, replication=1, configs=configs)
     return name
 
 
@@ -600,7 +599,7 @@ def test_a_limit_that_was_raised_meanwhile_counts(
     client.produce(limited, b"small")
     client.flush(30)
     servers = {"bootstrap.servers": kafka.bootstrap_servers}
-    TopicAdmin(servers).alter_settings({limited: {"max.message.bytes": "100000"}})
+    Admin(servers).configs.alter({limited: {"max.message.bytes": "100000"}})
     eventually(lambda: _is_taken(Producer(servers), limited, b"x" * 50_000))  # it counts a little later
     client.produce(limited, b"y" * 50_000)
     client.flush(30)
@@ -775,12 +774,12 @@ def test_a_topic_that_is_deleted_under_the_writer_is_told_by_name_and_nothing_el
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     gone = f"{topic}-gone"
-    admin.create_topic(gone, partitions=1, replication=1)
+    admin.topics.create(gone, partitions=1, replication=1)
     client = make_client()
     client.produce(topic, b"x", partition=0)
     client.produce(gone, b"x", partition=0)
     client.flush(30)
-    admin.delete_topics([gone])
+    admin.topics.delete([gone])
 
     def refusal() -> ProducerError | None:
         try:

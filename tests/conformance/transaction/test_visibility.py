@@ -122,7 +122,7 @@ def test_a_refused_record_says_so_and_the_writer_is_usable_after_an_abort(make_w
 
 def test_a_record_that_only_the_broker_refuses_says_so(make_writer, kafka, topic_name, committed):
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1, configs={"max.message.bytes": "1000"})
+    admin.topics.create(topic_name, partitions=1, replication=1, configs={"max.message.bytes": "1000"})
     writer = make_writer()
     writer.open()
     writer.send(topic_name, b"x" * 5_000)

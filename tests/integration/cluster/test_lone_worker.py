@@ -55,7 +55,7 @@ def test_a_clean_stop_leaves_a_group_that_a_worker_of_kafka_connect_can_join_at_
     worker = lone.workers[0]
     assert worker.stop() == 0
     worker.process = None
-    assert Admin({"bootstrap.servers": lone.bootstrap}).group(lone.group).members == ()
+    assert Admin({"bootstrap.servers": lone.bootstrap}).groups.describe(lone.group).members == ()
     last = worker.log_text().strip().splitlines()[-1]
     assert "has left group" in last, last
     assert "can start at once" in last, last

@@ -39,11 +39,11 @@ class Flow:
         self.cluster, self.name, self.out = cluster, name, directory / "out.txt"
         self._sent = 0
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap})
-        Admin({"bootstrap.servers": cluster.bootstrap}).create_topic(name, partitions=_PARTITIONS, replication=1)
+        Admin({"bootstrap.servers": cluster.bootstrap}).topics.create(name, partitions=_PARTITIONS, replication=1)
         config = {"connector.class": "FileStreamSink", "file": str(self.out), "topics": name, "tasks.max": "2"}
         ok(cluster.workers[0].create(name, config), 201)
         self.owners = cluster.await_owners(name, 2, cluster.workers, cluster.workers[0])
-        members = lambda: Admin({"bootstrap.servers": cluster.bootstrap}).group(f"connect-{name}").members  # noqa: E731
+        members = lambda: Admin({"bootstrap.servers": cluster.bootstrap}).groups.describe(f"connect-{name}").members  # noqa: E731
         eventually(lambda: [len(m.topic_partitions) for m in members()] == [2, 2], within_s=30)
         self.go_on()
 

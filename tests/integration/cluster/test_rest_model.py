@@ -388,7 +388,7 @@ def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
     topics = tuple(f"{group}-{n}" for n in range(TOPICS))
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for topic in topics:
-        admin.create_topic(topic, partitions=1, replication=1)
+        admin.topics.create(topic, partitions=1, replication=1)
     with Cluster(
         kafka.bootstrap_servers,
         tmp_path_factory.mktemp("model"),

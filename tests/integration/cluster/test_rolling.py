@@ -111,7 +111,7 @@ def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_d
     between = range(len(before), len(before) + 10)
     _as_an_old_worker(cluster, topic_name, between)
     if is_own_topic_deleted:
-        Admin({"bootstrap.servers": cluster.bootstrap}).delete_topics([own])
+        Admin({"bootstrap.servers": cluster.bootstrap}).topics.delete([own])
     cluster.start()
     cluster.await_leader()
     eventually(lambda: len(committed(cluster, topic_name)) > between.stop + PER_S, within_s=60)

@@ -80,11 +80,11 @@ def _restore(kafka: EmbeddedKafka, left: dict[str, Any]) -> None:
     conf = {"bootstrap.servers": kafka.bootstrap_servers}
     admin, producer = Admin(conf), ProducerClient(producer_conf(conf).conf)
     own = {*TOPICS.values(), *FILES, "many"}
-    admin.delete_topics([name for name in admin.topic_names() if name in own])
-    eventually(lambda: own.isdisjoint(admin.topic_names()))
+    admin.topics.delete([name for name in admin.topics.names() if name in own])
+    eventually(lambda: own.isdisjoint(admin.topics.names()))
     for name, topic in left.items():
         compact = {"cleanup.policy": "compact"}
-        admin.create_topic(TOPICS[name], partitions=topic["partitions"], replication=1, configs=compact)
+        admin.topics.create(TOPICS[name], partitions=topic["partitions"], replication=1, configs=compact)
         for record in topic["records"]:
             producer.produce(
                 TOPICS[name], record["value"].encode(), key=record["key"].encode(), partition=record["partition"]

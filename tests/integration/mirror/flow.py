@@ -135,7 +135,7 @@ class Flow:
 
     def sync(self, topic: str, *syncs: tuple[int, int], partition: int = 0) -> None:
         """Write offset syncs at the source, as a mirror does."""
-        self.source.admin.ensure_topic(self.syncs_topic, partitions=1, replication=1)
+        self.source.admin.topics.ensure(self.syncs_topic, partitions=1, replication=1)
         for upstream, downstream in syncs:
             sync = OffsetSync(TopicPartition(topic, partition), upstream, downstream)
             self.source.send(self.syncs_topic, [sync.value()], key=sync.key())

@@ -59,19 +59,19 @@ def rows(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Row]]:
 
 def values(where: LogWriter, topic: str) -> list[bytes | None]:
     """Return what is committed in a topic, partition by partition."""
-    partitions = where.admin.partitions(topic) or 0
+    partitions = where.admin.topics.partitions(topic) or 0
     found = rows(where.bootstrap, topic, partitions) if partitions else {}
     return [row.value for own in found.values() for row in own]
 
 
 def await_same(flow: Flow, topic: str, remote: str | None = None, within_s: float = 60) -> dict[int, list[Row]]:
     """Wait until the target has what the source has, in the same partitions and order; return that."""
-    count = flow.source.admin.partitions(topic) or 0
+    count = flow.source.admin.topics.partitions(topic) or 0
     wanted = rows(flow.source.bootstrap, topic, count)
     name = remote or f"{flow.source_alias}.{topic}"
 
     def is_same() -> bool:
-        assert flow.target.admin.partitions(name) == count
+        assert flow.target.admin.topics.partitions(name) == count
         have = rows(flow.target.bootstrap, name, count)
         counts = {number: (len(wanted[number]), len(have[number])) for number in wanted}
         assert have == wanted, f"(wanted, have) by partition: {counts}"

@@ -49,7 +49,7 @@ class Failover:
 
     def ends(self) -> list[int]:
         """Return where the source ends: behind markers and behind what was aborted."""
-        found = self.flow.source.admin.end_offsets(
+        found = self.flow.source.admin.offsets.ends(
             [(self.topic, partition) for partition in range(PARTITIONS)], read_committed=True
         )
         return [found[self.topic, partition] for partition in range(PARTITIONS)]

@@ -71,7 +71,7 @@ class MigrationStage:
     def sync(self, *syncs: tuple[int, int]) -> None:
         """Write offset syncs where MirrorMaker has them: at the source, without headers."""
         topic = f"mm2-offset-syncs.{self.b}.internal"
-        self.source.admin.ensure_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        self.source.admin.topics.ensure(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         for sync in (OffsetSync(TopicPartition(self.prefix, 0), *pair) for pair in syncs):
             self.source.send(topic, [sync.value()], key=sync.key())
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.mirror.setting.filters import NameFilter
 from fencepost.mirror.setting.policy import DefaultReplicationPolicy, policy_of
 from fencepost.mirror.source.planning import Selection
@@ -19,15 +20,15 @@ ANYBODY = "User:ANONYMOUS"
 
 
 @pytest.fixture(scope="module")
-def source(source_kafka: EmbeddedKafka) -> Iterator[TopicAdmin]:
-    made = TopicAdmin({"bootstrap.servers": source_kafka.bootstrap_servers})
+def source(source_kafka: EmbeddedKafka) -> Iterator[Admin]:
+    made = Admin({"bootstrap.servers": source_kafka.bootstrap_servers})
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def target(kafka: EmbeddedKafka) -> Iterator[TopicAdmin]:
-    made = TopicAdmin({"bootstrap.servers": kafka.bootstrap_servers})
+def target(kafka: EmbeddedKafka) -> Iterator[Admin]:
+    made = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     yield made
     made.close()
 
@@ -38,7 +39,7 @@ def alias(topic_name: str) -> str:
 
 
 @pytest.fixture
-def made(source: TopicAdmin, target: TopicAdmin, topic_name: str, alias: str) -> Made:
+def made(source: Admin, target: Admin, topic_name: str, alias: str) -> Made:
     """Makes the topics of a flow to the target, or to the source, which checks rights: all with the test's name."""
 
     def make(*, to_itself: bool = False, rule: ConfigRule | None = None) -> RemoteTopics:
@@ -57,48 +58,48 @@ def places(topic: str, count: int) -> list[tuple[str, int]]:
 
 
 def test_remote_topics_are_made_with_partitions_and_configs_and_grow(
-    source: TopicAdmin, target: TopicAdmin, topic_name: str, alias: str, made: Made
+    source: Admin, target: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
-    source.create_topic(topic_name, partitions=2, replication=1, configs={"retention.ms": "7200000"})
+    source.topics.create(topic_name, partitions=2, replication=1, configs={"retention.ms": "7200000"})
     topics = made()
     assert topics.refresh() == places(topic_name, 2)
     remote = f"{alias}.{topic_name}"
-    assert target.partitions(remote) == 2
-    assert target.topic_config(remote)["retention.ms"] == "7200000"
-    assert source.add_partitions({topic_name: 5}) == {}
+    assert target.topics.partitions(remote) == 2
+    assert target.configs.get(remote)["retention.ms"] == "7200000"
+    assert source.topics.add_partitions({topic_name: 5}) == {}
     eventually(lambda: topics.refresh() == places(topic_name, 5))
-    eventually(lambda: target.partitions(remote) == 5)
-    source.delete_topics([topic_name])
+    eventually(lambda: target.topics.partitions(remote) == 5)
+    source.topics.delete([topic_name])
     eventually(lambda: topics.refresh() == [])
-    assert target.partitions(remote) == 5  # nobody deletes what was mirrored
+    assert target.topics.partitions(remote) == 5  # nobody deletes what was mirrored
 
 
 def test_configs_follow_the_source_but_for_those_that_are_excluded(
-    source: TopicAdmin, target: TopicAdmin, topic_name: str, alias: str, made: Made
+    source: Admin, target: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
-    source.create_topic(topic_name, partitions=1, replication=1, configs={"retention.ms": "7200000"})
+    source.topics.create(topic_name, partitions=1, replication=1, configs={"retention.ms": "7200000"})
     topics = made(rule=ConfigRule(NameFilter([".*"], ["segment.*"])))
     topics.refresh()
     remote = f"{alias}.{topic_name}"
     changed = {"retention.ms": None, "max.message.bytes": "77777", "segment.bytes": "2000000"}
-    assert source.alter_settings({topic_name: changed}) == {}
+    assert source.configs.alter({topic_name: changed}) == {}
 
     def is_followed() -> bool:
         topics.sync_configs()
-        found = target.topic_settings([remote])[0][remote]
+        found = target.configs.settings([remote])[0][remote]
         return found["max.message.bytes"].value == "77777" and found["retention.ms"].is_default
 
     eventually(is_followed)
-    found = target.topic_settings([remote])[0][remote]
+    found = target.configs.settings([remote])[0][remote]
     assert found["segment.bytes"].value != "2000000"
 
 
 def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
-    source: TopicAdmin, topic_name: str, made: Made, caplog: pytest.LogCaptureFixture
+    source: Admin, topic_name: str, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = f"{topic_name}-{'x' * (249 - len(topic_name) - 1)}"  # its remote topic's name would be too long
-    source.create_topic(long, partitions=1, replication=1)
-    source.create_topic(topic_name, partitions=1, replication=1)
+    source.topics.create(long, partitions=1, replication=1)
+    source.topics.create(topic_name, partitions=1, replication=1)
     topics = made()
     with caplog.at_level(logging.ERROR):
         assert topics.refresh() == places(topic_name, 1)
@@ -112,10 +113,10 @@ def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
 
 
 def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_for_that(
-    source: TopicAdmin, topic_name: str, alias: str, made: Made
+    source: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
     remote = f"{alias}.{topic_name}"
-    source.create_topic(topic_name, partitions=1, replication=1)
+    source.topics.create(topic_name, partitions=1, replication=1)
     topics = made(to_itself=True)
     topics.refresh()
     given = {
@@ -125,7 +126,7 @@ def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_
         TopicAcl(topic_name, "User:nobody", "*", "WRITE", "DENY"),
         TopicAcl(f"{topic_name}-unknown", "User:reader", "*", "READ", "ALLOW"),
     }
-    assert source.create_acls(given) == {}
+    assert source.acls.create(given) == {}
     expected = {
         TopicAcl(remote, ANYBODY, "*", "READ", "ALLOW"),
         TopicAcl(remote, "User:reader", "*", "READ", "ALLOW"),
@@ -134,24 +135,24 @@ def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_
 
     def is_followed() -> bool:
         topics.sync_acls()
-        return {acl for acl in source.topic_acls() if acl.topic == remote} == expected
+        return {acl for acl in source.acls.list() if acl.topic == remote} == expected
 
     eventually(is_followed)
 
 
 def test_one_topic_that_may_not_be_written_is_left_out(
-    source: TopicAdmin, topic_name: str, alias: str, made: Made, caplog: pytest.LogCaptureFixture
+    source: Admin, topic_name: str, alias: str, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed = f"{topic_name}-closed"
     for topic in (topic_name, closed):
-        source.create_topic(topic, partitions=1, replication=1)
+        source.topics.create(topic, partitions=1, replication=1)
     topics = made(to_itself=True)
     assert len(topics.refresh()) == 2
     rights = [
         TopicAcl(f"{alias}.{closed}", ANYBODY, "*", "WRITE", "DENY"),
         TopicAcl(f"{alias}.{closed}", ANYBODY, "*", "DESCRIBE", "ALLOW"),
     ]
-    assert source.create_acls(rights) == {}
+    assert source.acls.create(rights) == {}
     eventually(lambda: topics.refresh() == places(topic_name, 1))
     assert f"topic {closed} is not mirrored, the others are: WRITE on {alias}.{closed} is not granted" in caplog.text
 
@@ -164,10 +165,10 @@ class OneName(DefaultReplicationPolicy):
 
 
 def test_topics_that_would_be_mixed_at_the_target_are_refused_by_their_names(
-    source: TopicAdmin, target: TopicAdmin, topic_name: str, alias: str
+    source: Admin, target: Admin, topic_name: str, alias: str
 ) -> None:
     for suffix in ("b", "a"):
-        source.create_topic(f"{topic_name}-{suffix}", partitions=1, replication=1)
+        source.topics.create(f"{topic_name}-{suffix}", partitions=1, replication=1)
     takes = NameFilter([rf"{re.escape(topic_name)}.*"], []).takes
     selection = Selection(OneName({}), alias, "b", takes, with_heartbeats=False)
     topics = RemoteTopics(source, target, selection, ConfigRule(NameFilter([".*"], [])), 1)
@@ -176,4 +177,4 @@ def test_topics_that_would_be_mixed_at_the_target_are_refused_by_their_names(
     assert f"The topics {topic_name}-a, {topic_name}-b of {alias} would all be named {alias}-all at b" in str(
         refused.value
     )
-    assert target.topics([f"{alias}-all"]) == {}
+    assert target.topics.get_all([f"{alias}-all"]) == {}

@@ -10,7 +10,8 @@ from flow import Flow
 from mirrored import SOON, await_same, rows
 
 from fencepost.cli.mirror.status import of_workers
-from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.read.log import LogReader
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
@@ -74,19 +75,19 @@ def test_a_killed_slot_loses_and_repeats_nothing(flow: Flow, topic: str) -> None
 
 def test_new_topics_partitions_and_heartbeats_are_picked_up(flow: Flow, topic: str) -> None:
     writer = flow.source
-    if writer.admin.partitions("heartbeats") is None:
+    if writer.admin.topics.partitions("heartbeats") is None:
         writer.topic("heartbeats")
     start(flow, f"{topic}.*", heartbeats__replication__enabled="true")
     other = writer.topic(f"{topic}-other")
     writer.send(other, ["a"])
     await_same(flow, other)
-    sources = TopicAdmin({"bootstrap.servers": writer.bootstrap})
-    assert sources.add_partitions({topic: 4}) == {}
+    sources = Admin({"bootstrap.servers": writer.bootstrap})
+    assert sources.topics.add_partitions({topic: 4}) == {}
     sources.close()
-    eventually(lambda: writer.admin.partitions(topic) == 4)
+    eventually(lambda: writer.admin.topics.partitions(topic) == 4)
     writer.send(topic, ["in a new partition"], partition=3)
     await_same(flow, topic)
-    eventually(lambda: flow.target.admin.partitions(f"{flow.source_alias}.heartbeats"))
+    eventually(lambda: flow.target.admin.topics.partitions(f"{flow.source_alias}.heartbeats"))
 
 
 @pytest.mark.parametrize("location", ["source", "target"])
@@ -230,10 +231,10 @@ def test_with_the_identity_policy_topics_keep_their_names(flow: Flow, topic: str
 def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flow: Flow, topic: str) -> None:
     closed = flow.source.topic(f"{topic}-closed")
     flow.source.send(closed, ["a secret"])
-    sources = TopicAdmin({"bootstrap.servers": flow.source.bootstrap})
+    sources = Admin({"bootstrap.servers": flow.source.bootstrap})
     rights = [("DESCRIBE", "ALLOW"), ("DESCRIBE_CONFIGS", "ALLOW"), ("READ", "DENY")]
     acls = [TopicAcl(closed, "User:ANONYMOUS", "*", *right) for right in rights]
-    assert sources.create_acls(acls) == {}
+    assert sources.acls.create(acls) == {}
     sources.close()
     name = start(flow, f"{topic}.*")
     flow.source.send(topic, numbers(0, 5))

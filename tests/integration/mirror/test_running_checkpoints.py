@@ -234,7 +234,7 @@ def test_a_remote_topic_that_is_gone_holds_up_no_other(flow: Flow) -> None:
     for each in (topic, gone):
         flow.sync(each, (9, 20))
         flow.commit(group, each, 10)
-    flow.target.admin.delete_topics([flow.remote(gone)])
+    flow.target.admin.topics.delete([flow.remote(gone)])
     start(flow, sync__group__offsets__enabled="true")
     flow.await_positions(group, topic, (10, 21))
     eventually(lambda: flow.committed_at_target(group) == {(flow.remote(topic), 0): 21}, within_s=60)

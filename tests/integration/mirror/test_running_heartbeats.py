@@ -28,8 +28,8 @@ def test_a_flow_says_that_it_is_alive_every_interval(flow: Flow) -> None:
 
 def test_the_topic_is_compacted_and_has_one_partition(flow: Flow) -> None:
     flow.start("Heartbeat")
-    assert flow.target.admin.partitions("heartbeats") == 1
-    assert flow.target.admin.topic_config("heartbeats")["cleanup.policy"] == "compact"
+    assert flow.target.admin.topics.partitions("heartbeats") == 1
+    assert flow.target.admin.configs.get("heartbeats")["cleanup.policy"] == "compact"
 
 
 def test_a_flow_that_is_switched_off_has_no_task(flow: Flow) -> None:

@@ -66,7 +66,7 @@ def by_offset(bootstrap: str, places: list[TopicPartition], ends: dict[TopicPart
 
 
 def ends_of(where: LogWriter, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    return {TopicPartition(*place): end for place, end in where.admin.end_offsets(places, read_committed=True).items()}
+    return {TopicPartition(*place): end for place, end in where.admin.offsets.ends(places, read_committed=True).items()}
 
 
 def syncs_of(flow: Flow, topic: str) -> list[OffsetSync]:
@@ -100,7 +100,7 @@ def test_batches_of_every_codec_arrive_as_they_are_and_every_sync_is_exact(
         lambda: {o["partition"]["partition"]: o["offset"]["offset"] for o in flow.offsets(name)} == offsets, within_s=60
     )
     ids = {o["offset"]["topic_id"] for o in flow.offsets(name)}
-    assert ids == {flow.source.admin.topics([topic_name])[topic_name].id}
+    assert ids == {flow.source.admin.topics.get_all([topic_name])[topic_name].id}
     assert {o["offset"]["leader_epoch"] for o in flow.offsets(name)} == {0}  # nobody else has led yet
     here = by_offset(flow.source.bootstrap, places, ends)
     there = by_offset(flow.target.bootstrap, remotes, ends_of(flow.target, remotes))

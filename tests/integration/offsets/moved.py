@@ -89,6 +89,6 @@ class MovedOffsetsStage:
 
     def log_ends(self) -> int:
         """Return how long all partitions of the connector's offsets topic are together, markers counted."""
-        count = self.admin.partitions(self.offsets_topic) or 0
-        ends = self.admin.end_offsets([(self.offsets_topic, n) for n in range(count)], read_committed=False)
+        count = self.admin.topics.partitions(self.offsets_topic) or 0
+        ends = self.admin.offsets.ends([(self.offsets_topic, n) for n in range(count)], read_committed=False)
         return sum(ends.values())

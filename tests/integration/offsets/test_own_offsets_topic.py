@@ -73,18 +73,18 @@ def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: 
     assert len(scene.lines(10)) == 10
     eventually(lambda: scene.position() == 20)
     assert scene.worker.rest.put(f"/connectors/{scene.name}/config", json=scene.config()).status_code == 200
-    eventually(lambda: scene.admin.partitions(own) == int(scene.worker.properties["offset.storage.partitions"]))
+    eventually(lambda: scene.admin.topics.partitions(own) == int(scene.worker.properties["offset.storage.partitions"]))
     with scene.file.open("a") as file:
         file.write("10\n")
     assert scene.lines(11) == [str(n) for n in range(11)]
     eventually(lambda: scene.positions(own) == {str(scene.file): 23})
-    assert scene.admin.topic_config(own)["cleanup.policy"] == "compact"
+    assert scene.admin.configs.get(own)["cleanup.policy"] == "compact"
     eventually(lambda: scene.positions(scene.shared_topic) == {str(scene.file): 23})
 
 
 @pytest.mark.parametrize("scene", ["own topic"], indirect=True)
 def test_own_topic_that_would_lose_offsets_fails_the_task(scene: MovedOffsetsStage) -> None:
-    scene.admin.create_topic(scene.offsets_topic, partitions=1, replication=1)
+    scene.admin.topics.create(scene.offsets_topic, partitions=1, replication=1)
     assert scene.create().status_code == 201
     scene.worker.wait_for_tasks(scene.name, "FAILED")
     trace = scene.worker.status(scene.name)["tasks"][0]["trace"]
@@ -104,7 +104,7 @@ def test_key_that_a_java_worker_wrote_is_used_again_in_the_partition_that_it_wou
     scene.resume()
     assert scene.lines(2) == ["8", "9"]
     eventually(lambda: scene.position() == 20)
-    count = scene.admin.partitions(scene.offsets_topic) or 0
+    count = scene.admin.topics.partitions(scene.offsets_topic) or 0
     found = records(scene, scene.offsets_topic)
     assert {r.key for r in found} == {theirs}
     assert {r.partition for r in found} == {partition_for(theirs, count)}

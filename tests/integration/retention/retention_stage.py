@@ -44,7 +44,7 @@ class Stage:
         client.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
         def has_grown() -> bool:
-            described = self.writer.admin.topic(topic)
+            described = self.writer.admin.topics.get(topic)
             return described is not None and described.partitions == partitions
 
         eventually(has_grown)
@@ -52,9 +52,9 @@ class Stage:
 
     def starts(self, topic: str) -> list[int]:
         """Return where its logs begin."""
-        described = self.writer.admin.topic(topic)
+        described = self.writer.admin.topics.get(topic)
         assert described is not None
-        found = self.writer.admin.start_offsets([(topic, p) for p in range(described.partitions)])
+        found = self.writer.admin.offsets.starts([(topic, p) for p in range(described.partitions)])
         return [found[topic, p] for p in range(described.partitions)]
 
     def await_starts(self, topic: str, *starts: int) -> None:
@@ -91,7 +91,7 @@ class Stage:
     def stop_sink(self, sink: str) -> None:
         assert self.worker.rest.put(f"/connectors/{sink}/stop").status_code == 204
         group = self._sinks[sink]
-        eventually(lambda: not self.writer.admin.group(group).members, within_s=30)  # it commits last
+        eventually(lambda: not self.writer.admin.groups.describe(group).members, within_s=30)  # it commits last
 
     def alter(self, sink: str, topic: str, offset: int, partition: int = 0) -> tuple[int, str]:
         """Move it by REST; returns the answer's code and message."""
@@ -169,7 +169,7 @@ class Stage:
     def clear(self) -> None:
         for name in self._sinks:
             self.worker.rest.delete(f"/connectors/{name}")
-        self.writer.admin.delete_topics(self._topics)
+        self.writer.admin.topics.delete(self._topics)
 
 
 def _unexpected(stage: Stage, topic: str) -> bool:

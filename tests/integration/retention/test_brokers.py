@@ -32,8 +32,8 @@ class Stage:
     def __init__(self, brokers: Brokers, worker: LightWorker, directory: Path) -> None:
         self.brokers = brokers
         self.writer = LogWriter(brokers.bootstrap_servers)
-        self.writer.admin.create_topic(TOPIC, partitions=PARTITIONS, replication=3)
-        self.life = Life(TOPIC, eventually(lambda: self.writer.admin.topics([TOPIC]))[TOPIC].id)
+        self.writer.admin.topics.create(TOPIC, partitions=PARTITIONS, replication=3)
+        self.life = Life(TOPIC, eventually(lambda: self.writer.admin.topics.get_all([TOPIC]))[TOPIC].id)
         self.ledger = Ledger({"bootstrap.servers": brokers.bootstrap_servers}, f"{GROUP}-configs")
         self.ledger.unbound.add("running")
         self.file = directory / "running.txt"
@@ -66,7 +66,7 @@ class Stage:
         self.ledger.judge_start(self.life, starts)
 
     def starts(self) -> list[int]:
-        found = self.writer.admin.start_offsets(PLACES)
+        found = self.writer.admin.offsets.starts(PLACES)
         return [found[place] for place in PLACES]
 
     def is_all_written(self) -> bool:
@@ -95,7 +95,7 @@ def test_e9_topics_are_emptied_on_when_the_leader_of_a_partition_is_killed(tmp_p
         stage.brokers.kill(stage.brokers.leader_of(TOPIC))
         known = {0, 10}  # it may not have told the others yet that records are gone
         assert set(eventually(stage.starts, within_s=WITHIN_S)) <= known
-        firsts = partial(stage.writer.admin.offsets_at, dict.fromkeys(PLACES, 0), read_committed=False)
+        firsts = partial(stage.writer.admin.offsets.at_times, dict.fromkeys(PLACES, 0), read_committed=False)
         assert set(eventually(firsts, within_s=WITHIN_S).values()) <= known
         stage.send(20)
         stage.commit(30)

@@ -229,7 +229,7 @@ def test_an_offset_below_what_is_deleted_is_refused(stage: Stage) -> None:
 def test_an_offset_below_what_is_given_up_is_refused_though_it_is_not_deleted_yet(stage: Stage) -> None:
     topic = stage.topic(9, name=f"given-up-{stage.prefix}")
     sink = stage.sink(topic, 9)
-    described = stage.writer.admin.topic(topic)
+    described = stage.writer.admin.topics.get(topic)
     assert described is not None
     key, value = records.topic_retention(topic, TopicRetention(described.id, {0: 7}))
     stage.writer.plain.produce(stage.worker.properties["config.storage.topic"], value, key=key, partition=0)
@@ -329,7 +329,7 @@ def test_a_round_finds_nothing_to_do_and_does_nothing(stage: Stage) -> None:
     stage.sink(topic, 5)
     stage.await_starts(topic, 5)
     configs = (stage.worker.properties["config.storage.topic"], 0)
-    ends = stage.writer.admin.end_offsets([configs], read_committed=False)
+    ends = stage.writer.admin.offsets.ends([configs], read_committed=False)
     stage.rounds()
-    assert stage.writer.admin.end_offsets([configs], read_committed=False) == ends
+    assert stage.writer.admin.offsets.ends([configs], read_committed=False) == ends
     assert stage.starts(topic) == [5]

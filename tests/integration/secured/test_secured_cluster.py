@@ -177,7 +177,7 @@ def test_a_stream_runs_with_what_is_required_and_fences_others_once_it_may(
     """E20: without the optional right whoever is not of the connector is waited for; a right counts at once."""
     target, url = f"{TOPIC}-again", "/connectors/again"
     plain = {"bootstrap.servers": broker.kafka.internal_servers}
-    Admin(plain).create_topic(target, partitions=1, replication=1)
+    Admin(plain).topics.create(target, partitions=1, replication=1)
     config = {"connector.class": "TopicTransform", "topics": TOPIC, "output.topic": target}
     broker.grant(granted(secured.worker, "again", config))
     assert secured.worker.create("again", config).status_code == 201

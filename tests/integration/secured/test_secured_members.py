@@ -19,7 +19,7 @@ def right(resource: str, name: str, operation: str) -> Grant:
 
 @pytest.fixture(params=[GroupInput, BatchGroupInput], ids=["records", "batches"])
 def members(broker: SecuredKafka, topic_name: str, request: pytest.FixtureRequest) -> Iterator[Members]:
-    Admin({"bootstrap.servers": broker.kafka.internal_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": broker.kafka.internal_servers}).topics.create(topic_name, partitions=1, replication=1)
     made = Members(broker.kafka.bootstrap_servers, topic_name, request.param)
     yield made
     for each in made.made:

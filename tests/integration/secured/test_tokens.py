@@ -137,7 +137,7 @@ def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_on
 
 def test_e2_an_id_is_locked_out_by_a_request_where_principals_log_in(broker: SecuredKafka, tokens: TokenServer) -> None:
     topic = f"{TOPIC}-locked"
-    Admin({"bootstrap.servers": broker.kafka.internal_servers}).create_topic(topic, partitions=1, replication=1)
+    Admin({"bootstrap.servers": broker.kafka.internal_servers}).topics.create(topic, partitions=1, replication=1)
     broker.grant(
         [Grant("User:writer", "transactional-id", "lone-locked", "All"), Grant("User:writer", "topic", topic, "All")]
     )

@@ -55,7 +55,7 @@ class Layout:
 
     def shorten(self, writer: LogWriter) -> None:
         """Delete what comes before some offset, where the layout has that."""
-        ends = writer.admin.end_offsets([(self.name, p) for p in range(self.partitions)], read_committed=True)
+        ends = writer.admin.offsets.ends([(self.name, p) for p in range(self.partitions)], read_committed=True)
         for (topic, partition), end in ends.items() if self.is_truncated else ():
             if end:
                 writer.truncate(topic, self._number.randint(0, end), partition)

@@ -31,7 +31,7 @@ def read(kafka: EmbeddedKafka) -> Callable[[str], list[tuple[bytes | None, bytes
 
 @pytest.fixture
 def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=2, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=2, replication=1)
     return topic_name
 
 

@@ -45,7 +45,7 @@ def lines(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     return topic_name
 
 
@@ -241,7 +241,7 @@ def _write(kafka: EmbeddedKafka, frame: Any, **options: str) -> None:
 
 def _open(kafka: EmbeddedKafka) -> set[str]:
     """Return the transactional ids of direct writes with an open transaction."""
-    found = Admin({"bootstrap.servers": kafka.bootstrap_servers}).transactions(["Ongoing"])
+    found = Admin({"bootstrap.servers": kafka.bootstrap_servers}).transactions.list(["Ongoing"])
     return {t.transactional_id for t in found if t.transactional_id.startswith("fencepost-write-")}
 
 

@@ -71,7 +71,7 @@ def topics(kafka: EmbeddedKafka) -> Sequence[str]:
     configs = {"retention.ms": "-1"}
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     for topic in made:
-        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(
             topic, partitions=2, replication=1, configs=configs
         )
         for n in range(2 * ROWS):
@@ -161,7 +161,7 @@ def test_what_is_left_out_and_what_is_not_are_all_there_is(frame: Frame, kafka: 
         "frames-nasty",
         ['{"n":1}', '{"n":2,"x":-Inf}', '{"n":3,"x":Inf}', '{"n":4,"' + "k" * 50_001 + '":1}'],
     )
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=2, replication=1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     for n in range(ROWS):
         producer.produce(topic, texts[n % 4], partition=0)
@@ -176,7 +176,7 @@ def test_what_is_left_out_and_what_is_not_are_all_there_is(frame: Frame, kafka: 
 
 def put(kafka: EmbeddedKafka, topic: str, values: Sequence[bytes | None]) -> None:
     """Make a topic of two partitions that have these values, again and again."""
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=2, replication=1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     for partition in range(2):
         for n in range(ROWS):

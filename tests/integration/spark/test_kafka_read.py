@@ -21,7 +21,7 @@ from layouts import Layout, producers
 from page import blocks
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
@@ -111,7 +111,7 @@ def _compact(writer: LogWriter, compacted: list[Layout]) -> None:
     eventually(are_compacted, within_s=120, every_s=0.5)
     # Two readers are to find the same: nothing goes any more.
     stays = {layout.name: {"cleanup.policy": "delete"} for layout in compacted}
-    assert not TopicAdmin({"bootstrap.servers": writer.bootstrap}).alter_settings(stays)
+    assert not Admin({"bootstrap.servers": writer.bootstrap}).configs.alter(stays)
 
 
 def _count(writer: LogWriter, topic: str, partition: int) -> int:

@@ -33,8 +33,8 @@ from support.proxy import Action, ApiKey, KafkaProxy
 @pytest.fixture
 def worker(runtime: SparkRuntime, kafka: EmbeddedKafka, topic_name: str) -> Iterator[SplitWorker]:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1)
-    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=1, replication=1)
+    admin.topics.create(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     with serving(SplitWorker(runtime, kafka.bootstrap_servers, topic_name), CHANNEL_SECRET) as started:
         yield started
 

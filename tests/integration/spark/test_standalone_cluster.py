@@ -123,8 +123,8 @@ def test_split_is_written_once_when_its_executor_is_killed_in_the_middle(
     cluster: StandaloneCluster, on_cluster: SparkRuntime, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1)
-    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=1, replication=1)
+    admin.topics.create(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     (tmp_path / "a.csv").write_text("".join(f"{n}\n" for n in range(ROWS)))
     connector = SpoolDirectorySource({"input.path": str(tmp_path), "input.schema": "id INT", "topic": topic_name})
     (split,) = connector.splits(on_cluster.session)

@@ -24,7 +24,7 @@ def admin(conf: dict[str, Any]) -> Admin:
 @pytest.fixture
 def topic(admin: Admin, topic_name: str) -> str:
     """A compacted topic of one partition."""
-    admin.create_topic(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     return topic_name
 
 

@@ -15,18 +15,18 @@ from support.proxy import KafkaProxy
 
 
 def test_topic_is_created_once_with_its_configs(admin: Admin, topic_name: str):
-    assert admin.partitions(topic_name) is None
-    assert admin.ensure_topic(topic_name, partitions=3, replication=1, configs={"cleanup.policy": "compact"})
-    assert not admin.ensure_topic(topic_name, partitions=5, replication=1)
-    assert admin.partitions(topic_name) == 3
-    assert admin.topic_config(topic_name)["cleanup.policy"] == "compact"
-    admin.delete_topics([topic_name, f"{topic_name}-missing"])
-    eventually(lambda: admin.partitions(topic_name) is None)
+    assert admin.topics.partitions(topic_name) is None
+    assert admin.topics.ensure(topic_name, partitions=3, replication=1, configs={"cleanup.policy": "compact"})
+    assert not admin.topics.ensure(topic_name, partitions=5, replication=1)
+    assert admin.topics.partitions(topic_name) == 3
+    assert admin.configs.get(topic_name)["cleanup.policy"] == "compact"
+    admin.topics.delete([topic_name, f"{topic_name}-missing"])
+    eventually(lambda: admin.topics.partitions(topic_name) is None)
 
 
 def test_refusal_names_what_was_asked(admin: Admin, topic_name: str):
     with pytest.raises(KafkaRequestError, match=f"creating topic {topic_name}: .*REPLICATION_FACTOR"):
-        admin.create_topic(topic_name, partitions=1, replication=9)
+        admin.topics.create(topic_name, partitions=1, replication=9)
 
 
 def test_unreachable_broker_is_named():
@@ -45,9 +45,9 @@ def test_end_offsets_by_isolation(
     producer.begin_transaction()
     producer.produce(topic, b"x", b"k")
     producer.flush(10)
-    assert admin.end_offsets([(topic, 0)], read_committed=False) == {(topic, 0): 1}
-    assert admin.end_offsets([(topic, 0)], read_committed=True) == {(topic, 0): 0}
-    assert admin.end_offsets([], read_committed=True) == {}
+    assert admin.offsets.ends([(topic, 0)], read_committed=False) == {(topic, 0): 1}
+    assert admin.offsets.ends([(topic, 0)], read_committed=True) == {(topic, 0): 0}
+    assert admin.offsets.ends([], read_committed=True) == {}
     transactions = TransactionAdmin(conf)
     (described,) = transactions.describe([f"tx-{topic}", "unknown"]).values()
     transactions.close()
@@ -57,12 +57,12 @@ def test_end_offsets_by_isolation(
 
 
 def test_group_members_carry_their_client_id(admin: Admin, conf: dict[str, Any], topic: str):
-    assert admin.group(topic).state == "Dead"
+    assert admin.groups.describe(topic).state == "Dead"
     consumer = Consumer({**conf, "group.id": topic, "client.id": '{"url":"http://h:1"}'})
     consumer.subscribe([topic])
     try:
         eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1])
-        group = admin.group(topic)
+        group = admin.groups.describe(topic)
         assert group.state == "Stable"
         assert [member.client_id for member in group.members] == ['{"url":"http://h:1"}']
         assert group.members[0].topic_partitions == {(topic, 0)}
@@ -82,6 +82,6 @@ def test_a_group_is_described_to_all_who_ask_at_once_while_connections_are_lost(
             assert {each.exception() for each in asked} == {None}
         proxy.pause()
         with pytest.raises(KafkaUnavailableError, match="describing group"):
-            hasty.group(topic)
+            hasty.groups.describe(topic)
         proxy.resume()
-        assert admin.group(topic).state == "Dead"
+        assert admin.groups.describe(topic).state == "Dead"

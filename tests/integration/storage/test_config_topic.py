@@ -172,7 +172,7 @@ def test_compaction_leaves_the_same_cluster(
         "min.cleanable.dirty.ratio": "0.001",
         "delete.retention.ms": "0",
     }
-    admin.create_topic(topic_name, partitions=1, replication=1, configs=configs)
+    admin.topics.create(topic_name, partitions=1, replication=1, configs=configs)
     clean_often(conf)
 
     def generation(name: str, tasks: int, text: str) -> list[records.Encoded]:
@@ -217,7 +217,7 @@ def test_compaction_leaves_the_same_cluster(
 
 def test_follower_survives_a_restart_of_the_broker(own_kafka: EmbeddedKafka, topic_name: str):
     conf = {"bootstrap.servers": own_kafka.bootstrap_servers}
-    Admin(conf).create_topic(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    Admin(conf).topics.create(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     follower = Follower(conf, topic_name)
     follower.topic.start(30)
     writer = TopicWriter(conf, topic_name)

@@ -61,7 +61,7 @@ def test_e2_a_task_of_the_older_generation_cannot_commit_on_the_cluster_it_write
     elsewhere = {"producer.override.bootstrap.servers": own_kafka.bootstrap_servers}
     cluster.put(**elsewhere)
     conf = cluster.settings.fencing_conf(elsewhere)
-    Admin({"bootstrap.servers": own_kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": own_kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     zombie = TransactionalWriter(conf, "g-c-0")  # paused, with a transaction in its hands
     zombie.open()
     zombie.send(topic_name, b"v")

@@ -28,16 +28,16 @@ def test_creates_them_compacted_and_accepts_them_again(admin: Admin, topic_name:
     config = settings(topic_name, config_storage_segment_bytes="1048576", config_storage_cleanup_policy="delete")
     ensure_internal_topics(admin, config)
     ensure_internal_topics(admin, config)
-    assert [admin.partitions(f"{topic_name}-{kind}") for kind in ("config", "offset", "status")] == [1, 25, 5]
+    assert [admin.topics.partitions(f"{topic_name}-{kind}") for kind in ("config", "offset", "status")] == [1, 25, 5]
     for kind in ("config", "offset", "status"):
-        assert admin.topic_config(f"{topic_name}-{kind}")["cleanup.policy"] == "compact"
-    assert admin.topic_config(f"{topic_name}-config")["segment.bytes"] == "1048576"
+        assert admin.configs.get(f"{topic_name}-{kind}")["cleanup.policy"] == "compact"
+    assert admin.configs.get(f"{topic_name}-config")["segment.bytes"] == "1048576"
 
 
 @pytest.mark.parametrize("kind", ["config", "offset", "status"])
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_refuses_a_topic_that_deletes(admin: Admin, topic_name: str, kind: str, policy: str):
-    admin.create_topic(f"{topic_name}-{kind}", partitions=1, replication=1, configs={"cleanup.policy": policy})
+    admin.topics.create(f"{topic_name}-{kind}", partitions=1, replication=1, configs={"cleanup.policy": policy})
     with pytest.raises(
         ConfigError, match=f"'{topic_name}-{kind}' supplied via the '{kind}.storage.topic' .*cleanup.policy={policy}"
     ):
@@ -45,7 +45,7 @@ def test_refuses_a_topic_that_deletes(admin: Admin, topic_name: str, kind: str, 
 
 
 def test_refuses_a_config_topic_with_more_than_one_partition(admin: Admin, topic_name: str):
-    admin.create_topic(f"{topic_name}-config", partitions=3, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(f"{topic_name}-config", partitions=3, replication=1, configs={"cleanup.policy": "compact"})
     with pytest.raises(ConfigError, match=r"'config.storage.topic' .*single partition .*found 3 partitions"):
         ensure_internal_topics(admin, settings(topic_name))
 

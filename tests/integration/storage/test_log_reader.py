@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topic, Topics
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.read.log import LogReader, LogRecord
@@ -118,7 +119,7 @@ def test_read_uncommitted_does_not_wait(conf: dict[str, Any], topic: str, transa
 
 
 def test_reads_all_partitions(conf: dict[str, Any], admin: Admin, topic_name: str, produce: Callable[..., None]):
-    admin.create_topic(topic_name, partitions=7, replication=1)
+    admin.topics.create(topic_name, partitions=7, replication=1)
     produce(topic_name, *((b"k%d" % n, b"%d" % n) for n in range(5_000)))
     reader = LogReader(conf, topic_name)
     assert sorted(int(value) for value in Reading(reader).to_end()) == list(range(5_000))
@@ -130,7 +131,7 @@ def test_missing_topic_is_an_error_and_is_not_created(conf: dict[str, Any], admi
     reader = LogReader(conf, topic_name)
     with pytest.raises(KafkaRequestError, match=f"Topic {topic_name} does not exist"):
         Reading(reader).to_end()
-    assert admin.partitions(topic_name) is None
+    assert admin.topics.partitions(topic_name) is None
 
 
 def test_unreachable_broker_is_an_error_in_time():
@@ -167,12 +168,12 @@ def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(
 ):
     """So it is with several brokers, just after one of them has made it."""
     produce(topic, (b"k", b"1"))
-    known, unheard = Admin.topics, [topic, topic]
+    known, unheard = Topics.get_all, [topic, topic]
 
-    def ask(admin: Admin, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
-        return {} if unheard and unheard.pop() else known(admin, names, timeout_s=timeout_s)
+    def ask(topics: Topics, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+        return {} if unheard and unheard.pop() else known(topics, names, timeout_s=timeout_s)
 
-    monkeypatch.setattr(Admin, "topics", ask)
+    monkeypatch.setattr(Topics, "get_all", ask)
     assert reading.to_end() == [b"1"]
     unheard.append(topic)
     assert sum(reading.reader.ends(20).values()) == 1

@@ -30,7 +30,7 @@ def widen(conf: dict[str, Any], topic: str, admin: Admin) -> Callable[[], None]:
     def act() -> None:
         client = AdminClient(conf)
         client.create_partitions([NewPartitions(topic, MANY)])[topic].result(30)
-        eventually(lambda: admin.partitions(topic) == MANY)
+        eventually(lambda: admin.topics.partitions(topic) == MANY)
 
     return act
 

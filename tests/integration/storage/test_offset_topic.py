@@ -17,7 +17,7 @@ PARTITION = {"filename": "f"}
 
 @pytest.fixture
 def offsets(admin: Admin, topic_name: str) -> str:
-    admin.create_topic(topic_name, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
     return topic_name
 
 
@@ -106,10 +106,10 @@ def test_topic_that_was_deleted_and_created_again_says_nothing_of_what_it_said_b
 ):
     produce(offsets, encode("c", PARTITION, {"position": 1}), encode("c", PARTITION, {"position": 2}))
     assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 2})]
-    admin.delete_topics([offsets])
-    eventually(lambda: admin.partitions(offsets) is None)
+    admin.topics.delete([offsets])
+    eventually(lambda: admin.topics.partitions(offsets) is None)
     with pytest.raises(MissingTopicError):
         read(reader, "c")
-    admin.create_topic(offsets, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(offsets, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
     produce(offsets, encode("d", PARTITION, {"position": 3}))
     assert (read(reader, "c"), read(reader, "d")) == ([], [StoredOffset(PARTITION, {"position": 3})])

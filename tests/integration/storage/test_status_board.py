@@ -40,7 +40,7 @@ class Worker:
 
 @pytest.fixture
 def workers(conf: dict[str, Any], admin: Admin, topic_name: str) -> Iterator[tuple[Worker, Worker]]:
-    admin.create_topic(topic_name, partitions=5, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=5, replication=1, configs={"cleanup.policy": "compact"})
     both = Worker("owner:1", conf, topic_name), Worker("former:1", conf, topic_name)
     yield both
     for worker in both:

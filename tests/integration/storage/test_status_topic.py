@@ -18,7 +18,7 @@ RUNNING = Status(State.RUNNING, "w1:1", 1)
 
 @pytest.fixture
 def status_topic(conf: dict[str, Any], admin: Admin, topic_name: str) -> Iterator[StatusTopic]:
-    admin.create_topic(topic_name, partitions=5, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=5, replication=1, configs={"cleanup.policy": "compact"})
     followed = StatusTopic(conf, conf, topic_name)
     followed.start(30)
     yield followed
@@ -63,7 +63,7 @@ def test_safe_put_yields_to_a_later_generation_of_another_worker(status_topic: S
 
 def test_latest_status_wins_while_the_broker_is_away(own_kafka: EmbeddedKafka, topic_name: str):
     conf = {"bootstrap.servers": own_kafka.bootstrap_servers}
-    Admin(conf).create_topic(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    Admin(conf).topics.create(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     topic = StatusTopic(conf, conf, topic_name)
     topic.start(30)
     own_kafka.kill()

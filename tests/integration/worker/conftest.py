@@ -45,7 +45,7 @@ def partitions() -> int:
 def topic(kafka: EmbeddedKafka, topic_name: str, partitions: int) -> str:
     """A topic for a sink."""
     made = f"{topic_name}-in"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=partitions, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(made, partitions=partitions, replication=1)
     return made
 
 

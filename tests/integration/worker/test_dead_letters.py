@@ -54,7 +54,7 @@ def corrected(worker: Worker, name: str, config: dict[str, str]) -> Iterator[Non
     """Inside, no task runs; those that follow take every value."""
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
     admin = Admin({"bootstrap.servers": worker.properties["bootstrap.servers"]})
-    eventually(lambda: not admin.group(f"connect-{name}").members, within_s=30)
+    eventually(lambda: not admin.groups.describe(f"connect-{name}").members, within_s=30)
     changed = {**config, "value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert worker.rest.put(f"/connectors/{name}/config", json=changed).status_code == 200
     yield
@@ -127,7 +127,7 @@ def test_a_sinks_letters_are_shown_and_sent_again_once_when_that_is_asked_for(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out, topic = tmp_path / "out.txt", f"{name}-in"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for value in (b"1", b"{broken", b"3"):
         producer.produce(topic, value)
@@ -162,7 +162,7 @@ def test_a_sink_with_a_topic_for_it_gets_its_letters_again_alone_as_records_of_w
     """The first time again in vain: the letter of a letter still tells where it came from at first."""
     out, topic = tmp_path / "out.txt", f"{name}-in"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic, partitions=1, replication=1)
+    admin.topics.create(topic, partitions=1, replication=1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, b"{broken", headers=[("own", b"h")])
     producer.flush(30)
@@ -187,7 +187,7 @@ def test_a_sink_with_a_topic_for_it_gets_its_letters_again_alone_as_records_of_w
     with corrected(worker, name, config):
         assert to in printed(worker, name, "--resend", "--yes")
     eventually(lambda: out.read_text() == f"{topic} {name}-again own={{broken\n", within_s=60)
-    assert admin.end_offsets([(topic, 0)], read_committed=True) == {(topic, 0): 1}  # nobody else got it again
+    assert admin.offsets.ends([(topic, 0)], read_committed=True) == {(topic, 0): 1}  # nobody else got it again
 
 
 def test_what_the_command_cannot_do_is_said(
@@ -211,7 +211,7 @@ def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read
     """Key, value and headers of the letters are those bytes; all other records are in the files."""
     out, topic, broken = tmp_path / "out", f"{name}-in", b'{"n": "\xff\x00"}'
     admin, kept = Admin({"bootstrap.servers": kafka.bootstrap_servers}), {"retention.ms": "-1"}  # they are from 2023
-    admin.create_topic(topic, partitions=2, replication=1, configs=kept)
+    admin.topics.create(topic, partitions=2, replication=1, configs=kept)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for n, value in enumerate((b'{"n": 0}', broken, b'{"n": 2}', b"", None, b"[5]", b'{"n": 6}')):
         at_ms = 1_700_000_000_000 + n

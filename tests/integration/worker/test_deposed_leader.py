@@ -81,7 +81,7 @@ def has_joined(candidate: "Candidate") -> bool:
 def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Candidate]]:
     group = f"g-{uuid.uuid4().hex[:6]}"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     old, new = (Candidate(kafka.bootstrap_servers, group, topic_name, name) for name in ("a", "b"))
     old.start()
     eventually(lambda: old.leader.is_leading, within_s=30)

@@ -41,7 +41,7 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert worker.create(name, config).status_code == 201
     bootstrap = target.bootstrap_servers
     assert eventually(lambda: _lines(bootstrap, name) == [b"a", b"b"], within_s=60)
-    assert Admin({"bootstrap.servers": bootstrap}).topic_config(own_topic)["cleanup.policy"] == "compact"
+    assert Admin({"bootstrap.servers": bootstrap}).configs.get(own_topic)["cleanup.policy"] == "compact"
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
     with file.open("a") as end:
         end.write("c\n")

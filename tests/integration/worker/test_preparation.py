@@ -50,7 +50,7 @@ class PreparationStage:
         self.settings = WorkerSettings(WorkerConfig(properties), "http://w:1", "me")
         self.admin = Admin(self.settings.admin_conf())
         for topic in (f"{name}-configs", f"{name}-offsets"):
-            self.admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+            self.admin.topics.create(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         self.offsets_topic = f"{name}-offsets"
         self.topic = ConfigTopic(self.settings.reader_conf(), f"{name}-configs")
         self.writer = TopicWriter(self.settings.producer_conf(), f"{name}-configs")
@@ -177,8 +177,8 @@ def test_step_4_a_connector_s_own_offsets_topic_is_created(scene: PreparationSta
     own = f"{scene.offsets_topic}-own"
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))
     assert scene.prepare().output.offsets_topic == own
-    assert scene.admin.partitions(own) == 2
-    assert scene.admin.topic_config(own)["cleanup.policy"] == "compact"
+    assert scene.admin.topics.partitions(own) == 2
+    assert scene.admin.configs.get(own)["cleanup.policy"] == "compact"
 
 
 def test_step_6_the_current_start_is_admitted(scene: PreparationStage) -> None:
@@ -244,7 +244,7 @@ def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(sc
 
 def test_step_7_the_own_topic_comes_first_and_the_worker_s_fills_in(scene: PreparationStage) -> None:
     own = f"{scene.offsets_topic}-own"
-    scene.admin.create_topic(own, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    scene.admin.topics.create(own, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))
     scene.generation = scene.handle.generation = scene.new_generation()
     admissions = scene.hosted()

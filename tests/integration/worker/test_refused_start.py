@@ -95,17 +95,17 @@ def test_a_rest_port_in_use(light: Worker) -> None:
 def test_a_config_topic_with_two_partitions(fresh: Worker, kafka: EmbeddedKafka) -> None:
     topic = fresh.properties["config.storage.topic"]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic, partitions=2, replication=1, configs={"cleanup.policy": "compact"})
+    admin.topics.create(topic, partitions=2, replication=1, configs={"cleanup.policy": "compact"})
     text = refusal(fresh)
     assert topic in text
     assert "The worker cannot start" in text
-    assert admin.partitions(topic) == 2
+    assert admin.topics.partitions(topic) == 2
 
 
 def test_an_internal_topic_that_is_not_compacted(light: Worker, kafka: EmbeddedKafka) -> None:
     topic = light.properties["offset.storage.topic"]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "delete"})
+    admin.topics.create(topic, partitions=1, replication=1, configs={"cleanup.policy": "delete"})
     text = refusal(light)
     assert topic in text
     assert "cleanup.policy" in text
@@ -120,7 +120,7 @@ def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: W
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for which in ("config", "offset", "status"):
         topic = light.properties[f"{which}.storage.topic"]
-        admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        admin.topics.create(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     eventually(lambda: light.rest.get("/health").status_code == 200, within_s=30)
     assert light.stop() == 0
 

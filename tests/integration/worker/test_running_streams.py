@@ -16,7 +16,7 @@ from support.worker import Worker
 @pytest.fixture
 def target(kafka: EmbeddedKafka, topic_name: str) -> str:
     made = f"{topic_name}-out"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=4, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(made, partitions=4, replication=1)
     return made
 
 

@@ -44,7 +44,7 @@ def has(out: Path, last: int, first: int = 1) -> Callable[[], bool]:
 
 def members(worker: Worker, name: str) -> int:
     servers = worker.properties["bootstrap.servers"]
-    return len(Admin({"bootstrap.servers": servers}).group(f"connect-{name}").members)
+    return len(Admin({"bootstrap.servers": servers}).groups.describe(f"connect-{name}").members)
 
 
 def stop(worker: Worker, name: str) -> None:
@@ -225,8 +225,8 @@ def test_topics_that_match_are_read_also_those_that_come_later(
     produce(1, 10)
     eventually(has(out, 10), within_s=30)
     later = f"{topic}-2"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(later, partitions=1, replication=1)
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(f"{topic}-x", partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(later, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(f"{topic}-x", partitions=1, replication=1)
     produce(21, 30, partitions=1, to=f"{topic}-x")
     produce(11, 20, partitions=1, to=later)
     eventually(has(out, 20), within_s=60)

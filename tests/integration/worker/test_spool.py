@@ -196,7 +196,7 @@ def test_small_files_that_wait_together_share_transactions(
         _put(directory, f"{n:02}.csv", [f"{2 * n},x", f"{2 * n + 1},y"])
     worker.create(name, _config(directory, name))
     assert _ids(values(name, at_least=80, within_s=60)) == list(range(80))
-    ends = Admin({"bootstrap.servers": kafka.bootstrap_servers}).end_offsets([(name, 0)], read_committed=True)
+    ends = Admin({"bootstrap.servers": kafka.bootstrap_servers}).offsets.ends([(name, 0)], read_committed=True)
     markers = ends[name, 0] - 80
     assert 1 <= markers < 10, "a marker ends each transaction"
 
@@ -314,7 +314,7 @@ def test_other_tasks_start_while_sparks_jvm_stands_still_under_a_split_that_is_a
     _put(directory, "a.csv", [f"{n},{'x' * 100}" for n in range(rows)])
     worker.create(name, _config(directory, name))
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    eventually(lambda: admin.end_offsets([(name, 0)], read_committed=False)[name, 0] > 0, within_s=60)
+    eventually(lambda: admin.offsets.ends([(name, 0)], read_committed=False)[name, 0] > 0, within_s=60)
     process = worker.process
     assert process is not None
     (jvm,) = (child for child in psutil.Process(process.pid).children() if child.name() == "java")

@@ -65,8 +65,8 @@ class StartUpStage:
         self.bootstrap = bootstrap
         self.admin = Admin({"bootstrap.servers": bootstrap})
         self.transactions = TransactionAdmin({"bootstrap.servers": bootstrap})
-        self.admin.create_topic(topic, partitions=1, replication=1)
-        self.admin.create_topic(f"{topic}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        self.admin.topics.create(topic, partitions=1, replication=1)
+        self.admin.topics.create(f"{topic}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         self.witness = directory / "starts"
         self.id = f"g-{topic}-0"
         self.spec = lone_spec(

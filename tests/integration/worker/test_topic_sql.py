@@ -36,7 +36,7 @@ def value_of() -> Callable[[int], bytes]:
 @pytest.fixture
 def target(kafka: EmbeddedKafka, topic_name: str) -> str:
     made = f"{topic_name}-out"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(made, partitions=1, replication=1)
     return made
 
 
@@ -69,7 +69,7 @@ def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
 ) -> None:
     produce(1, 300)
     other = f"{target}-de"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(other, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(other, partitions=1, replication=1)
     query = (
         f"SELECT value.n, value.n * 2 AS twice, key, IF(value.country = 'DE', '{other}', NULL) AS place "
         "FROM records WHERE value.n > 100"
@@ -168,7 +168,7 @@ def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_wri
     trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
     assert f"a record would go to topic {topic}, which this stream reads (its topics)" in trace
     admin, places = Admin({"bootstrap.servers": kafka.bootstrap_servers}), [(topic, p) for p in range(PARTITIONS)]
-    assert sum(admin.end_offsets(places, read_committed=True).values()) == 30
+    assert sum(admin.offsets.ends(places, read_committed=True).values()) == 30
 
 
 def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_anything_is_committed(

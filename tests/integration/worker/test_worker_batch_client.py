@@ -20,7 +20,7 @@ def epochs(kafka: EmbeddedKafka, worker: Worker, name: str) -> int:
     """Return how far the epochs of a task's producers have got: only the batch client has one for each transaction."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     ids = task_transactional_ids(worker.properties["group.id"], name, 0)
-    return sum(each.producer_epoch or 0 for each in admin.describe_transactions(ids).values())
+    return sum(each.producer_epoch or 0 for each in admin.transactions.describe(ids).values())
 
 
 @pytest.mark.parametrize("own", [BATCH, {}], ids=["chosen", "by itself"])
@@ -29,7 +29,7 @@ def test_a_file_is_written_once_and_in_order_through_a_restart_of_its_task(
 ) -> None:
     file = tmp_path / "in.txt"
     append(file, numbered(1, 50))
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(name, partitions=1, replication=1)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(name, partitions=1, replication=1)
     created(worker, name, {**file_source(file, name, batch_size="5"), **own})
     assert values(name, 50) == numbered(1, 50)
     assert epochs(kafka, worker, name) >= 10

@@ -38,7 +38,7 @@ class Campaign:
 
     def __enter__(self) -> "Campaign":
         for load in self.loads:
-            self._admin.create_topic(load.topic, partitions=load.partitions, replication=1)
+            self._admin.topics.create(load.topic, partitions=load.partitions, replication=1)
             response = self.worker.create(load.name, load.config())
             assert response.status_code == 201, response.text
         with contextlib.ExitStack() as stack:
@@ -108,7 +108,7 @@ class Campaign:
         """Return the transactional ids of this worker's group that have a transaction open."""
         group = self.worker.properties["group.id"]
         own = (f"{group}-", f"connect-cluster-{group}")
-        found = self._admin.transactions(_OPEN_STATES)
+        found = self._admin.transactions.list(_OPEN_STATES)
         return sorted(t.transactional_id for t in found if t.transactional_id.startswith(own))
 
     def _is_past_marks(self) -> bool:

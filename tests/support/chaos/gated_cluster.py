@@ -91,8 +91,8 @@ class GatedCluster:
         """Return where the internal topics end for who reads committed, and for others, as far as that differs."""
         admin = Admin(self._conf)
         names = [f"{self.group}-{name}" for name in ("configs", "offsets")]
-        parts = [(name, n) for name in names for n in range(admin.partitions(name) or 0)]
-        ends = [admin.end_offsets(parts, read_committed=is_committed) for is_committed in (True, False)]
+        parts = [(name, n) for name in names for n in range(admin.topics.partitions(name) or 0)]
+        ends = [admin.offsets.ends(parts, read_committed=is_committed) for is_committed in (True, False)]
         return {part: (ends[0][part], ends[1][part]) for part in parts if ends[0][part] != ends[1][part]}
 
     def torn_writes(self) -> list[str]:

@@ -9,7 +9,7 @@ from enum import Enum
 
 import psutil
 
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from support.brokers import COORDINATORS, IN_SYNC, Brokers
 from support.chaos.evidence import Evidence
 from support.chaos.mirror_chaos import mirror_config
@@ -169,14 +169,14 @@ class MirrorBrokers:
         """What was taken by its leader, and not by all, is shown to nobody until the third broker is back."""
         brokers, victim = self._brokers[fault.end], self._leader(fault)
         topics = sorted({topic for topic, _ in self._places(fault.end)})
-        admin = TopicAdmin({"bootstrap.servers": brokers.bootstrap_servers})
+        admin = Admin({"bootstrap.servers": brokers.bootstrap_servers})
         try:
-            assert not admin.alter_settings({topic: {IN_SYNC: "3"} for topic in topics})
+            assert not admin.configs.alter({topic: {IN_SYNC: "3"} for topic in topics})
             brokers.kill(victim)
             threading.Event().wait(_STILL_S)
             brokers.start(victim)
             took_s = self._recover()
-            assert not admin.alter_settings({topic: {IN_SYNC: None} for topic in topics})
+            assert not admin.configs.alter({topic: {IN_SYNC: None} for topic in topics})
             return took_s
         finally:
             admin.close()

@@ -88,7 +88,7 @@ class MirrorChaos(GatedFaults):
         """Say whether the group of the target stands at the end of each partition of the source: nothing is open."""
         admin = Admin({"bootstrap.servers": self._clusters.source.bootstrap_servers})
         places = [(t.name, n) for t in self._workload.topics for n in range(t.partitions)]
-        ends = {place: end for place, end in admin.end_offsets(places, read_committed=True).items() if end}
+        ends = {place: end for place, end in admin.offsets.ends(places, read_committed=True).items() if end}
         remote = self._clusters.naming.remote
         target = {"bootstrap.servers": self._clusters.target.bootstrap_servers}
         found = read_stable(target, f"connect-{self.name}", 30.0)

@@ -140,7 +140,7 @@ class Rounds:
 
     def judge(self) -> None:
         """Hold the verdict over all there is so far."""
-        starts = {life: self._places(self._writer.admin.start_offsets, topic) for topic, life in self._lives.items()}
+        starts = {life: self._places(self._writer.admin.offsets.starts, topic) for topic, life in self._lives.items()}
         self._ledger.judge()
         for life, found in starts.items():
             self._ledger.judge_start(life, found)
@@ -200,7 +200,7 @@ class Rounds:
 
     def _is_empty(self) -> bool:
         for topic in self._names:
-            starts, ends = self._places(self._writer.admin.start_offsets, topic), self._ends(topic)
+            starts, ends = self._places(self._writer.admin.offsets.starts, topic), self._ends(topic)
             if starts != ends:
                 raise AssertionError(f"{topic} {starts} {ends}: {self._rest('GET', f'/retention/{topic}').text}")
         return True
@@ -430,7 +430,7 @@ class Rounds:
     # what is asked
 
     def _life(self, topic: str) -> Life:
-        described = self._writer.admin.topic(topic)
+        described = self._writer.admin.topics.get(topic)
         assert described is not None
         return Life(topic, described.id)
 
@@ -439,7 +439,7 @@ class Rounds:
         return [found[topic, p] for p in range(PARTITIONS)]
 
     def _ends(self, topic: str) -> list[int]:
-        return self._places(self._writer.admin.end_offsets, topic, read_committed=False)
+        return self._places(self._writer.admin.offsets.ends, topic, read_committed=False)
 
     def _pass_a_round(self) -> None:
         """Wait until a whole round has passed that began after this was called."""

@@ -84,7 +84,7 @@ class StreamChaos(GatedFaults):
     def stands_at_the_end(self) -> bool:
         admin = Admin({"bootstrap.servers": self._kafka.bootstrap_servers})
         places = [(topic.name, n) for topic in self._workload.topics for n in range(topic.partitions)]
-        ends = {place: end for place, end in admin.end_offsets(places, read_committed=True).items() if end}
+        ends = {place: end for place, end in admin.offsets.ends(places, read_committed=True).items() if end}
         stands = self.gated.workers[0].sink_offsets(self.name)
         differing = {place: (stands.get(place), end) for place, end in ends.items() if stands.get(place) != end}
         assert not differing, f"stands at, of: {differing}"

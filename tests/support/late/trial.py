@@ -61,7 +61,7 @@ class Trials:
         """Run a task to its end through the fault. Raises AssertionError where it does not get there."""
         self._count += 1
         topic = f"{self._name}-{self._count}"
-        self._admin.create_topic(topic, partitions=2, replication=1)
+        self._admin.topics.create(topic, partitions=2, replication=1)
         with (
             CommittedReader(self._bootstrap, [topic]) as reader,
             KafkaProxy(self._bootstrap) as proxy,

@@ -112,9 +112,9 @@ class LogCopy:
 
     def _ends(self) -> dict[Place, int]:
         """Where all partitions end, behind what is open and with markers; those that are not read yet, too."""
-        found = self._admin.topics([name for name in self._admin.topic_names() if self._wants(name)])
+        found = self._admin.topics.get_all([name for name in self._admin.topics.names() if self._wants(name)])
         places = [(name, partition) for name, topic in found.items() for partition in range(topic.partitions)]
-        return self._admin.end_offsets(places, read_committed=False)
+        return self._admin.offsets.ends(places, read_committed=False)
 
     def _is_behind(self, place: Place, end: int) -> bool:
         return end > 0 and self._positions.get(place, 0) < end
@@ -153,7 +153,7 @@ class LogCopy:
         new = sorted(place for place in found - self._logs.keys() if self._wants(place[0]))
         if new:
             try:
-                starts = self._admin.start_offsets(new)
+                starts = self._admin.offsets.starts(new)
             except (KafkaUnavailableError, KafkaRequestError):
                 return  # a broker that has not heard of a topic yet ends a consumer that begins there at "beginning"
             self._consumer.incremental_assign([TopicPartition(*place, starts[place]) for place in new])

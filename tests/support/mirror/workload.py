@@ -121,7 +121,7 @@ class Workload:
     def add_topic(self, topic: Written) -> None:
         """Create a topic and write to it from now on."""
         configs = _COMPACTED if topic.is_compacted else {}
-        self._admin.create_topic(
+        self._admin.topics.create(
             topic.name, partitions=topic.partitions, replication=self._replication, configs=configs
         )
         with self._lock:

@@ -55,7 +55,7 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
 def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], conf: Mapping[str, Any]) -> None:
     """Raise ConfigError, with the next step, if dead letters came from topics or partitions that do not exist now."""
     admin = Admin(conf, timeout_s=ASK_S)
-    nowhere = resend.nowhere({topic: None if resend.own_topic else admin.partitions(topic) for topic in targets})
+    nowhere = resend.nowhere({topic: None if resend.own_topic else admin.topics.partitions(topic) for topic in targets})
     if not nowhere:
         return
     texts = [

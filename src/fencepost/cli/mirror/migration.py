@@ -217,7 +217,7 @@ class Migration:
 
     def _snapshot(self) -> ClusterSnapshot:
         settings = self._old.settings
-        if self._target.partitions(settings.config.config_storage_topic) is None:
+        if self._target.topics.partitions(settings.config.config_storage_topic) is None:
             return ClusterSnapshot()
         topic = ConfigTopic(settings.reader_conf(), settings.config.config_storage_topic)
         try:
@@ -281,7 +281,7 @@ def _named(place: TopicPartition) -> str:
 def _ends(admin: Admin, places: Iterable[TopicPartition], *, read_committed: bool) -> Mapping[TopicPartition, int]:
     """Return the ends of the logs of those partitions that exist."""
     wanted = set(places)
-    topics = admin.topics({place.topic for place in wanted})
+    topics = admin.topics.get_all({place.topic for place in wanted})
     there = [place for place in wanted if place.topic in topics and place.partition < topics[place.topic].partitions]
-    found = admin.end_offsets(there, read_committed=read_committed)
+    found = admin.offsets.ends(there, read_committed=read_committed)
     return {TopicPartition(*place): end for place, end in found.items()}

@@ -15,7 +15,7 @@ from fencepost.cli.columns import aligned
 from fencepost.cli.mirror.migration import TypedFlow
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.log import LogReader, LogRecord
@@ -210,8 +210,8 @@ def _topics(connector: MirrorSourceConnector, positions: Mapping[TopicPartition,
         closing(connector.admin(FlowEnd.SOURCE, _ROLE)) as source,
         closing(connector.admin(FlowEnd.TARGET, _ROLE)) as target,
     ):
-        chosen = source.topics(selection.chosen(source.topic_names()))
-        there = target.topics([selection.remote_topic(topic) for topic in chosen])
+        chosen = source.topics.get_all(selection.chosen(source.topics.names()))
+        there = target.topics.get_all([selection.remote_topic(topic) for topic in chosen])
         waiting = _waiting(source, {name: topic.partitions for name, topic in chosen.items()}, positions)
     for name in sorted(chosen):
         remote, left = selection.remote_topic(name), waiting[name]
@@ -222,11 +222,11 @@ def _topics(connector: MirrorSourceConnector, positions: Mapping[TopicPartition,
 
 
 def _waiting(
-    source: TopicAdmin, partitions: Mapping[str, int], positions: Mapping[TopicPartition, int]
+    source: Admin, partitions: Mapping[str, int], positions: Mapping[TopicPartition, int]
 ) -> dict[str, dict[int, tuple[int, int]]]:
     """Return what is not mirrored yet, by topic and partition: first offset and end."""
     places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
-    starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=True)
+    starts, ends = source.offsets.starts(places), source.offsets.ends(places, read_committed=True)
     waiting: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in partitions}
     for topic, number in places:
         first = max(positions.get(TopicPartition(topic, number), 0), starts[topic, number])
@@ -257,7 +257,7 @@ def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
         last[name] = max(last.get(name, 0), record.timestamp_ms)
 
     with closing(connector.admin(cluster, _ROLE)) as admin:
-        if admin.partitions(topic) is None:
+        if admin.topics.partitions(topic) is None:
             return {}
     with closing(LogReader(admin_conf(connector.client(cluster, ClientKind.ADMIN, _ROLE)).conf, topic)) as reader:
         reader.read_to_end(_READ_S, note)

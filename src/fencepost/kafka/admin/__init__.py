@@ -1,1 +1,1 @@
-"""Administration of a cluster: topics, the ends of logs, the deletion of records."""
+"""Administration of a cluster: `client.Admin`, and its parts: topics, the offsets of logs, configs, ACLs."""

@@ -14,7 +14,6 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, K
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.group.leave import remove_members
-from fencepost.kafka.patience import patiently
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +32,24 @@ def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool
     group = str(conf["group.id"])
     try:
         with closing(GroupAdmin(conf, timeout_s=timeout_s)) as admin:
-            members = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
+            members = admin.describe(group).members
             if not members or not all(is_ours(each.client_id) for each in members):
                 return
             remove_members(conf, group, [each.member_id for each in members], timeout_s)
             names = ", ".join(sorted({each.client_id for each in members}))
             log.warning("group %s: removed members %s; a live one would join again", group, names)
-            _ensure_none_comes_back(admin, group, conf, timeout_s)
+            _ensure_none_comes_back(admin, group, conf)
     except GroupInUseError:
         raise
     except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
         log.warning("members of ended tasks may stay in group %s until session.timeout.ms: %s", group, error)
 
 
-def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any], timeout_s: float) -> None:
+def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any]) -> None:
     until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
     while time.monotonic() < until_s:
         time.sleep(_LOOK_S)
-        back = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
+        back = admin.describe(group).members
         if back:
             lives = f"{back[0].client_id} at {back[0].host}"
             raise GroupInUseError(f"group {group} has a live member: {lives}", _NON_EMPTY)

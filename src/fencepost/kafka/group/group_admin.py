@@ -15,9 +15,12 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.group.subscription import CLASSIC, DEAD
+from fencepost.kafka.patience import patiently
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
+
+_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class GroupAdmin:
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
         self._client = RequestClient(conf, timeout_s=timeout_s)
+        self._timeout_s = timeout_s
         self._turn = threading.Lock()
         self._asked: tuple[str, float] = ("", 0.0)
         self._found: Group | Exception | None = None
@@ -60,8 +64,12 @@ class GroupAdmin:
     def describe(self, group_id: str) -> Group:
         """Return the members of a group as its coordinator knows them; 1-6 ms.
 
-        Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+        Asks again while the coordinator is moving or the cluster has never had one, until `timeout_s` is over. Raises
+        KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
+        return patiently(lambda: self._next_description(group_id), self._timeout_s, _AGAIN_S)
+
+    def _next_description(self, group_id: str) -> Group:
         came_at = time.monotonic()
         with self._turn:
             if self._asked[0] != group_id or self._asked[1] < came_at:

@@ -13,15 +13,13 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.group_admin import Group, GroupAdmin
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 0.25
 _MANY = 3  # the version of LeaveGroup that removes several members, and static ones
 _GONE = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
 
@@ -93,7 +91,9 @@ class MemberRemoval:
         """
         group, client_id = str(conf["group.id"]), conf["client.id"]
         try:
-            found = [m.member_id for m in self._described(group, conf).members if m.client_id == client_id]
+            with self._asking(group, conf) as admin:
+                members = admin.describe(group).members
+            found = [member.member_id for member in members if member.client_id == client_id]
             if found and is_due():
                 remove_members(conf, group, found, self._timeout_s)
                 log.warning("group %s: removed members that an earlier start left: %s", group, ", ".join(found))
@@ -101,11 +101,6 @@ class MemberRemoval:
             log.warning(
                 "members that %s may have left in group %s stay until session.timeout.ms: %s", client_id, group, error
             )
-
-    def _described(self, group: str, conf: Mapping[str, Any]) -> Group:
-        """Describe a group, and retry while its coordinator is moving or the cluster has never had one."""
-        with self._asking(group, conf) as admin:
-            return patiently(lambda: admin.describe(group), self._timeout_s, _AGAIN_S)
 
     @contextmanager
     def _asking(self, group: str, conf: Mapping[str, Any]) -> Iterator[GroupAdmin]:

@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.api.errors import FatalError
-from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import new_client, translate
+from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.library_log import library_log
 
 
@@ -41,7 +41,7 @@ class Bookmark:
 
     def ensure_no_members(self) -> None:
         """Raise FatalError if the group has members: the offsets then belong to them (E10)."""
-        members = Admin(self._conf, timeout_s=self._timeout_s).group(self.group).members
+        members = GroupAdmin(self._conf, timeout_s=self._timeout_s).describe(self.group).members
         if members:
             who = ", ".join(sorted(member.host for member in members))
             raise FatalError(f"Group {self.group} is for positions alone, and has members (at {who}): end them first")

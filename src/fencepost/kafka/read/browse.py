@@ -43,13 +43,13 @@ class TopicBrowser:
         self._conf = conf
         self._timeout_s = timeout_s
         admin = Admin(conf, timeout_s=timeout_s)
-        partitions = admin.partitions(topic)
+        partitions = admin.topics.partitions(topic)
         if partitions is None:
             raise MissingTopicError(
                 f"There is no topic {topic} (bootstrap.servers={conf.get('bootstrap.servers')})", _UNKNOWN_TOPIC
             )
         places = [(topic, partition) for partition in range(partitions)]
-        starts, ends = admin.start_offsets(places), admin.end_offsets(places, read_committed=True)
+        starts, ends = admin.offsets.starts(places), admin.offsets.ends(places, read_committed=True)
         self.ranges: dict[int, Range] = {place[1]: (starts[place], ends[place]) for place in places}
         """The offsets that can be read, by partition."""
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api.errors import FencedError
-from fencepost.kafka.admin.client import INTERNAL_TOPICS
+from fencepost.kafka.admin.topics import INTERNAL_TOPICS
 from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group.committed_offsets import Committed

@@ -124,7 +124,7 @@ class LogReader:
         A topic that was deleted and created again has another id.
         """
         self._guard.check(f"The reader of topic {self.topic}")
-        found = self._admin.topic(self.topic, timeout_s=timeout_s)
+        found = self._admin.topics.get(self.topic, timeout_s=timeout_s)
         if found is None:
             return None
         self._count = max(self._count, 1 if self._is_single else found.partitions)
@@ -248,7 +248,7 @@ class LogReader:
         self._assign()
 
     def _ends(self, timeout_s: float, *, read_committed: bool) -> dict[int, int]:
-        found = self._admin.end_offsets(
+        found = self._admin.offsets.ends(
             ((self.topic, p) for p in range(self._count)), read_committed=read_committed, timeout_s=timeout_s
         )
         return {partition: end for (_, partition), end in found.items()}
@@ -273,7 +273,7 @@ class LogReader:
         self._assigned = True
 
     def _begin(self, timeout_s: float) -> None:
-        starts = self._admin.start_offsets(((self.topic, p) for p in self._partitions), timeout_s=timeout_s)
+        starts = self._admin.offsets.starts(((self.topic, p) for p in self._partitions), timeout_s=timeout_s)
         for (_, partition), start in starts.items():
             self._advance(partition, max(start, 0))
 

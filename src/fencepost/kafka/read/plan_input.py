@@ -18,7 +18,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.doubt import SURE_S, Doubts
@@ -234,7 +235,7 @@ class PlanInput:
         if self._reader.knows_topics:
             return fetched
         touched = {*fetched.next_offsets(), *fetched.ends}
-        replaced = self._record_ids(self._admin.topics({place.topic for place in touched}, timeout_s=_ASK_S))
+        replaced = self._record_ids(self._admin.topics.get_all({place.topic for place in touched}, timeout_s=_ASK_S))
         return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched
 
     def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
@@ -253,7 +254,7 @@ class PlanInput:
     def _described(self, topics: Collection[str]) -> dict[str, Topic]:
         """Return those of the topics that exist and that the principal may see."""
         try:
-            return self._admin.topics(topics, timeout_s=_ASK_S)
+            return self._admin.topics.get_all(topics, timeout_s=_ASK_S)
         except KafkaAuthorizationError as error:
             if len(topics) == 1:
                 self._refuse(next(iter(topics)), str(error))
@@ -328,10 +329,10 @@ class PlanInput:
         return found
 
     def _starts(self, places: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
-        return _patiently(lambda: self._admin.start_offsets(places, timeout_s=_ASK_S))
+        return _patiently(lambda: self._admin.offsets.starts(places, timeout_s=_ASK_S))
 
     def _ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
-        return _patiently(lambda: self._admin.end_offsets(places, read_committed=read_committed, timeout_s=_ASK_S))
+        return _patiently(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
 
     def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:
         for gap in gaps.values():

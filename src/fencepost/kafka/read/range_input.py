@@ -15,7 +15,8 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.admin.client import UNKNOWN_TOPIC, Admin
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import UNKNOWN_TOPIC
 from fencepost.kafka.errors import (
     KafkaRequestError,
     KafkaUnavailableError,
@@ -244,11 +245,11 @@ class RangeInput:
         """Return where the log begins and ends, open transactions included; None if there is no such partition."""
         self._admin = self._admin or Admin(self._conf, timeout_s=_EDGES_S)
         place = self._wanted.place
-        found = self._admin.topic(place.topic)
+        found = self._admin.topics.get(place.topic)
         if found is None or place.partition >= found.partitions:
             return None
-        begin = self._admin.start_offsets([place])[place]
-        return begin, self._admin.end_offsets([place], read_committed=False)[place]
+        begin = self._admin.offsets.starts([place])[place]
+        return begin, self._admin.offsets.ends([place], read_committed=False)[place]
 
     def _is_confirmed(self, missing: str) -> bool:
         seeming, sure_s = [self._wanted] if missing else [], min(SURE_S, self._idle_s)
@@ -270,7 +271,7 @@ class RangeInput:
             return
         admin = Admin(self._conf, timeout_s=_ASK_S)
         try:
-            found = admin.topic(self._wanted.place.topic)
+            found = admin.topics.get(self._wanted.place.topic)
         finally:
             admin.close()
         if found is None or found.id != self._wanted.topic_id:

@@ -104,7 +104,7 @@ class MirrorCheckpointConnector(
         key = self.key_of("topic_replication")
         with closing(self.admin(FlowEnd.TARGET, "checkpoint-target-admin")) as admin:
             topic = self.policy().checkpoints_topic(self.source_cluster_alias)
-            ensure_internal_topic(admin, topic, replication=self.topic_replication, key=key)
+            ensure_internal_topic(admin.topics, topic, replication=self.topic_replication, key=key)
         [own] = super().task_configs(1)
         groups = self._watch.seen()
         key = self.key_of("assigned_groups")

@@ -40,7 +40,7 @@ class Ends:
         self._admin.close()
 
     def _asked(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        topics = self._admin.topics({place.topic for place in places})
+        topics = self._admin.topics.get_all({place.topic for place in places})
         there = [p for p in places if p.topic in topics and p.partition < topics[p.topic].partitions]
-        found = self._admin.end_offsets(there, read_committed=True)
+        found = self._admin.offsets.ends(there, read_committed=True)
         return {TopicPartition(*place): end for place, end in found.items()}

@@ -95,7 +95,7 @@ def copy_syncs(
         return 0
     topic, key = new.offset_syncs_topic(), new.key_of("offset_syncs_replication_factor")
     with closing(new.admin(to, "migration")) as admin:
-        ensure_internal_topic(admin, topic, replication=new.offset_syncs_replication_factor, key=key)
+        ensure_internal_topic(admin.topics, topic, replication=new.offset_syncs_replication_factor, key=key)
     _read(new, here)
     missing = there.missing_in(here)
     own = new.client(to, ClientKind.PRODUCER, "migration") if to is FlowEnd.SOURCE else target_producer

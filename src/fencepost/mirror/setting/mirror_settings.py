@@ -20,7 +20,7 @@ from fencepost.api import (
 )
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import ClientKind, Conf, admin_conf
 from fencepost.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, client_faults, client_properties
 from fencepost.mirror.setting.policy import AliasSettings, SeparatorSettings, policy_of
@@ -124,9 +124,9 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
         client_id = f"{self.flow}|{self.originals.get('name', '')}|{role}"
         return client_properties(self.originals, cluster, kind, client_id=client_id)
 
-    def admin(self, cluster: FlowEnd, role: str) -> TopicAdmin:
+    def admin(self, cluster: FlowEnd, role: str) -> Admin:
         """Return a client for anything but records of a cluster. Creating it never blocks; close it."""
-        return TopicAdmin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
+        return Admin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
 
     def admin_conf(self, cluster: FlowEnd, role: str) -> Conf:
         """Return the settings of such a client, under librdkafka's names."""

@@ -55,9 +55,9 @@ class LostPositions:
         reset = {place for place, committed in known.items() if committed.note == FORGOTTEN}
         admin = Admin(self._target_conf)
         try:
-            there = admin.topics({place.topic for place in remote.keys() - reset})
+            there = admin.topics.get_all({place.topic for place in remote.keys() - reset})
             asked = [p for p in remote.keys() - reset if p.topic in there and p.partition < there[p.topic].partitions]
-            ends = admin.end_offsets(asked, read_committed=True)
+            ends = admin.offsets.ends(asked, read_committed=True)
         finally:
             admin.close()
         return sorted(remote[TopicPartition(*place)] for place, end in ends.items() if end > 0)
@@ -86,9 +86,9 @@ class LostPositions:
         remote = {self._held.remote(place): sync for place, sync in syncs.items()}
         admin = Admin(self._target_conf)
         try:
-            starts = {TopicPartition(*place): start for place, start in admin.start_offsets(remote).items()}
+            starts = {TopicPartition(*place): start for place, start in admin.offsets.starts(remote).items()}
             ends = {
-                TopicPartition(*place): end for place, end in admin.end_offsets(remote, read_committed=True).items()
+                TopicPartition(*place): end for place, end in admin.offsets.ends(remote, read_committed=True).items()
             }
         finally:
             admin.close()
@@ -130,7 +130,7 @@ class LostPositions:
 
         admin = Admin(self._target_conf)
         try:
-            if admin.topic(syncs_topic) is None:
+            if admin.topics.get(syncs_topic) is None:
                 return {}
         finally:
             admin.close()

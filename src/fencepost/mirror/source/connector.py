@@ -15,7 +15,7 @@ from fencepost.api import (
     SourceConnector,
     setting,
 )
-from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import ClientKind, isolation_level
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import Alterations
@@ -113,7 +113,7 @@ class MirrorSourceConnector(
         check_altered(offsets, self.source_cluster_alias)
         return True
 
-    def _open(self, cluster: FlowEnd) -> TopicAdmin:
+    def _open(self, cluster: FlowEnd) -> Admin:
         return self._opened.enter_context(closing(self.admin(cluster, _ROLE)))
 
     def _rounds(self) -> list[Round]:
@@ -156,7 +156,7 @@ class MirrorSourceConnector(
         source, target = self._clusters
         admin = source if self.offset_syncs_cluster() is FlowEnd.SOURCE else target
         replication, key = self.offset_syncs_replication_factor, self.key_of("offset_syncs_replication_factor")
-        ensure_internal_topic(admin, self.offset_syncs_topic(), replication=replication, key=key)
+        ensure_internal_topic(admin.topics, self.offset_syncs_topic(), replication=replication, key=key)
 
     def _ensure_two_clusters(self) -> None:
         source, target = (admin.cluster_id() for admin in self._clusters)

@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fencepost.api import FatalError
-from fencepost.kafka.admin.topic_admin import Refusals, TopicAcl, TopicAdmin, TopicSetting, TopicSpec, TopicView
+from fencepost.kafka.admin.admin_requests import Refusals
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_acls import TopicAcl
+from fencepost.kafka.admin.topic_configs import TopicSetting
+from fencepost.kafka.admin.topics import TopicSpec, TopicView
 from fencepost.mirror.setting.filters import NameFilter, TopicSelection
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.mirror.source.planning import Selection, partitions_to_copy, shared_names, shortage
@@ -43,9 +47,7 @@ class ConfigRule:
 class RemoteTopics:
     """Creates and updates the topics of one flow. One thread. Methods raise KafkaUnavailableError: retry."""
 
-    def __init__(
-        self, source: TopicAdmin, target: TopicAdmin, selection: Selection, rule: ConfigRule, replication: int
-    ) -> None:
+    def __init__(self, source: Admin, target: Admin, selection: Selection, rule: ConfigRule, replication: int) -> None:
         self._source = source
         self._target = target
         self._selection = selection
@@ -61,11 +63,11 @@ class RemoteTopics:
 
         Raises SharedTopicError if topics would be mixed.
         """
-        chosen = self._selection.chosen(self._source.topic_names())
+        chosen = self._selection.chosen(self._source.topics.names())
         self._keep_apart(chosen)
-        source, left_out = self._source.look_at(chosen)
+        source, left_out = self._source.topics.look_at(chosen)
         remote = {topic: self._selection.remote_topic(topic) for topic in source}
-        target, refused = self._target.look_at(set(remote.values()))
+        target, refused = self._target.topics.look_at(set(remote.values()))
         left_out |= {topic: refused[name] for topic, name in remote.items() if name in refused}
         left_out |= self._not_writable(remote, target)
         counts = {topic: view.partitions for topic, view in source.items() if topic not in left_out}
@@ -87,11 +89,11 @@ class RemoteTopics:
 
     def sync_configs(self) -> None:
         """Give remote topics the configs of the source's topics."""
-        settings, unseen = self._source.topic_settings(self._topics)
+        settings, unseen = self._source.configs.settings(self._topics)
         wanted = {self._selection.remote_topic(topic): self._rule.changes(found) for topic, found in settings.items()}
-        have, _ = self._target.topic_settings(wanted.keys())
+        have, _ = self._target.configs.settings(wanted.keys())
         changes = {name: _different(wanted[name], found) for name, found in have.items()}
-        refused = self._target.alter_settings(changes)
+        refused = self._target.configs.alter(changes)
         for name, error in (unseen | refused).items():
             log.warning("the configs of topic %s are not mirrored: %s", name, error)
         if changed := sorted(name for name, settings in changes.items() if settings and name not in refused):
@@ -99,9 +101,9 @@ class RemoteTopics:
 
     def sync_acls(self) -> None:
         """Let principals that may read a topic of the source read its remote topic; it grants no writing."""
-        acls = {self._remote_acl(acl) for acl in self._source.topic_acls() if self._is_mirrored(acl)}
+        acls = {self._remote_acl(acl) for acl in self._source.acls.list() if self._is_mirrored(acl)}
         fresh = acls - self._granted
-        refused = self._target.create_acls(fresh)
+        refused = self._target.acls.create(fresh)
         for name, error in refused.items():
             log.warning("the ACLs of topic %s are not mirrored: %s", name, error)
         self._granted |= {acl for acl in fresh if acl.topic not in refused}
@@ -130,14 +132,14 @@ class RemoteTopics:
         """Create what the target lacks, and add it to `have`. Returns the topics for which that failed."""
         remote = {topic: self._selection.remote_topic(topic) for topic in counts}
         lacking = shortage(counts, have, self._selection)
-        configs, refused = self._source.topic_settings(lacking.missing.keys())
+        configs, refused = self._source.configs.settings(lacking.missing.keys())
         specs = {
             remote[topic]: TopicSpec(lacking.missing[topic], self._replication, self._set_by_somebody(found))
             for topic, found in configs.items()
         }
-        failed = self._target.create_topics(specs)
+        failed = self._target.topics.create_all(specs)
         larger = {remote[topic]: count for topic, count in lacking.too_small.items()}
-        too_small = self._target.add_partitions(larger)
+        too_small = self._target.topics.add_partitions(larger)
         have |= {name: spec.partitions for name, spec in specs.items() if name not in failed}
         have |= {name: count for name, count in larger.items() if name not in too_small}
         for name, error in too_small.items():

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
+from fencepost.kafka.patience import patiently
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
@@ -21,15 +21,13 @@ from fencepost.spark.direct_write.marker import OWNER, Journal, heartbeat_record
 from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter, lock_out
 
-if TYPE_CHECKING:
-    from fencepost.kafka.group.transactions import Transaction
-
 log = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 5.0
 _SILENT_S = 3 * _HEARTBEAT_S
 _LOOK_EVERY_S = 1.0
 _FENCE_S = 10.0
+_ASK_S, _AGAIN_S = 30.0, 0.05
 _HEAR_S = 10.0
 
 
@@ -70,7 +68,7 @@ class WriteHeartbeat:
 
 
 def end_abandoned(
-    options: DirectWriteOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
+    options: DirectWriteOptions, is_suspect: Callable[[Transaction], bool], reader: LogReader, journal: Journal
 ) -> None:
     """Fence those suspect transactions of direct writes whose writer is gone.
 
@@ -91,10 +89,10 @@ def fence(options: DirectWriteOptions, transactional_id: str) -> None:
 
 
 def _silent(
-    options: DirectWriteOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
+    options: DirectWriteOptions, is_suspect: Callable[[Transaction], bool], reader: LogReader, journal: Journal
 ) -> set[str]:
     """Return the ids of suspect transactions that stay open without a heartbeat for a while."""
-    admin = Admin(options.conf(ClientKind.ADMIN))
+    admin = TransactionAdmin(options.conf(ClientKind.ADMIN), timeout_s=_ASK_S)
     journal.heartbeats.clear()
     deadline = time.monotonic() + _SILENT_S
     silent = _open(admin, is_suspect)
@@ -106,7 +104,8 @@ def _silent(
     return silent - journal.heartbeats
 
 
-def _open(admin: Admin, is_suspect: Callable[["Transaction"], bool]) -> set[str]:
-    found = (t.transactional_id for t in admin.transactions(["Ongoing"]))
-    own = [id_ for id_ in found if id_.startswith(f"{OWNER}-")]
-    return {t.transactional_id for t in admin.describe_transactions(own).values() if is_suspect(t)} if own else set()
+def _open(admin: TransactionAdmin, is_suspect: Callable[[Transaction], bool]) -> set[str]:
+    listed = patiently(lambda: admin.list(["Ongoing"]), _ASK_S, _AGAIN_S)
+    own = [each.transactional_id for each in listed if each.transactional_id.startswith(f"{OWNER}-")]
+    described = patiently(lambda: admin.describe(own), _ASK_S, _AGAIN_S)
+    return {each.transactional_id for each in described.values() if is_suspect(each)}

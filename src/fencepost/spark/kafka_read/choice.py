@@ -11,7 +11,7 @@ from fencepost.spark.kafka_read.place_json import parse_places
 from fencepost.transform.java_regex import compiled
 
 if TYPE_CHECKING:
-    from fencepost.kafka.admin.client import Admin, Topic
+    from fencepost.kafka.admin.topics import Topic, Topics
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Choice:
     pattern: re.Pattern[str] | None = None
     places: frozenset[TopicPartition] | None = None
 
-    def topics(self, admin: "Admin") -> "dict[str, Topic]":
+    def topics(self, of: "Topics") -> "dict[str, Topic]":
         """Return the chosen topics among those that exist."""
         if self.pattern is None:
-            return admin.topics(self.names)
+            return of.get_all(self.names)
         is_meant = self.pattern.fullmatch
-        return admin.topics([name for name in admin.topic_names() if is_meant(name)])
+        return of.get_all([name for name in of.names() if is_meant(name)])
 
     def partitions(self, topics: "Mapping[str, Topic]") -> frozenset[TopicPartition]:
         """Return the chosen partitions that exist in these topics."""

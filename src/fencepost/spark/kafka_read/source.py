@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fencepost.config import ConfigError
-from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.read.doubt import sure_ends
 from fencepost.kafka.read.loss import report_loss
 from fencepost.kafka.value.log_range import LogRange
@@ -44,7 +45,7 @@ class KafkaSource:
 
     def look(self) -> Found:
         """Return what exists now."""
-        topics = self._choice.topics(self._admin)
+        topics = self._choice.topics(self._admin.topics)
         return Found(topics, self._choice.partitions(topics), tuple(self._choice.missing(topics)))
 
     def look_for_all(self) -> Found:
@@ -56,15 +57,15 @@ class KafkaSource:
 
     def lows(self, places: Collection[TopicPartition]) -> Offsets:
         """Return where logs begin."""
-        return _by_place(self._admin.start_offsets(places))
+        return _by_place(self._admin.offsets.starts(places))
 
     def ends(self, places: Collection[TopicPartition]) -> Offsets:
         """Return where logs end for this query: at the first open transaction, if it reads committed records only."""
-        return _by_place(self._admin.end_offsets(places, read_committed=self._config.is_committed_only))
+        return _by_place(self._admin.offsets.ends(places, read_committed=self._config.is_committed_only))
 
     def highs(self, places: Collection[TopicPartition]) -> Offsets:
         """Return where logs end, including uncommitted records."""
-        return _by_place(self._admin.end_offsets(places, read_committed=False))
+        return _by_place(self._admin.offsets.ends(places, read_committed=False))
 
     def resolved(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:
         """Return the offset that a bound stands for in each partition. Raises ConfigError if the bound does not fit
@@ -124,7 +125,7 @@ class KafkaSource:
     def _at_times(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:
         times = bound.times_ms if isinstance(bound.times_ms, Mapping) else dict.fromkeys(places, bound.times_ms or 0)
         asked: dict[tuple[str, int], int] = {place: times[place] for place in places}
-        found = self._admin.offsets_at(asked, read_committed=self._config.is_committed_only)
+        found = self._admin.offsets.at_times(asked, read_committed=self._config.is_committed_only)
         none = sorted(TopicPartition(*place) for place, offset in found.items() if offset is None)
         if none and is_start and self._config.starting_strategy.lower() != _TOLERANT:
             first = f"{none[0].topic}-{none[0].partition}"

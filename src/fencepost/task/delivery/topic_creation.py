@@ -33,7 +33,7 @@ class TopicCreation:
         group = next((g for g in self._groups if g.matches(topic)), None)
         if group is None:
             return
-        is_new = Admin(self._conf).ensure_topic(
+        is_new = Admin(self._conf).topics.ensure(
             topic, partitions=group.partitions, replication=group.replication_factor, configs=group.configs
         )
         if is_new:

@@ -38,7 +38,7 @@ def ensure_topics(spec: TaskSpec) -> None:
     admin, key = Admin(spec.output.admin_conf), DeadLetterConfig.key_of("dead_letters_replication")
     for topic in filter(None, (spec.dead_letters.topic, spec.input.resend_topic)):
         try:
-            is_new = admin.ensure_topic(topic, partitions=1, replication=spec.dead_letters.replication)
+            is_new = admin.topics.ensure(topic, partitions=1, replication=spec.dead_letters.replication)
         except TooFewBrokersError as error:
             text = f"{key}={spec.dead_letters.replication} exceeds the number of brokers, for topic {topic}: {error}"
             raise FatalError(f"{text}. Lower {key} to that number, or create the topic") from error

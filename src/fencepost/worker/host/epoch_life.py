@@ -255,9 +255,9 @@ class EpochLife(FrameLife):
         is_committed = self.spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         there = self.input.partitions()
         offsets = {place: s for place, s in self._holding.offsets.items() if place in there}
-        ends = self._admin.end_offsets(offsets, read_committed=is_committed)
+        ends = self._admin.offsets.ends(offsets, read_committed=is_committed)
         apart = [place for place, s in offsets.items() if ends[place] != s.offset]
-        begins, highs = self._admin.start_offsets(apart), self._admin.end_offsets(apart, read_committed=False)
+        begins, highs = self._admin.offsets.starts(apart), self._admin.offsets.ends(apart, read_committed=False)
         beyond = {place for place in apart if offsets[place].offset > highs[place]}
         lost = self._doubts.confirmed(offsets, beyond, time.monotonic(), SURE_S)
         for place in apart:

@@ -9,9 +9,8 @@ from fencepost.cluster.left_open import LeftOpen, fence_held
 from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
-from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group.group_admin import Group, GroupMember
+from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
 from fencepost.kafka.group.member import GroupMembership
 from fencepost.worker.connector_classes import ConnectorClasses
@@ -48,7 +47,7 @@ class Membership:
         self._topics = topics
         self._life = life
         self._has_left = False
-        self._looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
+        self._looking = GroupAdmin(settings.admin_conf(), timeout_s=_LOOK_S)
         held_ids = HeldIds(settings, lambda: topics.snapshot)
         self._left_open = LeftOpen(held_ids, lambda: self.leader.wake(), life.stopping, fence_held)
         self.leader = Leader(
@@ -181,7 +180,7 @@ class Membership:
         self.leader.group_changed()
 
     def _look(self) -> Group:
-        return self._looking.group(self._settings.group_id)
+        return self._looking.describe(self._settings.group_id)
 
     def _is_taken(self) -> bool:
         return self.attendance.is_followed_by(self._topics.newest_here)

@@ -1,6 +1,6 @@
 """Which configs of a topic are given to its remote topic."""
 
-from fencepost.kafka.admin.topic_admin import TopicSetting
+from fencepost.kafka.admin.topic_configs import TopicSetting
 from fencepost.mirror.setting.filters import NameFilter
 from fencepost.mirror.source.remote_topics import ConfigRule
 

@@ -215,15 +215,15 @@ class SinkOffsets:
         admin = Admin(self._settings.sink_admin_conf(config))
         ids: dict[str, str] = {}
         for topic in sorted({place.topic for place in asked}):
-            found = admin.topic(topic, timeout_s=_ASK_S)
+            found = admin.topics.get(topic, timeout_s=_ASK_S)
             if found is None:
                 raise BadRequestError(f"Topic {topic} does not exist: its offsets cannot be altered")
             for place in asked:
                 if place.topic == topic and not 0 <= place.partition < found.partitions:
                     raise BadRequestError(f"Topic {topic} has no partition {place.partition}")
             ids[topic] = found.id
-        starts = admin.start_offsets(asked, timeout_s=_ASK_S)
-        ends = admin.end_offsets(asked, timeout_s=_ASK_S, read_committed=False)
+        starts = admin.offsets.starts(asked, timeout_s=_ASK_S)
+        ends = admin.offsets.ends(asked, timeout_s=_ASK_S, read_committed=False)
         for place, offset in asked.items():
             start = max(starts[place], self._given_up(place, ids[place.topic], snapshot))
             if not start <= offset <= ends[place]:

@@ -1,0 +1,218 @@
+"""The topics of a cluster: which there are, and their creation and deletion."""
+
+import logging
+import time
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation
+
+from fencepost.kafka.admin.admin_requests import FIRST_ANSWER_S, AdminRequests, Refusals
+from fencepost.kafka.admin.log_offsets import LogOffsets
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+
+LOG = logging.getLogger(__name__)
+_PROPAGATION_S = 0.01
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_BY_NAME = 5  # of DeleteTopics: newer versions also take ids
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and its number of partitions. `id` distinguishes it from a deleted topic of the same name."""
+
+    partitions: int
+    id: str
+    is_internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to create. A number of -1 uses the broker's default."""
+
+    partitions: int
+    replication: int = -1
+    configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic as the principal sees it. `allowed` holds its permitted operations, in Kafka's words; None if unknown."""
+
+    partitions: int
+    id: str
+    allowed: frozenset[str] | None = None
+
+    def allows(self, operation: str) -> bool:
+        return self.allowed is None or operation in self.allowed
+
+
+class Topics:
+    """The topics of a cluster. Where a method changes many topics, each topic has its own outcome."""
+
+    def __init__(self, requests: AdminRequests, offsets: LogOffsets) -> None:
+        self._requests = requests
+        self._client = requests.client
+        self._offsets = offsets
+
+    def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
+        """Return the number of partitions of `topic`; None if it does not exist."""
+        found = self.get(topic, timeout_s=timeout_s)
+        return None if found is None else found.partitions
+
+    def get(self, topic: str, *, timeout_s: float | None = None) -> Topic | None:
+        """Return `topic`; None if it does not exist."""
+        return self.get_all([topic], timeout_s=timeout_s).get(topic)
+
+    def get_all(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+        """Return those of the topics that exist."""
+        if not names:
+            return {}
+        doing = f"describing topic {next(iter(names))}" if len(names) == 1 else f"describing {len(names)} topics"
+
+        def ask() -> dict[str, Topic]:
+            found = {}
+            for each in self._client.metadata(names).topics:
+                if each.error_code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    self._requests.ensure(each, f"describing topic {each.name}")
+                    found[each.name] = Topic(len(each.partitions), topic_id(each), bool(each.is_internal))
+            return found
+
+        return self._requests.ask_repeatedly(doing, ask, timeout_s)
+
+    def names(self) -> list[str]:
+        """Return the sorted names of all topics that the principal may see, without Kafka's internal ones."""
+        doing = "asking for the topics of the cluster"
+        found = self._requests.ask_repeatedly(doing, lambda: self._client.metadata(None))
+        return sorted({each.name for each in found.topics} - INTERNAL_TOPICS)
+
+    def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
+        """Return those of the topics that exist, and the topics that the principal may not describe."""
+        seen: dict[str, TopicView] = {}
+        if not topics:
+            return seen, {}
+
+        def keep(name: str, described: Any) -> None:
+            seen[name] = TopicView(len(described.partitions), topic_id(described), _allowed(described))
+
+        refused = self._requests.refusals_of(
+            "describing topic", lambda: self._client.metadata(topics, has_rights=True).topics, keep
+        )
+        return seen, {name: error for name, error in refused.items() if not _says(error, *UNKNOWN_TOPIC)}
+
+    def ensure(
+        self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
+    ) -> bool:
+        """Create `topic` unless it exists. A number of -1 uses the broker's default. Returns whether it was created."""
+        if self.partitions(topic) is not None:
+            return False
+        try:
+            self.create(topic, partitions=partitions, replication=replication, configs=configs)
+        except KafkaRequestError as error:
+            if not _says(error, KafkaError.TOPIC_ALREADY_EXISTS):
+                raise
+            self._await(topic)
+            return False
+        return True
+
+    def create(
+        self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create `topic`, and wait until the brokers know it. Raises KafkaRequestError if it exists."""
+        doing = f"creating topic {topic}"
+        asked = {topic: TopicSpec(partitions, replication, configs)}
+        (answer,) = self._client.run(doing, lambda: self._created(asked))
+        self._requests.ensure(answer, doing)
+        self._await(topic)
+
+    def create_all(self, topics: Mapping[str, TopicSpec]) -> Refusals:
+        """Create topics, and wait until brokers know them. It is not an error if a topic exists."""
+        if not topics:
+            return {}
+        refused = self._requests.refusals_of("creating topic", lambda: self._created(topics))
+        refused = {name: error for name, error in refused.items() if not _says(error, KafkaError.TOPIC_ALREADY_EXISTS)}
+        for name in topics.keys() - refused.keys():
+            self._await(name)
+        return refused
+
+    def _created(self, topics: Mapping[str, TopicSpec]) -> Any:
+        from fencepost.kafka.kafka_library import CreateTopicsRequest as Request
+
+        of_topic = Request.CreatableTopic
+        new = [
+            of_topic(
+                name=name,
+                num_partitions=each.partitions,
+                replication_factor=each.replication,
+                assignments=[],
+                configs=[
+                    of_topic.CreatableTopicConfig(name=key, value=text) for key, text in (each.configs or {}).items()
+                ],
+            )
+            for name, each in topics.items()
+        ]
+        return self._requests.change(Request(topics=new, timeout_ms=self._requests.timeout_ms)).topics
+
+    def add_partitions(self, counts: Mapping[str, int]) -> Refusals:
+        """Raise the number of partitions of topics to these totals."""
+        from fencepost.kafka.kafka_library import CreatePartitionsRequest as Request
+
+        if not counts:
+            return {}
+        asked = [
+            Request.CreatePartitionsTopic(name=topic, count=count, assignments=None) for topic, count in counts.items()
+        ]
+        request = Request(topics=asked, timeout_ms=self._requests.timeout_ms, validate_only=False)
+        doing = "adding partitions to topic"
+        return self._requests.refusals_of(doing, lambda: self._requests.change(request).results)
+
+    def delete(self, topics: Sequence[str]) -> None:
+        """Delete those of the topics that exist."""
+        from fencepost.kafka.kafka_library import DeleteTopicsRequest
+
+        if not topics:
+            return
+        request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=self._requests.timeout_ms)
+        for each in self._client.run("deleting topics", lambda: self._requests.change(request, _BY_NAME)).responses:
+            if each.error_code not in UNKNOWN_TOPIC:
+                self._requests.ensure(each, f"deleting topic {each.name}")
+
+    def _await(self, topic: str) -> None:
+        """Wait until the brokers that matter know the topic. The controller knows it some milliseconds earlier."""
+        deadline = time.monotonic() + self._requests.timeout_s
+        while not self._is_known(topic):
+            if time.monotonic() > deadline:
+                raise KafkaUnavailableError(f"Topic {topic} was created but brokers do not know it yet")
+            time.sleep(_PROPAGATION_S)
+
+    def _is_known(self, topic: str) -> bool:
+        """Return whether a broker knows the topic, and so do the leaders of its partitions, as far as they answer."""
+        count = self.partitions(topic)
+        if count is None:
+            return False
+        places = [(topic, partition) for partition in range(count)]
+        try:
+            self._offsets.ends(places, read_committed=False, timeout_s=FIRST_ANSWER_S)
+        except KafkaRequestError as error:
+            return bool(error.code != KafkaError.UNKNOWN_TOPIC_OR_PART)
+        except (KafkaUnavailableError, KafkaAuthorizationError) as error:
+            LOG.debug("Topic %s was created, but its end offsets are not known yet: %s", topic, error)
+        return True
+
+
+def topic_id(described: Any) -> str:
+    """Return the id of a topic, as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
+    return b64encode(described.topic_id.bytes).decode().rstrip("=")
+
+
+def _says(error: Exception, *codes: int) -> bool:
+    return isinstance(error, KafkaRequestError) and error.code in codes
+
+
+def _allowed(described: Any) -> frozenset[str] | None:
+    numbers = described.authorized_operations
+    return None if numbers is None else frozenset(AclOperation(number).name for number in numbers)
