@@ -11,7 +11,7 @@ def _ask_again(self, *about):
     try:
         return _ask(self, *about)
     except LostError:
-        self._cluster._connections.clear()
+        self.cluster._connections.clear()
         return _ask(self, *about)
 
 

@@ -1,12 +1,14 @@
 """The two clients that implement the port of transactions, for suites that run over both."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from fencepost.kafka.produce import protocol
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
+from fencepost.record import Repeated
 
 CLIENTS = (LIBRDKAFKA, BATCH)
 
@@ -14,6 +16,11 @@ CLIENTS = (LIBRDKAFKA, BATCH)
 def other_than(client: str) -> str:
     """Return the client that a task may have after a change of its config."""
     return next(each for each in CLIENTS if each != client)
+
+
+def column(topic: str, values: Sequence[bytes | None]) -> tuple[Any, Any, Any]:
+    """Return the arguments of `send_columns` for values of one topic without keys."""
+    return Repeated(topic, len(values)), values, Repeated(None, len(values))
 
 
 only_librdkafka = pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
@@ -29,12 +36,13 @@ def use_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cluster_of(client: Any) -> Any:
     """Return what a batch client, or a writer over one, knows of the cluster."""
-    return getattr(client, "_client", client)._cluster
+    found = getattr(client, "_client", client)
+    return found._cluster if hasattr(found, "_cluster") else getattr(protocol_of(found), "cluster", None)
 
 
 def protocol_of(client: Any) -> Any:
     """Return the transaction protocol of a batch client, or of a writer over one."""
-    return getattr(client, "_client", client)._protocol
+    return getattr(client, "_client", client)._incarnation.protocol
 
 
 def believe(cluster: Any, topic: str, leaders: list[int], **addresses: int) -> None:

@@ -155,54 +155,33 @@ class TransactionalWriter:
         except ProducerError as error:
             raise self._produce_error(error) from None
 
-    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
-        """Write values without keys, in order. Raises ProduceError."""
-        self._ensure_sending()
-        try:
-            with self._waiting():
-                self._client.produce_column(topic, values)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
-
     def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
-        """Write records with a value and a key, in order. Raises ProduceError."""
+        """Write records with a value and a key, in order. One topic, or no key, for all of them is a Repeated.
+
+        Raises ProduceError.
+        """
         self._ensure_sending()
-        try:
-            with self._waiting():
-                self._client.produce_columns(topics, values, keys)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        with self._waiting() as client:
+            client.produce_columns(topics, values, keys)
 
     def send_placed(self, records: PlacedRecords) -> None:
         """Write records that have partitions, timestamps or headers, in order. Raises ProduceError."""
         self._ensure_sending()
-        try:
-            with self._waiting():
-                self._client.produce_placed(records)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        with self._waiting() as client:
+            client.produce_placed(records)
 
     def send_whole(self, batches: Sequence[PlacedBatch]) -> None:
         """Write batches as they are, in order. Raises ProduceError."""
         self._ensure_sending()
-        try:
-            with self._waiting():
-                self._client.produce_whole(batches)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        with self._waiting() as client:
+            client.produce_whole(batches)
 
     def flush(self) -> None:
         """Wait until all records sent so far are in the log. Raises ProduceError or WriterFencedError."""
         self._ensure_state("flush", WriterState.OPEN, WriterState.IN_TRANSACTION)
-        try:
-            self._flush()
-        except ProducerError as error:
-            raise self._produce_error(error) from None
-
-    def _flush(self) -> None:
         if not self._is_flushed:
-            with self._waiting():
-                self._client.flush(max(self._timeouts.flush_s, self._left_s()))
+            with self._waiting() as client:
+                client.flush(max(self._timeouts.flush_s, self._left_s()))
             self._is_flushed = True
 
     def _left_s(self) -> float:
@@ -216,12 +195,10 @@ class TransactionalWriter:
         Raises ProduceError, WriterFencedError, StaleMemberError.
         """
         self._ensure_begun()
-        try:
-            self._flush()
-            with self._waiting():
-                self._client.send_offsets(offsets, group_metadata, self._timeouts.commit_s)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        self.flush()
+        with self._waiting() as client:
+            client.begin_offsets(offsets, group_metadata, self._timeouts.commit_s)
+            client.await_offsets()
 
     def begin_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
         """Start adding offsets of a consumer group to the transaction while its records are being flushed.
@@ -237,11 +214,8 @@ class TransactionalWriter:
     def await_group_offsets(self) -> None:
         """Wait for the offsets of `begin_group_offsets`. Raises ProduceError, WriterFencedError, StaleMemberError."""
         self._ensure_state("await offsets", WriterState.OPEN, WriterState.IN_TRANSACTION)
-        try:
-            with self._waiting():
-                self._client.await_offsets()
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        with self._waiting() as client:
+            client.await_offsets()
 
     def commit(self, *, group_offsets: Sequence[GroupOffset] = (), group_metadata: Any = None) -> None:
         """Commit the records sent, source offsets among them, all together.
@@ -260,7 +234,7 @@ class TransactionalWriter:
             self.flush()
         self.await_group_offsets()
         try:
-            with self._waiting():
+            with self._counting():
                 self._client.commit(self._timeouts.commit_s)
         except ProducerError as error:
             self._move(WriterState.UNKNOWN)  # E6
@@ -312,7 +286,16 @@ class TransactionalWriter:
         self._move(WriterState.IN_TRANSACTION)
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def _waiting(self) -> Iterator[TransactionalClient]:
+        """Yield the client, count the time spent in the block as its, and convert its errors."""
+        try:
+            with self._counting():
+                yield self._client
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
         """Count the time spent in the block as the client's. Exceptions propagate."""
         began_s = time.monotonic()
         try:

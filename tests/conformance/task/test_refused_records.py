@@ -13,6 +13,7 @@ from fencepost.task.delivery.lane import QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
+from support.clients import column
 
 _LIMIT_BYTES = 2_000
 
@@ -86,7 +87,7 @@ def test_a_record_that_comes_after_a_refused_one_is_told_why(target: Target) -> 
     producer.flush(10)
     for send in (
         lambda: writer.send(target.data, b"small"),
-        lambda: writer.send_column(target.data, [b"small"]),
+        lambda: writer.send_columns(*column(target.data, [b"small"])),
         lambda: writer.send_columns([target.data], [b"small"], [None]),
     ):
         with pytest.raises(ProduceError, match="MSG_SIZE_TOO_LARGE") as refused:

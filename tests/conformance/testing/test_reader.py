@@ -13,12 +13,13 @@ from fencepost.testing import eventually
 from fencepost.testing.mark import Marks
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
+from support.clients import column
 from support.proxy import KafkaProxy
 
 
 def _produced(kafka, topic, values):
     client = ProducerClient(producer_conf({"bootstrap.servers": kafka.bootstrap_servers}).conf)
-    client.produce_column(topic, values)
+    client.produce_columns(*column(topic, values))
     client.flush(20)
     client.drop()
 

@@ -14,7 +14,7 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState
-from support.clients import other_than
+from support.clients import column, other_than
 from support.member import undisturbed_member
 from support.timing import fastest_s
 
@@ -45,7 +45,7 @@ def test_e2_every_call_of_a_fenced_writer_fails(make_writer, topic, committed):
     with pytest.raises(WriterFencedError):
         old.flush()
     assert old.state is WriterState.FENCED
-    for call in (lambda: old.send(topic, b"2"), lambda: old.send_column(topic, [b"3"]), old.commit):
+    for call in (lambda: old.send(topic, b"2"), lambda: old.send_columns(*column(topic, [b"3"])), old.commit):
         with pytest.raises(WriterFencedError):
             call()
     old.abort()
@@ -194,7 +194,8 @@ _FORKED = textwrap.dedent("""
     writer.open()
     writer.send(topic, b"parent")
     calls = {
-        "send": lambda: writer.send(topic, b"child"), "send_column": lambda: writer.send_column(topic, [b"child"]),
+        "send": lambda: writer.send(topic, b"child"),
+        "send_columns": lambda: writer.send_columns([topic], [b"child"], [None]),
         "flush": writer.flush, "commit": writer.commit, "abort": writer.abort, "close": writer.close,
     }
     reader, answer = os.pipe()

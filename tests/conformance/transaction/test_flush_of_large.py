@@ -10,7 +10,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
-from support.clients import only_librdkafka
+from support.clients import column, only_librdkafka
 from support.proxy import Action, ApiKey, KafkaProxy
 
 pytestmark = only_librdkafka
@@ -42,11 +42,11 @@ def test_no_flush_is_asked_for_while_a_batch_is_under_way(
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
     writer = make_writer(bootstrap=proxy.bootstrap_servers)
     writer.open()
-    writer.send_column(topic, VALUES[:10])
+    writer.send_columns(*column(topic, VALUES[:10]))
     writer.commit()
     assert not looks  # there is nothing but the last batch
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD, 1)
-    writer.send_column(topic, VALUES)
+    writer.send_columns(*column(topic, VALUES))
     flushing = threading.Thread(target=writer.flush)
     flushing.start()
     held.await_met()
@@ -67,7 +67,7 @@ def test_batches_are_seen_to_go_without_a_flush(
     writer = make_writer()
     writer.open()
     for _ in range(3):
-        writer.send_column(topic, VALUES)
+        writer.send_columns(*column(topic, VALUES))
         began_s = time.monotonic()
         writer.flush()
         assert time.monotonic() - began_s < 15.0

@@ -35,7 +35,7 @@ from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
-from support.clients import believe, cluster_of, only_batch, protocol_of, use_version
+from support.clients import believe, cluster_of, column, only_batch, protocol_of, use_version
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.quotas import PRODUCER, set_quotas
 
@@ -431,7 +431,7 @@ def test_a_transaction_that_nothing_was_sent_in_is_committed_also_behind_a_flush
     """No broker knows of it: the end of it would be refused, and its outcome seem unknown."""
     use_version(version, monkeypatch)
     client = make_client()
-    client.produce_column(topic, [])
+    client.produce_columns(*column(topic, []))
     client.flush(30)
     client.commit(30)
 
@@ -541,7 +541,7 @@ def test_batches_are_cut_as_their_topic_takes_them(
     limited = _limited(kafka, topic, 1_000)
     client = make_client(**{"compression.type": compression})
     values = [b"%06d" % number + random.Random(number).randbytes(number % 900) for number in range(150)]
-    client.produce_column(limited, values[:75])
+    client.produce_columns(*column(limited, values[:75]))
     client.produce_placed(_placed(limited, values[75:]))
     client.flush(30)
     client.commit(30)

@@ -18,6 +18,7 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
 from fencepost.transaction import ProduceError
 from fencepost.transaction.state import WriterState
+from support.clients import column
 
 OFFSET = b'["connector",{"file":"f"}]'
 
@@ -74,7 +75,7 @@ def test_e1_a_column_arrives_in_order_when_the_queue_is_smaller_than_it(
     if has_keys:
         writer.send_columns([topic_name] * len(values), values, [b"key"] * len(values))
     else:
-        writer.send_column(topic_name, values)
+        writer.send_columns(*column(topic_name, values))
     writer.commit()
     verdict = judge({"column": values}, (("column", value) for value in committed(topic_name)))
     assert verdict.is_clean, verdict

@@ -11,7 +11,7 @@ from fencepost.kafka.setting.table import BATCH
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, WriterTimeouts
 from fencepost.transaction.state import IllegalMoveError, WriterState
-from support.clients import only_librdkafka
+from support.clients import column, only_librdkafka
 from support.proxy import Action, ApiKey
 from support.timing import fastest_s
 
@@ -40,7 +40,7 @@ def _close_took_s(writer, proxy, topic, is_reachable, count):
         writer.flush()
     if not is_reachable:
         proxy.pause()
-    writer.send_column(topic, [b"x" * 100] * count)
+    writer.send_columns(*column(topic, [b"x" * 100] * count))
     started = time.monotonic()
     writer.close()
     took_s = time.monotonic() - started
@@ -99,19 +99,19 @@ def _calls(writer, topic):
     return {
         "open": writer.open,
         "send": lambda: writer.send(topic, b"x"),
-        "send_column": lambda: writer.send_column(topic, [b"x"]),
+        "send_columns": lambda: writer.send_columns(*column(topic, [b"x"])),
         "flush": writer.flush,
         "commit": writer.commit,
     }
 
 
-@pytest.mark.parametrize("name", ["send", "send_column", "flush", "commit"])
+@pytest.mark.parametrize("name", ["send", "send_columns", "flush", "commit"])
 def test_a_new_writer_refuses_everything_but_open(make_writer, topic, name):
     with pytest.raises(IllegalMoveError):
         _calls(make_writer(), topic)[name]()
 
 
-@pytest.mark.parametrize("name", ["open", "send", "send_column", "flush", "commit"])
+@pytest.mark.parametrize("name", ["open", "send", "send_columns", "flush", "commit"])
 def test_a_closed_writer_refuses_everything(make_writer, topic, name):
     writer = make_writer()
     writer.open()

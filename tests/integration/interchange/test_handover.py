@@ -32,6 +32,7 @@ from oracle.handover import (
     turn,
 )
 from oracle.scenario import dump
+from support.clients import column
 from support.worker import Worker
 
 OWN_KINDS = ("fencepost-", "session-key")  # records of ours, and a random key
@@ -90,7 +91,7 @@ def _restore(kafka: EmbeddedKafka, left: dict[str, Any]) -> None:
                 TOPICS[name], record["value"].encode(), key=record["key"].encode(), partition=record["partition"]
             )
     for name in FILES:
-        producer.produce_column(name, [line.encode() for line in numbered(0)])
+        producer.produce_columns(*column(name, [line.encode() for line in numbered(0)]))
     for record in left["offset"]["records"]:
         connector, partition = json.loads(record["key"])
         if connector == "many":

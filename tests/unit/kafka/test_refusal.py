@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
+from support.clients import column
 
 TOO_LARGE = b"." * 100_000
 
@@ -21,7 +22,7 @@ def client() -> Iterator[ProducerClient]:
     "produce",
     [
         lambda client: client.produce("lines", TOO_LARGE),
-        lambda client: client.produce_column("lines", [b"first", TOO_LARGE]),
+        lambda client: client.produce_columns(*column("lines", [b"first", TOO_LARGE])),
         lambda client: client.produce_columns(["others", "lines"], [b"first", TOO_LARGE], [None, None]),
     ],
     ids=["one", "column", "columns"],

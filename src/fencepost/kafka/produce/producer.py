@@ -1,11 +1,6 @@
-"""A librdkafka producer that tracks its strikes, failed deliveries and forks.
-
-librdkafka resends transactional requests by itself and reports that only in its log. `ProducerClient` reads that log: a
-line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5).
-"""
+"""A librdkafka producer that tracks its strikes (`strike_log.py`), failed deliveries and forks."""
 
 import logging
-import re
 import sys
 import threading
 import time
@@ -19,6 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.produce.strike_log import StrikeLog
 from fencepost.kafka.produce.transactional_client import (
     LET_PASS,
     OFFSETS_REFUSED,
@@ -34,14 +30,15 @@ from fencepost.record import Repeated
 
 log = logging.getLogger(__name__)
 
-# A connection that was never established. The later states (APIVERSION_QUERY, SSL_HANDSHAKE, AUTH_...) do count as
-# strikes, although nothing transactional was sent in them either: the text of a lost connection is the same in all
-# states, and librdkafka suppresses a third line with the same text, so the next one would be missed.
-_BEFORE_CONNECTED = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT)\b")
-
-_REFUSED_CONNECTION = re.compile(r"SASL authentication error|certificate verify failed")
 _MOST_REFUSALS = 3
 _INIT_S = 2.0
+_look_again_in = time.sleep
+_LOOK_EVERY_S = 0.0005
+_STALLED_S = 0.2
+_LOOK_FOR_STRIKES_S = 0.1
+_STRUCK_S = 3.0
+_LOOK_FOR_TOPICS_S = 2.0
+_NO_CALLBACK = Repeated(None, sys.maxsize)
 
 
 def producer_error(error: BaseException) -> ProducerError:
@@ -51,46 +48,6 @@ def producer_error(error: BaseException) -> ProducerError:
     if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
         return ProducerError(classify(error.args[0]), f"{error.args[0].name()}: {error.args[0].str()}")
     return ProducerError(Failure.FATAL, str(error))
-
-
-class StrikeLog(logging.Handler):
-    """Receives librdkafka's log lines and counts the strikes among them (E5).
-
-    `has_failed_transaction` is set by the line that says that the open transaction must be aborted. `refusals` holds
-    the lines about failed authentication or certificates; the client itself keeps trying and only reports a time-out.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.strikes = 0
-        self.last_strike: str | None = None
-        self.has_failed_transaction = False
-        self.refusals: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = record.getMessage()
-        self.has_failed_transaction |= line.startswith("TXNERR")
-        if self._is_strike(line):
-            self.strikes += 1
-            self.last_strike = line
-            if _REFUSED_CONNECTION.search(line) is not None:
-                self.refusals.append(line.partition(": ")[2])
-        log.debug("librdkafka: %s", line)
-
-    @staticmethod
-    def _is_strike(line: str) -> bool:
-        if line.startswith("REQTMOUT"):
-            return True
-        return line.startswith("FAIL") and _BEFORE_CONNECTED.search(line) is None
-
-
-_look_again_in = time.sleep
-_LOOK_EVERY_S = 0.0005
-_STALLED_S = 0.2
-_LOOK_FOR_STRIKES_S = 0.1
-_STRUCK_S = 3.0
-_LOOK_FOR_TOPICS_S = 2.0
-_NO_CALLBACK = Repeated(None, sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -190,12 +147,20 @@ class ProducerClient(TransactionalClient):
         self._watched.add((topic, partition))
         return True
 
-    def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
-        """Enqueue values without keys, in order. Raises ProducerError."""
+    def produce_columns(
+        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
+    ) -> None:
+        """Enqueue records with a value and a key, in order. Raises ProducerError."""
         self._fork.check("a producer")
         if not len(values):
             return
         self._record_bytes = len(values[0] or b"")
+        if isinstance(topics, Repeated) and isinstance(keys, Repeated) and keys.value is None:
+            self._produce_column(topics.value, values)
+        else:
+            self._produce_keyed(topics, values, keys)
+
+    def _produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         left = iter(values)
         if self._is_first(topic):
             self.produce(topic, next(left), on_delivery=self._delivered)
@@ -213,15 +178,10 @@ class ProducerClient(TransactionalClient):
                 del produce  # see `_call`
                 raise self._refusal(error, topic) from None
 
-    def produce_columns(
+    def _produce_keyed(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
     ) -> None:
-        """Enqueue records with a value and a key, in order. Raises ProducerError."""
-        self._fork.check("a producer")
-        if not len(values):
-            return
         last = None
-        self._record_bytes = len(values[0] or b"")
         watched = self._watched if self._is_transactional else None
         left = zip(topics, values, keys, strict=True)
         produce = self._producer.produce

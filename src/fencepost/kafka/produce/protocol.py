@@ -89,7 +89,7 @@ class Protocol:
         from fencepost.kafka.kafka_library import ProduceRequest
 
         self._produce_request = ProduceRequest
-        self._cluster = cluster
+        self.cluster = cluster
         self._settings = settings
         self._encode = encode
         self.version = 1
@@ -126,7 +126,7 @@ class Protocol:
         from fencepost.kafka.kafka_library import InitProducerIdRequest
 
         self._find_coordinator(deadline_s)
-        connection = self._cluster.connection(self._coordinator, deadline_s)
+        connection = self.cluster.connection(self._coordinator, deadline_s)
         self.version = min(_NEWEST_VERSION, max(1, connection.features.get(_FEATURE, 0)))
         request = InitProducerIdRequest(
             **self._producer._replace(producer_id=-1, producer_epoch=-1)._asdict(),
@@ -163,7 +163,7 @@ class Protocol:
         _until_known(once, deadline_s)
 
     def _find_coordinator(self, deadline_s: float) -> None:
-        self._coordinator = self._cluster.coordinator(TRANSACTION, self._settings.transactional_id, deadline_s)
+        self._coordinator = self.cluster.coordinator(TRANSACTION, self._settings.transactional_id, deadline_s)
 
     def _add_partitions(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
         answer = self._ask_coordinator(requests.add_partitions(self._producer, places), (0, 3), deadline_s)
@@ -209,7 +209,7 @@ class Protocol:
         first = [batch for batch in batches if batch.place not in self._produced]
         self.is_begun = True
         for node, others in self._by_leader([batch for batch in batches if batch.place in self._produced], deadline_s):
-            connection = self._cluster.connection(node, deadline_s)
+            connection = self.cluster.connection(node, deadline_s)
             connection.take(deadline_s, leave=IN_FLIGHT - 1)
             self._raise_refused()
             self._send(connection, others, deadline_s, self._record_refused)
@@ -220,10 +220,10 @@ class Protocol:
     def _ensure_taken(self, batches: Sequence[ProduceBatch], deadline_s: float) -> None:
         """Refuse a batch that is larger than its topic's limit, before anything is sent."""
         for place, columns, data in batches:
-            limit = self._cluster.taking(place.topic, deadline_s).most_bytes
+            limit = self.cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
-                self._cluster.forget(place.topic)  # the limit may have been raised
-                limit = self._cluster.taking(place.topic, deadline_s).most_bytes
+                self.cluster.forget(place.topic)  # the limit may have been raised
+                limit = self.cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
                 raise _too_large(place.topic, columns, f"{len(data)} bytes, and the topic takes {limit}")
 
@@ -237,7 +237,7 @@ class Protocol:
         for node, of_node in self._by_leader(self._first, deadline_s):
             if self._asked is not None:
                 self._asked[0].take(deadline_s)
-            self._asked = self._cluster.connection(node, deadline_s), failures
+            self._asked = self.cluster.connection(node, deadline_s), failures
             self._send(self._asked[0], of_node, deadline_s, failures.update)
 
     def _await_first(self, deadline_s: float) -> None:
@@ -261,7 +261,7 @@ class Protocol:
         self._first = [batch for batch in self._first if batch.place in failures]
         for place, error in failures.items():
             if error.code in _ELSEWHERE:
-                self._cluster.forget(place.topic)
+                self.cluster.forget(place.topic)
         _raise_first({place: error for place, error in failures.items() if error.code not in BUSY | _ELSEWHERE})
         _raise_first(failures)
 
@@ -278,11 +278,11 @@ class Protocol:
 
     def _leader(self, place: TopicPartition, deadline_s: float) -> int:
         """Return the node that leads a partition. If there is no leader, metadata is fetched again the next time."""
-        leaders = self._cluster.leaders(place.topic, deadline_s)
+        leaders = self.cluster.leaders(place.topic, deadline_s)
         is_there = place.partition < len(leaders)  # a topic that was created again may have fewer
         if is_there and leaders[place.partition] >= 0:
             return leaders[place.partition]
-        self._cluster.forget(place.topic)
+        self.cluster.forget(place.topic)
         code = KafkaError.LEADER_NOT_AVAILABLE if is_there else KafkaError.UNKNOWN_TOPIC_OR_PART
         raise AnswerError(code, f"record for topic {place.topic}")
 
@@ -311,13 +311,13 @@ class Protocol:
         return self._ask(self._coordinator, request, versions, deadline_s)
 
     def _ask(self, node: int, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
-        connection = self._cluster.connection(node, deadline_s)
+        connection = self.cluster.connection(node, deadline_s)
         return connection.ask(request, connection.version(request, *versions), deadline_s)
 
     def settle(self, deadline_s: float) -> None:
         """Wait for the answers to everything that was sent."""
         self._await_first(deadline_s)
-        for connection in self._cluster.connections():
+        for connection in self.cluster.connections():
             connection.take(deadline_s)
         self._raise_refused()
 
@@ -327,7 +327,7 @@ class Protocol:
         Returns whether any batch was refused. Batches sent after a refused one are out of sequence.
         """
         asked, self._asked, self._first = self._asked, None, []
-        for connection in self._cluster.connections():
+        for connection in self.cluster.connections():
             connection.take(deadline_s)
         is_refused = bool(self._refused) or (asked is not None and bool(asked[1]))
         self._refused.clear()
@@ -364,7 +364,7 @@ class Protocol:
             return
         self.is_begun = True
         request = requests.group_offsets(self._producer, member, offsets)
-        connection = self._cluster.connection(node, deadline_s)
+        connection = self.cluster.connection(node, deadline_s)
         version = connection.version(request, *_VERSIONS[self.version].offsets)
         connection.send(request, version, self._keep_offsets_answer, deadline_s)
 
@@ -397,7 +397,7 @@ class Protocol:
     def _commit_offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
         group = member.group_id
         if group not in self._groups:
-            self._groups[group] = self._cluster.coordinator(GROUP, group, deadline_s)
+            self._groups[group] = self.cluster.coordinator(GROUP, group, deadline_s)
         answer, self._offsets_answer = self._offsets_answer, None
         if answer is None:
             request = requests.group_offsets(self._producer, member, offsets)

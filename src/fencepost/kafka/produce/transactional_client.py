@@ -83,14 +83,11 @@ def classify(error: KafkaError) -> Failure:
     return Failure.FATAL if error.fatal() else Failure.PASSING
 
 
-class TransactionalClient(ABC):
-    """One producer with a transactional id. For one thread at a time; `drop` is for any thread."""
-
-    is_slow = False
-    """Whether time ran out while brokers kept answering: there was too much to send, but brokers were healthy."""
+class RecordProducer(ABC):
+    """One producer of records. For one thread at a time; `drop` is for any thread."""
 
     failed_delivery: ProducerError | None = None
-    """The refusal of a record in the open transaction. `flush` raises it until the transaction is aborted (E1)."""
+    """The refusal of a record. `flush` raises it, until the transaction of the record, if any, is aborted (E1)."""
 
     @property
     @abstractmethod
@@ -101,6 +98,46 @@ class TransactionalClient(ABC):
     @abstractmethod
     def last_strike(self) -> str | None:
         """Return the text that reported the last strike."""
+
+    @abstractmethod
+    def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        """Enqueue one record, waiting while the queue is full.
+
+        `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), and on_delivery(error, message), which is
+        called for successes only if `delivery.report.only.error` is off.
+        """
+
+    @abstractmethod
+    def produce_columns(
+        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
+    ) -> None:
+        """Enqueue records with a value and a key, in order. One topic, or no key, for all of them is a Repeated."""
+
+    @abstractmethod
+    def produce_placed(self, records: PlacedRecords) -> None:
+        """Enqueue records with more fields than topic, key and value, in order."""
+
+    def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        """Enqueue batches, in order, each to its partition. A client that makes its own batches uses their records."""
+        for each in batches:
+            self.produce_placed(placed_records(each))
+
+    @abstractmethod
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record is in the log. Fails if one was refused (E1)."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Drop the client at once, without flushing, committing or aborting (E6). Idempotent. It sends nothing more."""
+
+
+class TransactionalClient(RecordProducer):
+    """One producer with a transactional id."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether time ran out while brokers kept answering: there was too much to send for healthy brokers."""
+        return False
 
     @abstractmethod
     def init_transactions(self, timeout_s: float) -> None:
@@ -114,47 +151,11 @@ class TransactionalClient(ABC):
         """Begin a transaction, locally: brokers do not learn of it yet."""
 
     @abstractmethod
-    def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
-        """Enqueue one record, waiting while the queue is full.
-
-        `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), and on_delivery(error, message), which is
-        called for successes only if `delivery.report.only.error` is off.
-        """
-
-    @abstractmethod
-    def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
-        """Enqueue values without keys, in order."""
-
-    @abstractmethod
-    def produce_columns(
-        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
-    ) -> None:
-        """Enqueue records with a value and a key, in order."""
-
-    @abstractmethod
-    def produce_placed(self, records: PlacedRecords) -> None:
-        """Enqueue records with more fields than topic, key and value, in order."""
-
-    def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
-        """Enqueue batches, in order, each to its partition. A client that makes its own batches uses their records."""
-        for each in batches:
-            self.produce_placed(placed_records(each))
-
-    @abstractmethod
-    def flush(self, timeout_s: float) -> None:
-        """Wait until every record of the transaction is in the log. Fails if one was refused (E1)."""
-
-    def send_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Add offsets of a consumer group to the transaction (KIP-447), by `begin_offsets` and `await_offsets`."""
-        self.begin_offsets(offsets, group_metadata, timeout_s)
-        self.await_offsets()
-
-    @abstractmethod
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Start adding offsets of a consumer group to the transaction while records are sent. See `await_offsets`.
+        """Start adding offsets of a consumer group to the transaction (KIP-447) while records are sent.
 
-        Raises ValueError without an offset of 0 or more: the coordinator would not check that the member is current
-        (E4, E10).
+        `await_offsets` waits for that. Raises ValueError without an offset of 0 or more: the coordinator would not
+        check that the member is current (E4, E10).
         """
 
     @abstractmethod
@@ -172,10 +173,6 @@ class TransactionalClient(ABC):
     @abstractmethod
     def abort(self, timeout_s: float) -> None:
         """Abort the transaction. If this fails, the next producer with the id ends it."""
-
-    @abstractmethod
-    def drop(self) -> None:
-        """Drop the client at once, without flushing, committing or aborting (E6). Idempotent. It sends nothing more."""
 
 
 def ensure_checked(offsets: Sequence[GroupOffset]) -> None:

@@ -122,9 +122,6 @@ class PlainDelivery(Delivery):
     def send_one(self, topic: str, value: bytes | None, **fields: Any) -> None:
         self._guarded(lambda: self._client.produce(topic, value, **{k: v for k, v in fields.items() if v is not None}))
 
-    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
-        self._guarded(lambda: self._client.produce_column(topic, values))
-
     def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
         self._guarded(lambda: self._client.produce_columns(topics, values, keys))
 
@@ -172,10 +169,7 @@ def send_outgoing(
     if not len(outgoing):
         return
     if on_delivered is None and outgoing.is_plain:
-        if outgoing.keys is None and isinstance(outgoing.topics, Repeated):
-            sink.send_column(outgoing.topics.value, outgoing.values)
-        else:
-            sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
+        sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
         return
     whole = outgoing.whole
     if on_delivered is None and whole is not None and isinstance(sink, TransactionalWriter):

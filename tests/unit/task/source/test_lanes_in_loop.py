@@ -44,12 +44,9 @@ class Writer:
         self.on_commit: Callable[[], object] = lambda: None
         self.values: list[bytes | None] = []
 
-    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+    def send_columns(self, topics: Any, values: Sequence[bytes | None], keys: Any) -> None:
         self.is_in_transaction = True
         self.values += values
-
-    def send_columns(self, topics: Any, values: Sequence[bytes | None], keys: Any) -> None:
-        self.send_column("", values)
 
     def flush(self) -> None:
         self.on_flush()
@@ -259,7 +256,7 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
 
     large = Outgoing(["t"], [bytes(sizes.limit_bytes)])
     stage.first.on_flush = expire
-    stage.second.send_column = expire_at_once  # type: ignore[method-assign]
+    stage.second.send_columns = expire_at_once  # type: ignore[method-assign]
     stage.delivery.send(large)
     stage.delivery.commit(())
     stage.delivery._limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)

@@ -1,0 +1,255 @@
+"""The records of a batch client: which partition each goes to, and when their batches are sent."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError, murmur2
+
+from fencepost.config import ConfigError
+from fencepost.kafka.codec.columns import Encode, PartitionColumns, Taken, binary
+from fencepost.kafka.codec.committed import CopiedBatch
+from fencepost.kafka.codec.compress import NAMES
+from fencepost.kafka.codec.encode_cut import Limits, placed, spare_partitions
+from fencepost.kafka.codec.encode_header import EncodedBatch
+from fencepost.kafka.codec.encode_rows import rows
+from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.kafka.produce.incarnation import Incarnation, error_of_answer
+from fencepost.kafka.produce.protocol import Protocol
+from fencepost.kafka.produce.transactional_client import LET_PASS, Failure, ProducerError, RecordProducer
+from fencepost.kafka.setting.batch_settings import BatchSettings
+from fencepost.kafka.value.placed import NO_PARTITION, NOW, PlacedRecords
+from fencepost.kafka.value.whole import PlacedBatch, placed_records
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.cluster import Cluster, Taking
+from fencepost.kafka.wire.errors import AnswerError
+from fencepost.record import Repeated, TopicPartition
+
+
+class BatchRecords(RecordProducer):
+    """Queues records for their partitions, and sends batches that are full."""
+
+    def __init__(self, conf: Mapping[str, Any], encode: Encode) -> None:
+        """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support."""
+        try:
+            self._settings, self._access = settings, access = BatchSettings.of(conf), Access.of(conf)
+        except (ConfigError, ValueError, OSError) as error:
+            raise ProducerError(Failure.FATAL, str(error)) from None
+        self._incarnation = Incarnation(lambda: Protocol(Cluster(access, settings.metadata_age_s), settings, encode))
+        self._queue = BatchQueue(settings, self._most_bytes)
+        self.failed_delivery: ProducerError | None = None
+
+    @property
+    def strikes(self) -> int:
+        self._incarnation.fork.check("a producer")
+        return len(self._incarnation.strikes)
+
+    @property
+    def last_strike(self) -> str | None:
+        return self._incarnation.strikes[-1] if self._incarnation.strikes else None
+
+    def drop(self) -> None:
+        self._incarnation.drop()
+
+    def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        on_delivery = fields.get("on_delivery")
+        records = PlacedRecords(
+            [topic],
+            [value],
+            [fields.get("key")],
+            [fields.get("partition", NO_PARTITION)],
+            [fields.get("timestamp", NOW)],
+            [fields.get("headers") or ()],
+            {} if on_delivery is None else {0: on_delivery},
+        )
+        self.produce_placed(records)
+
+    def produce_columns(
+        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
+    ) -> None:
+        count = len(values)
+        if not count:
+            return
+        if isinstance(topics, Repeated):
+            with self._incarnation.sending():
+                if isinstance(keys, Repeated) and keys.value is None:
+                    self._add_keyless(topics.value, PartitionColumns(binary(values), timestamps=_now_ms()))
+                else:
+                    self._add_keyed(topics.value, values, keys)
+        elif count == 1:
+            self._produce_one(topics[0], values[0], keys[0])
+        else:
+            none, now, bare = Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
+            self.produce_placed(PlacedRecords(topics, values, keys, none, now, bare))
+
+    def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
+        """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
+        with self._incarnation.sending():
+            place = self._place(topic, key, NO_PARTITION)
+            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), _now_ms()))
+
+    def produce_placed(self, records: PlacedRecords) -> None:
+        with self._incarnation.sending():
+            records.ensure_even()
+            now_ms = _now_ms()
+            by_place: dict[TopicPartition | str, list[int]] = {}
+            columns = zip(records.topics, records.keys, records.partitions, strict=True)
+            for index, (topic, key, partition) in enumerate(columns):
+                by_place.setdefault(self._place(topic, key, partition), []).append(index)
+            for place, indexes in by_place.items():
+                self._add(place, _chosen(records, indexes, now_ms))
+
+    def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        """Queue whole batches. A batch that the topic cannot take unchanged is queued as records."""
+        with self._incarnation.sending():
+            for placed in batches:
+                if placed.place.partition >= len(self._leaders(placed.place.topic)):
+                    raise _refused(KafkaError._UNKNOWN_PARTITION, placed.place.topic)
+                if isinstance(placed.batch, CopiedBatch) and self._is_whole(placed.place.topic, placed.batch.batch):
+                    self._queue.add_taken(placed.place, Taken(placed.batch.batch, placed.callbacks))
+                else:
+                    self._add(placed.place, _chosen(placed_records(placed), range(placed.batch.count), _now_ms()))
+            if self._queue.has_due or self._queue.is_full:
+                self._send(self._queue.seen(), self._deadline_s(), whole=False)
+
+    def _deadline_s(self) -> float:
+        return time.monotonic() + self._access.answer_s
+
+    def _place(self, topic: str, key: bytes | None, partition: int) -> TopicPartition | str:
+        """Return the partition of a record; only the topic if the record may go to any partition."""
+        count = len(self._leaders(topic))
+        if partition != NO_PARTITION:
+            if partition >= count:
+                raise _refused(KafkaError._UNKNOWN_PARTITION, topic)
+            return TopicPartition(topic, partition)
+        return topic if key is None else TopicPartition(topic, murmur2(key, count))
+
+    def _leaders(self, topic: str) -> list[int]:
+        """Return the leaders of the topic's partitions. Refuses the record if the topic is missing or not permitted."""
+        assert self._incarnation.protocol is not None
+        try:
+            return self._incarnation.protocol.cluster.leaders(topic, self._deadline_s())
+        except AnswerError as error:
+            found = error_of_answer(AnswerError(error.code, f"record for topic {topic}", error.detail))
+            if found.failure in (Failure.REFUSED_RECORD, Failure.DENIED):
+                raise found from None  # nothing was sent of it
+            raise
+
+    def _taking(self, topic: str) -> Taking:
+        assert self._incarnation.protocol is not None
+        return self._incarnation.protocol.cluster.taking(topic, self._deadline_s())
+
+    def _most_bytes(self, topic: str) -> int | None:
+        return self._taking(topic).most_bytes
+
+    def _is_whole(self, topic: str, batch: EncodedBatch) -> bool:
+        """Return whether a batch may be sent unchanged. If the topic's limit cannot be read, this guesses cautiously.
+
+        False if the broker would recompress the batch, because the result may be too large.
+        """
+        limit, compression = self._taking(topic)
+        most_bytes = min(self._settings.record_bytes, self._settings.batch_bytes if limit is None else limit)
+        is_kept = batch.codec == 0 or compression in (None, NAMES[batch.codec])
+        return is_kept and len(batch) <= most_bytes
+
+    def _add(self, place: TopicPartition | str, columns: PartitionColumns) -> None:
+        if isinstance(place, str):
+            self._add_keyless(place, columns)
+        else:
+            self._add_all(columns, partial(_same, place))
+
+    def _add_keyless(self, topic: str, columns: PartitionColumns) -> None:
+        """Fill the batch of one partition after another, as Java's client does."""
+        self._add_all(columns, partial(self._queue.any_partition, topic, _spare(self._leaders(topic))))
+
+    def _add_keyed(self, topic: str, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
+        """Distribute records by their keys, all at once. Records without a key go to one partition after another."""
+        settings = self._settings
+        leaders = self._leaders(topic)
+        made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
+        limits = Limits(settings.record_bytes, settings.batch_bytes, settings.batch_records)
+        for partition, part in placed(made, limits, len(leaders), _spare(leaders)):
+            self._add(TopicPartition(topic, partition), PartitionColumns(part.values, part.keys, part.timestamps))
+
+    def _add_all(self, columns: PartitionColumns, next_place: Callable[[], TopicPartition]) -> None:
+        self._ensure_sendable(next_place().topic, columns)
+        while len(columns.values):
+            taken = self._add_some(next_place(), columns)
+            columns = columns.part(taken, len(columns.values))
+
+    def _add_some(self, place: TopicPartition, columns: PartitionColumns) -> int:
+        """Queue as many records as fit in a batch, and send what is due. Returns how many were queued."""
+        taken = self._queue.add(place, columns)
+        if self._queue.is_due(place):
+            self._send([place], self._deadline_s(), whole=False)
+        elif self._queue.is_full:
+            self._send(self._queue.seen(), self._deadline_s(), whole=True)
+        return taken
+
+    def _ensure_sendable(self, topic: str, columns: PartitionColumns) -> None:
+        limit = self._settings.record_bytes
+        if columns.most_bytes() > limit and pc.max(columns.sizes()).as_py() > limit:
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+            text = f"{error.name()}: {error.str()} (record for topic {topic}; {LET_PASS})"
+            raise ProducerError(Failure.REFUSED_RECORD, text)
+
+    def flush(self, timeout_s: float) -> None:
+        if self.failed_delivery is not None:
+            raise self.failed_delivery
+        deadline_s = time.monotonic() + timeout_s
+        with self._incarnation.sending() as protocol:
+            if self._queue.filled():
+                self._send(self._queue.seen(), deadline_s, whole=True)
+            protocol.settle(deadline_s)
+
+    def _send(self, places: Sequence[TopicPartition], deadline_s: float, *, whole: bool) -> None:
+        """Send what is queued for these partitions, one batch of each at a time; without `whole`, full batches only.
+
+        All partitions with queued records join the transaction together.
+        """
+        protocol = self._incarnation.protocol
+        assert protocol is not None
+        protocol.join(self._queue.filled(), deadline_s)
+        of_places = [[(place, batch) for batch in self._queue.take(place, whole=whole)] for place in places]
+        for turn in zip_longest(*of_places):
+            batches = [protocol.encoded(*each) for each in turn if each is not None]
+            protocol.produce(batches, deadline_s)
+
+
+def _refused(code: int, topic: str) -> ProducerError:
+    return error_of_answer(AnswerError(code, f"record for topic {topic}"))
+
+
+def _spare(leaders: Sequence[int]) -> Iterator[int]:
+    """Yield, in turn, the partitions with a leader, for records that may go to any partition."""
+    led = [partition for partition, leader in enumerate(leaders) if leader >= 0]
+    return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
+
+
+def _same(place: TopicPartition) -> TopicPartition:
+    return place
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> PartitionColumns:
+    """Return some of the records as columns."""
+
+    def of(column: Sequence[Any]) -> list[Any]:
+        return [column[index] for index in indexes]
+
+    keys, headers, callbacks = of(records.keys), of(records.headers), records.callbacks
+    times = [now_ms if each == NOW else each for each in of(records.timestamps)]
+    return PartitionColumns(
+        binary(of(records.values)),
+        binary(keys) if any(key is not None for key in keys) else None,
+        times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
+        headers if any(headers) else None,
+        {at: callbacks[index] for at, index in enumerate(indexes) if index in callbacks} if callbacks else {},
+    )
