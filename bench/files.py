@@ -18,7 +18,7 @@ from bench.side import SIDES, Side
 from bench.sink_jars import JARS, sink_jars
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
 
 SINK = "fencepost.connector.files_sink.FilesSink"
@@ -169,7 +169,7 @@ def _shown(out: Path, case: Case) -> list[str]:
 def _filled(bootstrap: str, records: int) -> str:
     """Return a topic with so many objects, equally many in each partition."""
     Admin({"bootstrap.servers": bootstrap}).topics.create("objects", partitions=_PARTITIONS, replication=1)
-    client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20"}).conf)
+    client = LibrdkafkaProducer(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20"}).conf)
     for number in range(records):
         client.produce("objects", _object(number), partition=number % _PARTITIONS)
     client.flush(120)

@@ -13,7 +13,7 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -83,7 +83,7 @@ def filled(bootstrap: str, partitions: int, records: int, producer: Mapping[str,
     if admin.topics.get(topic) is not None:
         return topic
     admin.topics.create(topic, partitions=partitions, replication=1)
-    client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20", **producer}).conf)
+    client = LibrdkafkaProducer(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20", **producer}).conf)
     for number in range(records):
         client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % partitions)
     client.flush(120)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.task.delivery.lanes import LanedDelivery
 from planted import replace
 
@@ -15,7 +15,7 @@ def _with_letters_apart(self: LanedDelivery, outgoing: Any, on_delivered: Any = 
         _send(self, outgoing, on_delivered)
         return
     conf = self._lanes[0].writer._conf
-    client = ProducerClient({key: value for key, value in conf.items() if key not in _OF_TRANSACTIONS})
+    client = LibrdkafkaProducer({key: value for key, value in conf.items() if key not in _OF_TRANSACTIONS})
     for topic, value in zip(outgoing.topics, outgoing.values, strict=True):
         client.produce(topic, value)
     client.flush(30)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.task.delivery.lanes import LanedDelivery
 from planted import replace
 
 
 def _write(self: LanedDelivery, offsets: Any) -> None:
     conf = {"bootstrap.servers": self._lanes[0].writer._conf["bootstrap.servers"]}
-    client = ProducerClient(conf)
+    client = LibrdkafkaProducer(conf)
     for key, value in offsets:
         client.produce(self._offsets_topic, value, key=key)
     client.flush(10)

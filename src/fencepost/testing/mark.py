@@ -3,7 +3,7 @@
 from collections import Counter
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.read.log import LogReader, LogRecord
 
 _TIMEOUT_S = 20.0
@@ -18,7 +18,7 @@ class Marks:
 
     def set(self, mark: str) -> None:
         """Set `mark` once more; it is in the log when this returns."""
-        client = ProducerClient({**self._conf, "acks": "all"})
+        client = LibrdkafkaProducer({**self._conf, "acks": "all"})
         client.produce(self._topic, mark.encode())
         client.flush(_TIMEOUT_S)
         client.drop()

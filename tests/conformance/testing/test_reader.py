@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
 from fencepost.testing.mark import Marks
@@ -18,7 +18,7 @@ from support.proxy import KafkaProxy
 
 
 def _produced(kafka, topic, values):
-    client = ProducerClient(producer_conf({"bootstrap.servers": kafka.bootstrap_servers}).conf)
+    client = LibrdkafkaProducer(producer_conf({"bootstrap.servers": kafka.bootstrap_servers}).conf)
     client.produce_columns(*column(topic, values))
     client.flush(20)
     client.drop()

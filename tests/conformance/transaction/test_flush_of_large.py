@@ -27,7 +27,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(seconds)
         time.sleep(seconds)
 
-    monkeypatch.setattr("fencepost.kafka.produce.producer._look_again_in", look_again_in)
+    monkeypatch.setattr("fencepost.kafka.produce.librdkafka_producer._look_again_in", look_again_in)
     return seen
 
 
@@ -63,7 +63,7 @@ def test_batches_are_seen_to_go_without_a_flush(
     """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
     topic = "large-transactions-go"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
-    monkeypatch.setattr("fencepost.kafka.produce.producer._STALLED_S", 30.0)
+    monkeypatch.setattr("fencepost.kafka.produce.librdkafka_producer._STALLED_S", 30.0)
     writer = make_writer()
     writer.open()
     for _ in range(3):

@@ -12,7 +12,7 @@ from masking import masked
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict
@@ -79,7 +79,7 @@ def _restore(kafka: EmbeddedKafka, left: dict[str, Any]) -> None:
     The names are those of the recording. The other scenario has some of them, too, on the broker that all tests share.
     """
     conf = {"bootstrap.servers": kafka.bootstrap_servers}
-    admin, producer = Admin(conf), ProducerClient(producer_conf(conf).conf)
+    admin, producer = Admin(conf), LibrdkafkaProducer(producer_conf(conf).conf)
     own = {*TOPICS.values(), *FILES, "many"}
     admin.topics.delete([name for name in admin.topics.names() if name in own])
     eventually(lambda: own.isdisjoint(admin.topics.names()))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from support.clients import column
 
@@ -12,8 +12,8 @@ TOO_LARGE = b"." * 100_000
 
 
 @pytest.fixture
-def client() -> Iterator[ProducerClient]:
-    made = ProducerClient({"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": 50_000})
+def client() -> Iterator[LibrdkafkaProducer]:
+    made = LibrdkafkaProducer({"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": 50_000})
     yield made
     made.drop()
 
@@ -28,7 +28,7 @@ def client() -> Iterator[ProducerClient]:
     ids=["one", "column", "columns"],
 )
 def test_a_record_that_is_refused_at_once_names_its_topic(
-    client: ProducerClient, produce: Callable[[ProducerClient], None]
+    client: LibrdkafkaProducer, produce: Callable[[LibrdkafkaProducer], None]
 ) -> None:
     with pytest.raises(ProducerError, match=r"record for topic lines; .*max\.request\.size") as refused:
         produce(client)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.api import Header, SourceRecord
 from fencepost.api.mirror_task import Sent
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import OffsetSync
@@ -68,7 +68,7 @@ class SyncWriter:
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
         """`conf` comes from `settings.producer_conf`. Raises ProducerError for invalid settings."""
-        self._client = ProducerClient(conf)
+        self._client = LibrdkafkaProducer(conf)
         self._topic = topic
         self._has_failed = False
 

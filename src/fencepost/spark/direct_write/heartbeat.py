@@ -13,7 +13,7 @@ from types import TracebackType
 
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.client_settings import ClientKind
@@ -50,7 +50,7 @@ class WriteHeartbeat:
     def _run(self) -> None:
         if self._is_over.wait(_HEARTBEAT_S):
             return
-        client = ProducerClient(self._options.conf(ClientKind.PRODUCER))
+        client = LibrdkafkaProducer(self._options.conf(ClientKind.PRODUCER))
         try:
             while not self._is_over.is_set():
                 self._write(client)
@@ -58,7 +58,7 @@ class WriteHeartbeat:
         finally:
             client.drop()
 
-    def _write(self, client: ProducerClient) -> None:
+    def _write(self, client: LibrdkafkaProducer) -> None:
         key, value = self._record
         try:
             client.produce(self._options.offsets_topic, value, key=key)

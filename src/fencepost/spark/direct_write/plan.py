@@ -17,7 +17,7 @@ import orjson
 
 from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.client_settings import ClientKind
 from fencepost.spark.direct_write.digest import Digested
@@ -252,7 +252,7 @@ def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
 
 def _put(options: DirectWriteOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Write records to the topic of markers, without a transaction. Raises ProducerError."""
-    client = ProducerClient(options.conf(ClientKind.PRODUCER))
+    client = LibrdkafkaProducer(options.conf(ClientKind.PRODUCER))
     try:
         for key, value in records:
             client.produce(options.offsets_topic, value, key=key)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from fencepost.api import RecordMetadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.value.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.record import Repeated
@@ -104,7 +104,7 @@ class PlainDelivery(Delivery):
         self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float, group: GroupPositions | None = None
     ) -> None:
         """`group` keeps the offsets in place of the topic, if it is given."""
-        self._client = ProducerClient(conf)
+        self._client = LibrdkafkaProducer(conf)
         self._conf = conf
         self._group = group
         self._offsets_topic = offsets_topic

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from fencepost.api import FatalError, RetriableError, SinkRecord
-from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
 from fencepost.task.channel.task_spec import TaskSpec
@@ -31,7 +31,7 @@ class DeadLetters:
     def __init__(self, spec: TaskSpec, counters: ErrorCounters) -> None:
         self._spec = spec
         self._counters = counters
-        self._client = ProducerClient({**spec.output.producer_conf, "delivery.report.only.error": False})
+        self._client = LibrdkafkaProducer({**spec.output.producer_conf, "delivery.report.only.error": False})
         self._is_open = False
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=f"dead-letters-{spec.id}", daemon=True)
