@@ -1,9 +1,9 @@
 """Of two batches for a partition in one request the first is dropped without a word, as a broker would."""
 
-from fencepost.kafka.produce.protocol import Protocol
+from fencepost.kafka.produce.batch_sending import BatchSending
 from planted import replace
 
-_send = Protocol._send
+_send = BatchSending._send
 
 
 def _send_last(self, connection, batches, deadline_s, on_failures):
@@ -11,4 +11,4 @@ def _send_last(self, connection, batches, deadline_s, on_failures):
     _send(self, connection, list(last.values()), deadline_s, on_failures)
 
 
-replace(Protocol, "_send", _send_last)
+replace(BatchSending, "_send", _send_last)

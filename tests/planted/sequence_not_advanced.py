@@ -1,14 +1,14 @@
 """Every batch of the batch client has the sequence of the first: the broker takes the others for repeats."""
 
-from fencepost.kafka.produce.protocol import Protocol
+from fencepost.kafka.produce.batch_sending import BatchSending
 from planted import replace
 
-_encoded = Protocol.encoded
+_encoded = BatchSending.encoded
 
 
 def _encoded_as_first(self, place, columns):
-    self._sequences.clear()
+    self._coordinator.sequences.clear()
     return _encoded(self, place, columns)
 
 
-replace(Protocol, "encoded", _encoded_as_first)
+replace(BatchSending, "encoded", _encoded_as_first)

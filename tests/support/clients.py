@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.produce import protocol
+from fencepost.kafka.produce import coordinator
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.record import Repeated
 
@@ -31,7 +31,7 @@ only_batch = pytest.mark.parametrize("client", [BATCH], indirect=True)
 
 def use_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have batch clients use that version of transactions at most; the broker supports both."""
-    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    monkeypatch.setattr(coordinator, "_NEWEST_VERSION", version)
 
 
 def cluster_of(client: Any) -> Any:

@@ -375,7 +375,7 @@ def test_nobody_is_asked_what_topics_are_where_brokers_heed_their_ids(
 
     try:
         reader.reach({place: 3})
-        monkeypatch.setattr(reader.admin, "topics", asked)
+        monkeypatch.setattr(reader.admin.topics, "get_all", asked)
         log_writer.send(topic, numbers(3, 6))
         reader.reach({place: 6})
         assert reader.values == {place: numbers(0, 6)}
@@ -494,7 +494,7 @@ def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
     nobody.input.close()
     log_writer.send(topic, numbers(0, 10))
     reader = plan({place: None})
-    ask, answers = reader.admin.topics, []
+    ask, answers = reader.admin.topics.get_all, []
 
     def away_now_and_then(*args: object, **how: object) -> object:
         answers.append(len(answers))
@@ -502,18 +502,18 @@ def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
             raise KafkaUnavailableError("away")
         return ask(*args, **how)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reader.admin, "topics", away_now_and_then)
+    monkeypatch.setattr(reader.admin.topics, "get_all", away_now_and_then)
     reader.reach({place: 10})
     assert reader.values == {place: numbers(0, 10)}
 
 
 class AwayOnce:
-    """An administrator's `topics` that once, when it is asked of a topic, gives no answer but does something else."""
+    """`Topics.get_all` that once, when it is asked of a topic, gives no answer but does something else."""
 
     def __init__(self, reader: Plan, monkeypatch: pytest.MonkeyPatch, instead: Callable[[], None]) -> None:
-        self._ask = reader.admin.topics
+        self._ask = reader.admin.topics.get_all
         self._instead: Callable[[], None] | None = instead
-        monkeypatch.setattr(reader.admin, "topics", self)
+        monkeypatch.setattr(reader.admin.topics, "get_all", self)
 
     def __call__(self, names: Collection[str], **how: float) -> object:
         instead = self._instead

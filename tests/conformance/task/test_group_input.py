@@ -234,7 +234,7 @@ def test_e10_who_is_no_member_any_more_commits_nothing(members: Members, produce
     place = TopicPartition(members.topic, 0)
     member.commit({place: 1})
     group = Admin({"bootstrap.servers": members.bootstrap})
-    eventually(lambda: not group.group(members.group).members, within_s=30)  # it has not polled for too long
+    eventually(lambda: not group.groups.describe(members.group).members, within_s=30)  # it has not polled for too long
     with pytest.raises(FencedError, match="no longer a member"):
         member.commit({place: 5})
     assert members.offsets().read() == {place: 1}

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,8 @@ def test_a_record_that_comes_after_a_refused_one_is_told_why(target: Target) -> 
     writer.send(target.data, b"small")
     writer.flush()
     writer.send(target.data, b"x" * 2 * _LIMIT_BYTES)
-    producer = writer._client._producer
+    client: Any = writer._client
+    producer = client._producer
     producer.flush(10)
     for send in (
         lambda: writer.send(target.data, b"small"),

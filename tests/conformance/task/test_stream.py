@@ -12,7 +12,7 @@ from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
-from fencepost.kafka.produce import protocol
+from fencepost.kafka.produce import coordinator
 from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.boundary import StreamIntervalBoundary
@@ -314,7 +314,7 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
 def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_no_other(
     stage: StreamStage, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way
+    monkeypatch.setattr(coordinator, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way
     other = f"{stage.name}-other"
     stage.admin.topics.create(other, partitions=1, replication=1)
     entered, is_deleted = threading.Event(), threading.Event()

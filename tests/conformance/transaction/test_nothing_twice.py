@@ -41,7 +41,7 @@ def open_writer(make_writer: Callable[..., TransactionalWriter], proxy: KafkaPro
     def open_writer(transactional_id: str | None = None, **how) -> TransactionalWriter:
         writer = make_writer(transactional_id, bootstrap=proxy.bootstrap_servers, **how)
         writer.open()
-        assert protocol_of(writer).version == version
+        assert protocol_of(writer).coordinator.version == version
         return writer
 
     return open_writer

@@ -22,8 +22,9 @@ from fencepost.kafka.codec.encode import encode_batch
 from fencepost.kafka.codec.encode_columns import encode_columns
 from fencepost.kafka.codec.encode_rows import rows
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.produce import protocol
+from fencepost.kafka.produce import batch_sending, coordinator
 from fencepost.kafka.produce.batch_client import BatchClient
+from fencepost.kafka.produce.protocol import Protocol
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -148,16 +149,16 @@ def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic:
     """A broker would answer that all is well, and drop the first batch."""
     client = make_client()
     spoken = protocol_of(client)
-    twice = [spoken.encoded(TopicPartition(topic, 0), PartitionColumns(binary([b"x"]))) for _ in range(2)]
+    twice = [spoken.batches.encoded(TopicPartition(topic, 0), PartitionColumns(binary([b"x"]))) for _ in range(2)]
     with pytest.raises(ValueError, match="one batch per partition"):
-        spoken.produce(twice, time.monotonic() + 30)
+        spoken.batches.produce(twice, time.monotonic() + 30)
 
 
 def test_version_1_without_adding_the_partition_is_refused(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_version(1, monkeypatch)
-    monkeypatch.setattr(protocol.Protocol, "join", lambda *_: None)
+    monkeypatch.setattr(Protocol, "join", lambda *_: None)
     client = make_client()
     client.produce(topic, b"x", partition=0)
     with pytest.raises(ProducerError, match=r"TRANSACTION_ABORTABLE|INVALID_TXN_STATE"):
@@ -171,7 +172,8 @@ def test_a_sequence_goes_on_at_0_behind_the_largest(
     use_version(1, monkeypatch)
     client = make_client(**{"batch.num.messages": "2"})
     spoken = protocol_of(client)
-    spoken._sequences[TopicPartition(topic, 0)] = (1 << 31) - 3  # a producer that the partition does not know
+    unknown = TopicPartition(topic, 0)  # to the partition, as the producer's
+    spoken.coordinator.sequences[unknown] = (1 << 31) - 3
     values = [b"%d" % number for number in range(10)]
     client.produce_placed(_placed(topic, values))
     client.flush(30)
@@ -189,7 +191,7 @@ def _placed(topic: str, values: list[bytes], partition: int = 0) -> Any:
 def test_hundreds_of_requests_may_be_under_way(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "IN_FLIGHT", 300)
+    monkeypatch.setattr(batch_sending, "IN_FLIGHT", 300)
     client = make_client(**{"batch.num.messages": "1"})
     values = [b"%d" % number for number in range(400)]
     client.produce_placed(_placed(topic, values))
@@ -338,10 +340,12 @@ def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_a
     client = make_client()
     for number in range(1, 51):
         client.produce(topic, b"%d" % number, partition=number % 2)
-        client.send_offsets([GroupOffset(topic, 0, number)], memberless(f"group-{topic}"), 30)
+        client.begin_offsets([GroupOffset(topic, 0, number)], memberless(f"group-{topic}"), 30)
+        client.await_offsets()
         client.commit(30)
         client.begin()
-        client.send_offsets([GroupOffset(topic, 1, number)], memberless(f"group-{topic}"), 30)
+        client.begin_offsets([GroupOffset(topic, 1, number)], memberless(f"group-{topic}"), 30)
+        client.await_offsets()
         client.commit(30)
         client.begin()
     assert client.strikes == 0
@@ -384,8 +388,8 @@ def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgo
     missing = TopicPartition(topic, 2)
     _believe_in(client, missing)  # from now on: a leader that does not know the new topic yet would end the belief
     spoken = protocol_of(client)
-    spoken._produced.add(missing)  # as if it had moved away, or been deleted, in the middle of a transaction
-    spoken._joined.add(missing)
+    spoken.transaction.produced.add(missing)  # as if it had moved away, or been deleted, in the middle of a transaction
+    spoken.transaction.joined.add(missing)
 
     def write() -> None:
         client.produce(topic, b"refused", partition=2)
@@ -401,7 +405,7 @@ def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgo
 def test_a_topic_that_came_back_with_fewer_partitions_refuses_what_was_for_the_others(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_MOVING_S", 0.1)
+    monkeypatch.setattr(coordinator, "_MOVING_S", 0.1)
     client = make_client()
     _believe_in(client, TopicPartition(topic, 2))
     client.produce(topic, b"x", partition=2)
@@ -441,7 +445,7 @@ def test_offsets_have_their_time_from_when_they_are_awaited(
 ) -> None:
     """They are not under way before: records that took long to be flushed leave them no less."""
     deadlines: list[float] = []
-    monkeypatch.setattr(protocol.Protocol, "offsets", lambda *arguments: deadlines.append(arguments[-1]))
+    monkeypatch.setattr(Protocol, "offsets", lambda *arguments: deadlines.append(arguments[-1]))
     client = make_client()
     client.begin_offsets([GroupOffset(topic, 0, 1)], memberless(f"group-{topic}"), 1_000)
     before_s = time.monotonic()

@@ -91,7 +91,7 @@ class BatchClient(BatchRecords, TransactionalClient):
         self._forget()
         deadline_s = time.monotonic() + timeout_s
         with self._incarnation.aborting() as (protocol, over):
-            is_refused = protocol.drain(deadline_s)
+            is_refused = protocol.batches.drain(deadline_s)
             if over is not None and over.failure is Failure.FENCED:
                 raise over
             self._end_aborted(protocol, deadline_s, is_refused=is_refused)

@@ -204,7 +204,7 @@ class BatchRecords(RecordProducer):
         with self._incarnation.sending() as protocol:
             if self._queue.filled():
                 self._send(self._queue.seen(), deadline_s, whole=True)
-            protocol.settle(deadline_s)
+            protocol.batches.settle(deadline_s)
 
     def _send(self, places: Sequence[TopicPartition], deadline_s: float, *, whole: bool) -> None:
         """Send what is queued for these partitions, one batch of each at a time; without `whole`, full batches only.
@@ -216,8 +216,8 @@ class BatchRecords(RecordProducer):
         protocol.join(self._queue.filled(), deadline_s)
         of_places = [[(place, batch) for batch in self._queue.take(place, whole=whole)] for place in places]
         for turn in zip_longest(*of_places):
-            batches = [protocol.encoded(*each) for each in turn if each is not None]
-            protocol.produce(batches, deadline_s)
+            batches = [protocol.batches.encoded(*each) for each in turn if each is not None]
+            protocol.batches.produce(batches, deadline_s)
 
 
 def _refused(code: int, topic: str) -> ProducerError:

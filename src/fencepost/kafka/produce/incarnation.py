@@ -63,7 +63,7 @@ class Incarnation:
         if self._is_dropped:  # by another thread in the meantime: going on might fence the successor
             self.drop()
             raise _closed()
-        self.protocol.open(deadline_s)  # E2
+        self.protocol.coordinator.take_over(deadline_s)  # E2
 
     def drop(self) -> None:
         """End the incarnation, and every later one, without sending anything. Idempotent."""
@@ -87,7 +87,7 @@ class Incarnation:
         except AnswerError as error:
             raise self.end(error_of_answer(error)) from None
         except (LostError, UnsupportedError) as error:
-            self.is_slow |= isinstance(error, LostError) and error.is_late and self.protocol.is_answering
+            self.is_slow |= isinstance(error, LostError) and error.is_late and self.protocol.batches.is_answering
             raise self.end(ProducerError(Failure.PASSING, str(error))) from None
         except ProducerError:
             raise
