@@ -75,9 +75,9 @@ def test_a_group_is_described_to_all_who_ask_at_once_while_connections_are_lost(
     with KafkaProxy(kafka.bootstrap_servers) as proxy, ThreadPoolExecutor(8) as pool:
         conf = {"bootstrap.servers": proxy.bootstrap_servers}
         admin, hasty = Admin(conf), Admin(conf, timeout_s=2.0)
-        assert {asked.state for asked in pool.map(admin.group, [topic] * 20)} == {"Dead"}
+        assert {asked.state for asked in pool.map(admin.groups.describe, [topic] * 20)} == {"Dead"}
         for _ in range(3):
-            asked = [pool.submit(admin.group, topic) for _ in range(8)]
+            asked = [pool.submit(admin.groups.describe, topic) for _ in range(8)]
             proxy.reset_all()
             assert {each.exception() for each in asked} == {None}
         proxy.pause()

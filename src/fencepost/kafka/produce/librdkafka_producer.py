@@ -87,11 +87,7 @@ class LibrdkafkaProducer(RecordProducer):
             log.debug("poll: %s", error)
 
     def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
-        """Enqueue one record, waiting while the queue is full. Raises ProducerError.
-
-        `on_delivery(error, message)`, if given, is called in addition to the client's own accounting. It is called for
-        successes only if `delivery.report.only.error` is off.
-        """
+        """Enqueue one record. Its `on_delivery`, if given, is called in addition to the client's own accounting."""
         self._fork.check("a producer")
         callback: DeliveryCallback | None = fields.get("on_delivery")
         if callback is not None:
@@ -121,7 +117,6 @@ class LibrdkafkaProducer(RecordProducer):
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
     ) -> None:
-        """Enqueue records with a value and a key, in order. Raises ProducerError."""
         self._fork.check("a producer")
         if not len(values):
             return
@@ -177,7 +172,6 @@ class LibrdkafkaProducer(RecordProducer):
                 raise self._refusal(error, topic) from None
 
     def produce_placed(self, records: PlacedRecords) -> None:
-        """Enqueue records with more fields than topic, key and value, in order. Raises ProducerError."""
         self._fork.check("a producer")
         records.ensure_even()
         at, count = 0, len(records.values)
@@ -299,7 +293,6 @@ class LibrdkafkaProducer(RecordProducer):
                 self._kept_bytes = left * self._record_bytes + 1
 
     def drop(self) -> None:
-        """Drop the client without flushing, committing or aborting anything (E6). Idempotent."""
         self._fork.check("a producer")
         producer = self.__dict__.pop("_producer", None)
         if producer is not None:

@@ -49,10 +49,7 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
         self._adding: _Adding | None = None
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence the predecessor and end its transaction. Retries temporary errors until `timeout_s` is over.
-
-        Wrong credentials are not temporary: they are reported once brokers have refused them a few times.
-        """
+        """Wrong credentials are not temporary: they are reported once brokers have refused them a few times."""
         self._fork.check("a producer")
         deadline = time.monotonic() + timeout_s
         while True:
@@ -78,9 +75,7 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
         self._is_in_transaction = True
 
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Start adding offsets of a consumer group to the transaction while records are sent. See `await_offsets`.
-
-        Raises ValueError without an offset of 0 or more: librdkafka would then report success without asking the
+        """Raises ValueError without an offset of 0 or more: librdkafka would then report success without asking the
         coordinator whether the member is current (E4). Raises ProducerError if no thread can be started now.
         """
         self._fork.check("a producer")
@@ -103,7 +98,7 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
         self._adding = _Adding(done, topics, timeout_s, time.monotonic() + timeout_s)
 
     def await_offsets(self) -> None:
-        """Wait until the offsets of `begin_offsets` are in the transaction. Raises ProducerError if they may not be.
+        """Raises ProducerError if the offsets may not be in the transaction.
 
         A producer that has added offsets before and then loses its broker may wait for the group's coordinator for
         ever, whatever the time-out (librdkafka 2.16). So this stops waiting when the time is over, or `_STRUCK_S` after

@@ -108,13 +108,13 @@ class LatestWriter:
         self._changed = threading.Condition()
         self._waiting: dict[bytes, bytes | None] = {}
         self._sending = 0
-        self._producer: Any = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"write-{topic}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the background thread. Raises KafkaRequestError for settings that the client refuses."""
-        self._producer = _connected(self._conf, self._topic)
+        producer = _connected(self._conf, self._topic)
+        self._thread = threading.Thread(target=self._run, args=[producer], name=f"write-{self._topic}", daemon=True)
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -132,7 +132,7 @@ class LatestWriter:
 
     def stop(self, timeout_s: float) -> None:
         """Write what is queued, for at most `timeout_s`, and stop. Idempotent."""
-        if self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             if not self.flush(timeout_s):
                 LOG.warning("Topic %s: %d values were not written", self._topic, len(self._waiting) + self._sending)
             self._stopping.set()
@@ -140,20 +140,20 @@ class LatestWriter:
                 self._changed.notify_all()
             self._thread.join(2.0)
 
-    def _run(self) -> None:
+    def _run(self, producer: Any) -> None:
         while batch := self._take():
-            failed, fatal = self._send(self._producer, batch)
+            failed, fatal = self._send(producer, batch)
             with self._changed:
                 for key, value in failed.items():
                     self._waiting.setdefault(key, value)
                 self._sending = 0
                 self._changed.notify_all()
             if fatal:
-                self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
+                producer = new_client(Producer, self._conf, logger=library_log(__name__))
             if failed:
                 self._stopping.wait(_BACKOFF_S)
-        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        self._producer.flush(0)
+        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        producer.flush(0)
 
     def _take(self) -> dict[bytes, bytes | None]:
         """Wait for the next batch and return it; it is empty when stopped."""
