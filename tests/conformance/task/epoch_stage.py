@@ -24,7 +24,7 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
-from fencepost.worker.host import epoch_life, epoch_task
+from fencepost.worker.host import epoch_task, epoch_work
 from fencepost.worker.host.epoch_task import EpochTask
 from support.group_commit import put_at
 
@@ -113,9 +113,9 @@ class Stage:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store(topic)
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
-        monkeypatch.setattr(epoch_life, "job_group", lambda *_: contextlib.nullcontext())
-        monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: None)
-        monkeypatch.setattr(epoch_life, "_LAST_WORK_S", 0.5)
+        monkeypatch.setattr(epoch_work, "job_group", lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr("fencepost.worker.host.frame_jobs.cancel_group", lambda *_: None)
+        monkeypatch.setattr(epoch_work, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
             "fencepost.spark.epoch.frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
         )
@@ -246,7 +246,7 @@ class Stage:
 def crash(task: EpochTask) -> None:
     """End a start as a killed process does: nothing more is committed or written; its membership is over."""
     task.abandon()
-    input_ = task.input
-    task.input = None
+    input_ = task.membership.input
+    task.membership.input = None
     if input_ is not None:
         input_._consumer.close()

@@ -23,7 +23,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.host.epoch_task import EpochTask
+from fencepost.worker.host.epoch_membership import EpochMembership
 from support.group_commit import commit_for
 from support.quick import quick_kafka
 
@@ -199,7 +199,7 @@ def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage
     stage.store.before["write"] = hang
     first = stage.start()
     assert held.wait(30)
-    member = first.input
+    member = first.membership.input
     assert member is not None
     eventually(lambda: member.abandon() or member._consumer is None, within_s=60)  # the group is others' now
     stage.start()
@@ -230,7 +230,7 @@ def test_a_start_that_has_only_some_partitions_writes_nothing(stage: Stage) -> N
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 2, within_s=60)
     task = stage.start()
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 1, within_s=60)
-    eventually(lambda: bool(other.poll(0.1, 1)) or len(task._holding.offsets) == 1, within_s=60)
+    eventually(lambda: bool(other.poll(0.1, 1)) or len(task.membership.held.offsets) == 1, within_s=60)
     for _ in range(10):
         other.poll(0.1, 1)
     assert stage.store.ranges() == []
@@ -352,14 +352,14 @@ def test_letters_are_not_written_again_by_the_start_that_has_written_them(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.produce(5)
-    commit, failures = EpochTask.commit, [KafkaUnavailableError("the coordinator moves")]
+    commit, failures = EpochMembership.commit, [KafkaUnavailableError("the coordinator moves")]
 
-    def fails(self: EpochTask, standings: Any) -> None:
+    def fails(self: EpochMembership, standings: Any) -> None:
         if failures and any(each.note.token for each in standings.values()):
             raise failures.pop()
         commit(self, standings)
 
-    monkeypatch.setattr(EpochTask, "commit", fails)
+    monkeypatch.setattr(EpochMembership, "commit", fails)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     assert not failures

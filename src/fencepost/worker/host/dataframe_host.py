@@ -32,7 +32,8 @@ from fencepost.task.channel.split_message import (
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.frame_life import PASSING, FrameLife, FrameRuntime
+from fencepost.worker.host.frame_jobs import FrameRuntime
+from fencepost.worker.host.frame_life import PASSING, FrameLife
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.port import HostEvents, NoRoomError

@@ -19,8 +19,10 @@ from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoc
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
-from fencepost.worker.host.epoch_life import CutShortError, EpochLife
-from fencepost.worker.host.frame_life import FrameHost, FrameRuntime
+from fencepost.worker.host.epoch_life import EpochLife
+from fencepost.worker.host.epoch_membership import CutShortError
+from fencepost.worker.host.frame_jobs import FrameRuntime
+from fencepost.worker.host.frame_life import FrameHost
 
 
 class EpochStreamTask(EpochLife):
@@ -62,7 +64,7 @@ class EpochStreamTask(EpochLife):
 
         The plan itself need not be durable: see the module.
         """
-        self._commit_fresh()
+        self.membership.commit_fresh()
 
     def _finish(self, epoch: OpenEpoch) -> None:
         began_s = time.monotonic()
@@ -73,15 +75,15 @@ class EpochStreamTask(EpochLife):
         session, url = self._runtime.session, self._host.channel_url
         self._may_be_open = True
         try:
-            self._run_in_thread("write", lambda: self._records.write(session, epoch.epoch, url, run))
+            self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run))
         except Exception:
-            self._leave()  # rejoining reads the group's offsets, as some ranges may be committed
+            self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
             raise
         finally:
             self._host.remove_reading(run)
             self._release_core()
         self._may_be_open = False
-        self._holding.offsets.update(epoch.ended())
+        self.membership.held.offsets.update(epoch.ended())
         self._ended(epoch.epoch, began_s)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:
@@ -96,13 +98,13 @@ class EpochStreamTask(EpochLife):
         super()._report_end(state, trace)
 
     def _output(self, epoch: OpenEpoch) -> EpochOutput:
-        assert self.input is not None
+        assert self.membership.input is not None
         assert self.spec.output.transactional_id is not None
         return EpochOutput(
             self.spec.output.producer_conf,
             self.spec.output.transactional_id,
             str(self.spec.input.consumer_conf["group.id"]),
-            self.input.metadata.hex(),
+            self.membership.input.metadata.hex(),
             self._connector.topic,
             EpochMetadata(epoch.epoch.number).to_text(),
             ReadTopics.of(self.spec).to_json(),

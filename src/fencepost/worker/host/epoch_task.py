@@ -16,6 +16,7 @@ from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
+from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.epoch.letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
@@ -34,8 +35,10 @@ from fencepost.task.sink.epoch_plan import (
     newest,
     tokens,
 )
-from fencepost.worker.host.epoch_life import CutShortError, EpochLife
-from fencepost.worker.host.frame_life import FrameHost, FrameRuntime
+from fencepost.worker.host.epoch_life import EpochLife
+from fencepost.worker.host.epoch_membership import CutShortError
+from fencepost.worker.host.frame_jobs import FrameRuntime
+from fencepost.worker.host.frame_life import FrameHost
 
 log = logging.getLogger(__name__)
 
@@ -46,31 +49,30 @@ class EpochTask(EpochLife):
     _connector: DataFrameSink
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
-        super().__init__(host, spec, runtime)
-        self._metadata_max_bytes = COMMIT_METADATA_MAX_BYTES
+        super().__init__(host, spec, runtime, COMMIT_METADATA_MAX_BYTES)
+        self._reader = EpochReader(self._connector, self._properties)
         self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
         self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
 
     def _started(self, number: int, offsets: EpochOffsets) -> None:
-        assert self._admin is not None
-        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
+        self._connector.owner = f"{self._logs.admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
         known: list[int | None] = []
         start = self._connector.started
         if not self._take_core():  # for the Spark jobs of `started`
             raise CutShortError("the task is stopping or pausing")
         try:
-            self._run_in_thread("started", lambda: known.append(start(self._runtime.session, number, tokens(offsets))))
+            self._work.run("started", lambda: known.append(start(self._runtime.session, number, tokens(offsets))))
         finally:
             self._release_core()
-        self._known = max(self._known, *(each or 0 for each in known))
+        self._planner.known = max(self._planner.known, *(each or 0 for each in known))
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.input.reader_admin_conf, str(self.spec.input.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
         others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.note))) for p, o in found.items()}
-        self._known = max(self._known, newest(others))
-        return {p: s for p, s in decided(others).items() if p not in self._holding.offsets}
+        self._planner.known = max(self._planner.known, newest(others))
+        return {p: s for p, s in decided(others).items() if p not in self.membership.held.offsets}
 
     def _make_durable(self, plan: OpenEpoch) -> None:
         self._commit_plan(plan)
@@ -83,7 +85,7 @@ class EpochTask(EpochLife):
         written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
         """
         try:
-            self.commit(epoch.standings())
+            self.membership.commit(epoch.standings())
         except KafkaRequestError as error:
             had_room = epoch.token is not None and has_room(epoch.token)
             if error.code not in TOO_LARGE or had_room:
@@ -95,8 +97,10 @@ class EpochTask(EpochLife):
                     " and offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
                     error.code,
                 ) from error
-            assert self._metadata_max_bytes is not None
-            self._metadata_max_bytes = min(self._metadata_max_bytes, count * PARTITION_METADATA_BYTES) // 2
+            assert self._planner.metadata_max_bytes is not None
+            self._planner.metadata_max_bytes = (
+                min(self._planner.metadata_max_bytes, count * PARTITION_METADATA_BYTES) // 2
+            )
             if epoch.token is not None:
                 self._too_large = epoch.epoch.id
             raise CutShortError(f"the notes of {count} partitions are too large for one commit: {error}") from error
@@ -105,17 +109,17 @@ class EpochTask(EpochLife):
         """Write, publish and commit what was begun."""
         if epoch.token is None and epoch.epoch.id == self._too_large:
             self._too_large = ""
-            self.commit(halved(epoch))
+            self.membership.commit(halved(epoch))
             return
         session, began_s = self._runtime.session, time.monotonic()
         if epoch.token is None:
             epoch = self._written(epoch)
         token = epoch.token or ""
-        self._run_in_thread("publish", lambda: self._connector.publish(session, epoch.epoch, token))
-        self.commit(epoch.ended())
+        self._work.run("publish", lambda: self._connector.publish(session, epoch.epoch, token))
+        self.membership.commit(epoch.ended())
         self._ended(epoch.epoch, began_s)
         with contextlib.suppress(CutShortError):
-            self._run_in_thread("published", lambda: self._connector.published(session, epoch.epoch, token))
+            self._work.run("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
@@ -132,10 +136,10 @@ class EpochTask(EpochLife):
             made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
         try:
-            self._run_in_thread("write", write)
+            self._work.run("write", write)
             count = None if tally is None else tally.count()
             if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
-                self._run_in_thread("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
+                self._work.run("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
                 self._has_dead_letters_of = epoch.epoch.id
         finally:
             self._host.remove_reading(run)

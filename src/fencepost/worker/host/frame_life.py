@@ -11,7 +11,6 @@ from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
-from fencepost.spark.slot.job import cancel_group
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.message import Admission, RunState
@@ -22,6 +21,7 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.telemetry.traces import trace_of
+from fencepost.worker.host.frame_jobs import FrameJobs, FrameRuntime
 from fencepost.worker.host.retried_error import RetriedError, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
@@ -33,18 +33,6 @@ BACK_OFF_S = 1.0
 _PAUSES_S = (BACK_OFF_S, BACK_OFF_S, 2.0, 3.0, 4.0)
 PASSING = (RetriableError, OSError)
 """Errors of Kafka, a network or a file system that is unavailable for a while."""
-
-
-class FrameRuntime(Protocol):
-    """The part of `SparkRuntime` that is needed here."""
-
-    @property
-    def session(self) -> Any: ...
-
-    @property
-    def is_alive(self) -> bool: ...
-
-    def adopt_thread(self) -> None: ...
 
 
 class FrameHost(Protocol):
@@ -86,7 +74,7 @@ class FrameLife(ABC):
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._retried = RetriedError()
         self._waits_for: str | None = None  # shown in the task's status
-        self._group: str | None = None  # of the running Spark jobs
+        self._jobs = FrameJobs(runtime, spec.id)
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @abstractmethod
@@ -130,15 +118,7 @@ class FrameLife(ABC):
         """End it without waiting. Its Spark jobs are cancelled in a separate thread, as Spark's JVM may hang."""
         self._is_abandoned = True
         self.control.stop()
-        group = self._group
-        if group is not None:
-            threading.Thread(target=self._cancel, args=(group,), name=f"cancel-{self.spec.id}", daemon=True).start()
-
-    def _cancel(self, group: str) -> None:
-        try:
-            cancel_group(self._runtime.session.sparkContext, group)
-        except Exception as error:  # the JVM is gone, and its jobs with it
-            log.info("task %s: a job was not cancelled: %s", self.spec.id, error)
+        self._jobs.cancel_apart()
 
     def lost(self) -> None:
         """Spark is gone: the thread ends by itself, and reports nothing more."""

@@ -21,7 +21,8 @@ from fencepost.task.life.counters import Counters
 from fencepost.transaction import fence, lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting
-from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife, FrameRuntime
+from fencepost.worker.host.frame_jobs import FrameRuntime
+from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class FrameTask(FrameLife):
             return False
         run = Run(self, splits, forget)
         name = self._host.add_run(run)
-        self._group = run_group(name)
+        self._jobs.group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
             run_splits(self._runtime, self._reader, splits, self._host.channel_url, name)
@@ -179,7 +180,7 @@ class FrameTask(FrameLife):
             self._host.ends.record(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
         finally:
-            self._group = None
+            self._jobs.group = None
             self._host.remove_run(name)
             self._release_core()
         self._back_off.passed()

@@ -18,6 +18,7 @@ class HeldPartitions:
         self.fresh: set[TopicPartition] = set()
         """Partitions whose starting offset the group has not committed: only this member knows it."""
         self.changes = 0
+        self.begun_with = -1  # the count of `changes` with which the work on these partitions began
         self._notes = notes
         self._let_go = let_go
 
@@ -58,6 +59,11 @@ class HeldPartitions:
         self.decided.clear()
         self.fresh.clear()
         self.changes += 1
+
+    @property
+    def has_begun(self) -> bool:
+        """Say whether the member has all partitions, and the work on them has begun."""
+        return self.begun_with == self.changes
 
     @property
     def all(self) -> dict[TopicPartition, EpochOffset]:

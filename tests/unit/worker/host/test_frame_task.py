@@ -333,7 +333,7 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
         it.task.abandon()
         moves_on.set()
 
-    monkeypatch.setattr(frame_life, "cancel_group", cancel_group)
+    monkeypatch.setattr("fencepost.worker.host.frame_jobs.cancel_group", cancel_group)
     monkeypatch.setattr(Runtime, "sparkContext", None, raising=False)
     it.trouble = abandoned
     it.run()

@@ -1,0 +1,73 @@
+"""The logs that a task reads in epochs: where they end, and where to continue if records are gone."""
+
+import logging
+import time
+
+from fencepost.api import FatalError
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.record import TopicPartition
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.sink.epoch_plan import EpochOffset
+from fencepost.worker.host.held_partitions import HeldPartitions
+
+log = logging.getLogger(__name__)
+
+_ASK_S = 30.0
+
+
+class EpochLogs:
+    """Used by the task's thread."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        self._spec = spec
+        self._admin: Admin | None = None
+        self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
+
+    @property
+    def admin(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin(self._spec.input.reader_admin_conf, timeout_s=_ASK_S)
+        return self._admin
+
+    def look(
+        self, held: HeldPartitions, there: set[TopicPartition]
+    ) -> tuple[dict[TopicPartition, EpochOffset], dict[TopicPartition, int]]:
+        """Return the group's offsets and the ends of the logs, for the partitions that are `there`.
+
+        If only committed records are read, a log ends before its first open transaction. Lost records below the group's
+        offset are skipped with a warning. A group at the end of a log is within it, so the beginnings, and the ends
+        including open transactions, are only asked for the other partitions.
+        """
+        is_committed = self._spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
+        offsets = {place: s for place, s in held.offsets.items() if place in there}
+        ends = self.admin.offsets.ends(offsets, read_committed=is_committed)
+        apart = [place for place, s in offsets.items() if ends[place] != s.offset]
+        begins, highs = self.admin.offsets.starts(apart), self.admin.offsets.ends(apart, read_committed=False)
+        beyond = {place for place in apart if offsets[place].offset > highs[place]}
+        lost = self._doubts.confirmed(offsets, beyond, time.monotonic(), SURE_S)
+        for place in apart:
+            before = offsets[place]
+            if before.offset < begins[place] or place in lost:
+                at = self._reset(place, before.offset, begins[place], highs[place])
+                offsets[place] = held.offsets[place] = EpochOffset(at, before.note)
+                held.fresh.add(place)
+        return offsets, {TopicPartition(*place): end for place, end in ends.items()}
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
+        """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
+        reset = self._spec.input.consumer_conf.get("auto.offset.reset", "earliest")
+        what = f"was at offset {offset} of {place.topic}-{place.partition}, whose log goes from {begin} to {end} now"
+        if reset == "error":
+            raise FatalError(
+                f"The group {what}, and auto.offset.reset is none: choose where to continue (PATCH "
+                "/connectors/<name>/offsets)"
+            )
+        at = begin if reset == "earliest" else end
+        log.warning("task %s %s: it continues at %d; the records in between are gone", self._spec.id, what, at)
+        return at

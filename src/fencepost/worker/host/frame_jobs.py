@@ -1,0 +1,42 @@
+"""The Spark jobs of a DataFrame task."""
+
+import logging
+import threading
+from typing import Any, Protocol
+
+from fencepost.spark.slot.job import cancel_group
+
+log = logging.getLogger(__name__)
+
+
+class FrameRuntime(Protocol):
+    """The part of `SparkRuntime` that is needed here."""
+
+    @property
+    def session(self) -> Any: ...
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    def adopt_thread(self) -> None: ...
+
+
+class FrameJobs:
+    """Jobs that run in one group of jobs at a time, so that they can be cancelled. `task` is named in logs."""
+
+    def __init__(self, runtime: FrameRuntime, task: str) -> None:
+        self.runtime = runtime
+        self.task = task
+        self.group: str | None = None  # of the jobs that run
+
+    def cancel(self, group: str) -> None:
+        try:
+            cancel_group(self.runtime.session.sparkContext, group)
+        except Exception as error:  # the JVM is gone, and its jobs with it
+            log.info("task %s: a job was not cancelled: %s", self.task, error)
+
+    def cancel_apart(self) -> None:
+        """Cancel the jobs that run in a separate thread, as Spark's JVM may hang."""
+        group = self.group
+        if group is not None:
+            threading.Thread(target=self.cancel, args=(group,), name=f"cancel-{self.task}", daemon=True).start()
