@@ -20,7 +20,7 @@ from fencepost.spark.epoch.output import range_id, write_range
 from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
@@ -69,8 +69,8 @@ class StreamStage(Stage):
 
     def write_range(self, range_: LogRange) -> None:
         values = [b"%d" % offset for offset in range(range_.start, range_.end)]
-        outgoing = Outgoing([self.target] * len(values), values)
-        write_range(self.readings[-1], range_, [outgoing], lambda batch: cast(Outgoing, batch), lambda: None)
+        outgoing = OutgoingColumns([self.target] * len(values), values)
+        write_range(self.readings[-1], range_, [outgoing], lambda batch: cast(OutgoingColumns, batch), lambda: None)
 
     def values(self) -> list[int]:
         with CommittedReader(self.bootstrap, [self.target]) as reader:

@@ -11,7 +11,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.delivery.lane import HELD_BYTES, QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterFencedError, lane_ids, open_lanes
@@ -58,7 +58,7 @@ def write(delivery: LanedDelivery, topic: str, first: int, count: int) -> None:
     assert delivery.is_ready()
     values = [b"%06d" % number for number in range(first, first + count)]
     delivery.cover([(b"position", values[-1])])
-    delivery.send(Outgoing([topic] * count, values))
+    delivery.send(OutgoingColumns([topic] * count, values))
     delivery.commit(())
 
 
@@ -128,7 +128,8 @@ def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
     delivery.finished(wait=True)
     thief = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, lane_ids(f"g-{topics[0]}-0")[1])
     thief.open()  # the lane whose turn is next
-    delivery.send(Outgoing([topics[0]], [b"10"]))  # one record alone: a second might already be told of the fence
+    # One record alone: a second might already be told of the fence.
+    delivery.send(OutgoingColumns([topics[0]], [b"10"]))
     delivery.commit(())
     with suppress(Exception):  # whether the error is seen here or below is a matter of time
         write(delivery, topics[0], 20, 10)
@@ -142,12 +143,12 @@ def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
 def test_nothing_can_follow_a_transaction_that_failed(topics: tuple[str, str], deliver: Deliver) -> None:
     delivery = deliver()
     deliver()  # a newer start of the same task
-    delivery.send(Outgoing([topics[0]], [b"0"]))  # one record alone: a second might already be told of the fence
+    delivery.send(OutgoingColumns([topics[0]], [b"0"]))  # one record alone: a second might already be told of the fence
     delivery.commit(())
     with pytest.raises(WriterFencedError):
         delivery.finished(wait=True)
     with pytest.raises(Exception, match="earlier transaction"):
-        delivery.send(Outgoing([topics[0]], [b"1"]))
+        delivery.send(OutgoingColumns([topics[0]], [b"1"]))
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -158,7 +159,7 @@ def test_e2_a_newer_start_fences_both_lanes_whatever_it_uses_itself(
     for turn in range(2):
         write(zombie, topics[0], turn * 10, 10)
     zombie.finished(wait=True)
-    zombie.send(Outgoing([topics[0]], [b"99"]))  # a transaction is open in one lane
+    zombie.send(OutgoingColumns([topics[0]], [b"99"]))  # a transaction is open in one lane
     newer = deliver(lanes=lanes)
     write(newer, topics[0], 20, 10)
     newer.finished(wait=True)

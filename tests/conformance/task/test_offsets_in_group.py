@@ -25,7 +25,7 @@ from fencepost.task.delivery.delivery import PlainDelivery
 from fencepost.task.delivery.finish import GroupPositions, LastSent
 from fencepost.task.delivery.lane import QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
@@ -127,9 +127,9 @@ class OffsetsInGroupStage:
         values = [b"%d" % n for n in numbers]
         count = len(values)
         batch = Batch([self.data] * count, values, [{"p": partition}] * count, [{"offset": n} for n in numbers])
-        outgoing = Outgoing([self.data] * count, values, partitions=[partition] * count)
+        outgoing = OutgoingColumns([self.data] * count, values, partitions=[partition] * count)
         delivery.send(
-            Outgoing(
+            OutgoingColumns(
                 outgoing.topics, values, partitions=outgoing.partitions, callbacks=last.callbacks_for(batch, outgoing)
             )
         )

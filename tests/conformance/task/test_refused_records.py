@@ -12,7 +12,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.delivery.lane import QueueLimits
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
 from support.clients import column
 
@@ -58,7 +58,7 @@ def target(kafka: EmbeddedKafka) -> Iterator[Target]:
     target.close()
 
 
-def deliver(delivery: LanedDelivery, outgoing: Outgoing) -> None:
+def deliver(delivery: LanedDelivery, outgoing: OutgoingColumns) -> None:
     """One transaction, waited for."""
     assert delivery.is_ready()
     delivery.cover([(b"position", b"1")])
@@ -71,10 +71,10 @@ def test_a_record_that_the_broker_refuses_is_known_as_refused_behind_those_that_
     target.create(limit_bytes=_LIMIT_BYTES)
     delivery = target.open()
     assert delivery.is_ready()
-    delivery.send(Outgoing([target.data], [b"small"]))
+    delivery.send(OutgoingColumns([target.data], [b"small"]))
     delivery._current.writer.flush()  # type: ignore[union-attr]
     with pytest.raises(ProduceError, match="MSG_SIZE_TOO_LARGE") as refused:
-        deliver(delivery, Outgoing([target.data], [b"x" * 2 * _LIMIT_BYTES]))
+        deliver(delivery, OutgoingColumns([target.data], [b"x" * 2 * _LIMIT_BYTES]))
     assert refused.value.is_refused
 
 
@@ -103,7 +103,7 @@ def test_a_refused_record_is_told_of_rather_than_those_that_were_dropped_with_it
     for _ in range(5):
         delivery = target.open()
         with pytest.raises(ProduceError, match="MSG_SIZE_TOO_LARGE") as refused:
-            deliver(delivery, Outgoing([target.data], [b"x" * 2 * _LIMIT_BYTES]))
+            deliver(delivery, OutgoingColumns([target.data], [b"x" * 2 * _LIMIT_BYTES]))
         assert refused.value.is_refused
         delivery.close()
 
@@ -112,7 +112,7 @@ def test_a_partition_that_does_not_exist_is_refused_also_behind_one_that_does(ta
     target.create()
     delivery = target.open()
     with pytest.raises(ProduceError, match="_UNKNOWN_PARTITION") as refused:
-        deliver(delivery, Outgoing([target.data] * 2, [b"1", b"2"], partitions=[0, 7]))
+        deliver(delivery, OutgoingColumns([target.data] * 2, [b"1", b"2"], partitions=[0, 7]))
     assert refused.value.is_refused
 
 
@@ -120,7 +120,7 @@ def test_a_topic_that_does_not_exist_is_refused(target: Target) -> None:
     delivery = target.open()
     assert delivery.is_ready()
     with pytest.raises(ProduceError) as refused:
-        deliver(delivery, Outgoing(["no such topic"], [b"1"]))
+        deliver(delivery, OutgoingColumns(["no such topic"], [b"1"]))
     assert refused.value.is_refused
 
 
@@ -130,7 +130,7 @@ def test_a_transaction_larger_than_the_queue_does_not_wait_for_its_batches_to_fi
     delivery = target.open(queue_kb=1024)
     values: list[bytes | None] = [b"x" * 1000] * 5_000
     begun = time.monotonic()
-    deliver(delivery, Outgoing([target.data] * 5_000, values, [b"%d" % n for n in range(5_000)]))
+    deliver(delivery, OutgoingColumns([target.data] * 5_000, values, [b"%d" % n for n in range(5_000)]))
     assert time.monotonic() - begun < 20
 
 
@@ -139,5 +139,5 @@ def test_a_topic_that_does_not_exist_is_refused_also_behind_one_that_does(target
     delivery = target.open()
     topics = [target.data, target.data, "no such topic"]
     with pytest.raises(ProduceError) as refused:
-        deliver(delivery, Outgoing(topics, [b"1", b"2", b"3"], [b"1", b"2", b"3"]))
+        deliver(delivery, OutgoingColumns(topics, [b"1", b"2", b"3"], [b"1", b"2", b"3"]))
     assert refused.value.is_refused

@@ -12,7 +12,7 @@ from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
@@ -29,7 +29,7 @@ def test_e1_records_and_offsets_become_visible_together(kafka, make_writer, topi
     delivery = LanedDelivery([writer], offsets_topic=topic)
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
         for turn in range(3):
-            delivery.send(Outgoing([topic], [b"r%d" % turn], partitions=[0]))
+            delivery.send(OutgoingColumns([topic], [b"r%d" % turn], partitions=[0]))
             writer.flush()
             assert len(reader.seen()) == 2 * turn
             delivery.commit([(OFFSET, b"o%d" % turn)])
@@ -90,9 +90,9 @@ def test_e1_a_refused_record_cannot_be_left_out_by_a_later_commit(make_writer, t
     writer = make_writer()
     writer.open()
     delivery = LanedDelivery([writer], offsets_topic=topic)
-    delivery.send(Outgoing([topic], [b"before"]))
+    delivery.send(OutgoingColumns([topic], [b"before"]))
     with pytest.raises(ProduceError):
-        delivery.send(Outgoing([topic], [b"x" * 2_000_000]))
+        delivery.send(OutgoingColumns([topic], [b"x" * 2_000_000]))
     with pytest.raises(ProduceError):
         _commit(delivery)
     delivery.abort()
@@ -142,7 +142,7 @@ def test_placed_records_arrive_where_and_as_they_were_placed(kafka, make_writer,
     headers = [("bytes", b"\x00\xff"), ("none", None), ("bytes", b"")]
     delivery = LanedDelivery([writer], offsets_topic=topic)
     delivery.send(
-        Outgoing(
+        OutgoingColumns(
             [topic] * 4,
             [b"a", None, b"c", b"d"],
             [b"k", b"", None, b"k"],
@@ -182,7 +182,8 @@ def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(
     count = 1_000
     headers = [[("n", b"%d" % n)] if n % 3 else () for n in range(count)] if has_headers else None
     delivery = LanedDelivery([writer], offsets_topic=topic)
-    delivery.send(Outgoing([topic] * count, [b"%d" % n for n in range(count)], partitions=[0] * count, headers=headers))
+    values = [b"%d" % n for n in range(count)]
+    delivery.send(OutgoingColumns([topic] * count, values, partitions=[0] * count, headers=headers))
     delivery.commit([])
     delivery.finished(wait=True)
     if has_headers:
@@ -199,6 +200,6 @@ def test_records_whose_columns_differ_in_length_are_refused_rather_than_left_out
     even = {name: column * (count - (name == short)) for name, column in columns.items()}
     delivery = LanedDelivery([writer], offsets_topic=topic)
     with pytest.raises(ValueError, match="length"):
-        delivery.send(Outgoing(values=[b"x"] * count, **even))
+        delivery.send(OutgoingColumns(values=[b"x"] * count, **even))
     delivery.abort()
     assert committed(topic) == []

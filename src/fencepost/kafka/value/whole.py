@@ -1,16 +1,17 @@
-"""Records in whole batches. Their columns are decoded only when a caller reads them."""
+"""Records in whole batches. They are decoded only when a caller reads one of their columns."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
 
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.placed import EARLIEST, DeliveryCallback, PlacedRecords
-from fencepost.record import BytesColumn, Chained, Repeated, Runs, TopicPartition
+from fencepost.record import Batch, Chained, Repeated, Runs, TopicPartition
 
-Field = Literal["key", "value", "timestamp", "headers"]
+FieldName = Literal["key", "value", "timestamp", "headers"]
 
 
 class WholeBatch(Protocol):
@@ -74,7 +75,7 @@ class WholeBatches:
         return sum(batch.size_bytes for _, batch in self.entries)
 
     def placed(
-        self, topics: Sequence[str], partitions: Sequence[int], callbacks: Mapping[int, DeliveryCallback]
+        self, topics: Sequence[str], partitions: Sequence[Any], callbacks: Mapping[int, DeliveryCallback]
     ) -> list[PlacedBatch]:
         """Return each batch with the partition it goes to. Topics, partitions and callbacks are given per record."""
         firsts = [end - batch.count for (_, batch), end in zip(self.entries, self.offsets.ends, strict=True)]
@@ -98,66 +99,58 @@ class WholeBatches:
         return [record for _, batch in self.entries for record in batch.records()]
 
 
-class WholeColumn(Sequence[Any]):
-    """One field of all records of some batches."""
+class _DecodedColumn(Sequence[Any]):
+    """One field of all records of some batches, which are decoded when the first value is read."""
 
-    def __init__(self, batches: WholeBatches, field: Field) -> None:
-        self.batches = batches
-        self._field = field
+    def __init__(self, batches: WholeBatches, name: FieldName) -> None:
+        self._batches = batches
+        self._name = name
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self._batches)
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            if index.indices(len(self)) == (0, len(self), 1):
-                return self
-            return [getattr(record, self._field) for record in self.batches.records[index]]
-        return getattr(self.batches.records[index], self._field)
-
-
-class WholeBytes(WholeColumn, BytesColumn):
-    """A field that is bytes."""
+            return [getattr(record, self._name) for record in self._batches.records[index]]
+        return getattr(self._batches.records[index], self._name)
 
 
 class WholeFetched(Fetched):
-    """Fetched records that are still whole batches."""
+    """Fetched records that are still whole batches. Their columns are decoded when one is read."""
 
     def __init__(self, batches: WholeBatches) -> None:
         super().__init__(
             batches.places,
             batches.offsets,
-            WholeColumn(batches, "timestamp"),
-            WholeBytes(batches, "key"),
-            WholeBytes(batches, "value"),
-            WholeColumn(batches, "headers"),
+            _DecodedColumn(batches, "timestamp"),
+            _DecodedColumn(batches, "key"),
+            _DecodedColumn(batches, "value"),
+            _DecodedColumn(batches, "headers"),
         )
-        self._batches = batches
+        self.batches = batches
 
     def without(self, places: Collection[TopicPartition]) -> Fetched:
-        left = WholeFetched(WholeBatches([each for each in self._batches.entries if each[0] not in places]))
+        left = WholeFetched(WholeBatches([each for each in self.batches.entries if each[0] not in places]))
         left.ends = {place: end for place, end in self.ends.items() if place not in places}
         left.epochs = {place: epoch for place, epoch in self.epochs.items() if place not in places}
         return left
 
     def first_offsets(self) -> dict[TopicPartition, int]:
-        return {place: batch.offsets[0] for place, batch in reversed(self._batches.entries)}
+        return {place: batch.offsets[0] for place, batch in reversed(self.batches.entries)}
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        return {place: batch.offsets[-1] + 1 for place, batch in self._batches.entries}
+        return {place: batch.offsets[-1] + 1 for place, batch in self.batches.entries}
 
     def size_bytes(self, start: int, stop: int) -> int:
         """Return the size of the batches of these records, without decoding their values."""
-        return sum(batch.size_bytes for batch in self._batches.within(start, stop))
+        return sum(batch.size_bytes for batch in self.batches.within(start, stop))
 
     def times_ms(self, start: int, stop: int, most: int) -> list[int]:
-        return [time for batch in self._batches.within(start, stop)[-most:] for time in batch.times_ms]
+        return [time for batch in self.batches.within(start, stop)[-most:] for time in batch.times_ms]
 
 
-def whole_batches(*columns: object) -> WholeBatches | None:
-    """Return the batches if all of these columns are unchanged columns of the same batches; otherwise None."""
-    first = columns[0]
-    if not isinstance(first, WholeColumn):
-        return None
-    is_one = all(isinstance(each, WholeColumn) and each.batches is first.batches for each in columns)
-    return first.batches if is_one else None
+@dataclass(frozen=True, slots=True)
+class PolledBatches(Batch):
+    """Records that `poll` returns as whole batches. They can be written as they are if nothing has to look inside."""
+
+    batches: WholeBatches = field(kw_only=True)

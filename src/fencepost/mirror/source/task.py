@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from fencepost.kafka.setting.client_settings import (
 )
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.whole import PolledBatches, WholeFetched
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.metric.measured import MeasuredRecords, Rows
 from fencepost.mirror.setting.clients import FlowEnd
@@ -169,7 +171,8 @@ class MirrorSourceTask(MirrorTask):
     def _batch(self, fetched: Fetched, ends: list[tuple[dict[str, Any], dict[str, Any]]]) -> Batch:
         places, counts = _runs(fetched)
         self._measured.read(places, counts, fetched)
-        return Batch(
+        batch = partial(PolledBatches, batches=fetched.batches) if isinstance(fetched, WholeFetched) else Batch
+        return batch(
             Runs([self._selection.remote_topic(place.topic) for place in places], counts),
             fetched.values,
             Runs([source_partition(self._alias, place) for place in places], counts),

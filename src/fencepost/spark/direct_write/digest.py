@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.record import Repeated
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _NULL = -1
 
@@ -23,7 +23,7 @@ class RowDigest:
         self.rows = 0
         self._streams: dict[str, Any] = {}
 
-    def add(self, records: Outgoing, batch: Any = None) -> None:
+    def add(self, records: OutgoingColumns, batch: Any = None) -> None:
         """Append records. Their topics count if each record names its own.
 
         `batch` is the Arrow batch that they were made from. The bytes of its columns `value` and `key` are then read in
@@ -100,7 +100,7 @@ class Digested(NamedTuple):
 
 
 def digest_rows(
-    batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], first: int, rows_per_commit: int = 0
+    batches: Iterable[Any], outgoing: Callable[[Any], OutgoingColumns], first: int, rows_per_commit: int = 0
 ) -> Digested:
     """Read all rows of a partition.
 

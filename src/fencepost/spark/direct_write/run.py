@@ -25,7 +25,7 @@ from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartit
 from fencepost.spark.direct_write.plan import WritePlan
 from fencepost.spark.partition.write import OffsetRecords, Position, cut_at
 from fencepost.spark.row.columns import RecordMaker
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _READ_S = 60.0
 # Other transactions in the topic of markers last only for their commit. One that lasts longer may be abandoned.
@@ -88,7 +88,7 @@ class DirectWriteRun:
         if not is_past:
             self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), {})))
 
-    def outgoing(self, batch: Any) -> Outgoing:
+    def outgoing(self, batch: Any) -> OutgoingColumns:
         """Return the records of rows that are sent now."""
         records = self._columns.outgoing(batch)
         if self._digest is not None:

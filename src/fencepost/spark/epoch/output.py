@@ -18,7 +18,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import PartitionResult
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.sink.subscription import LoopGuard, ReadTopics
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
@@ -31,7 +31,7 @@ def write_range(
     reading: EpochReading,
     range_: LogRange,
     batches: Iterable[Any],
-    outgoing: Callable[[Any], Outgoing],
+    outgoing: Callable[[Any], OutgoingColumns],
     ensure_complete: Callable[[], None],
 ) -> PartitionResult:
     """Write the output of a range, from Arrow `batches`, and the offset after the range, on an executor.
@@ -58,7 +58,7 @@ def _written(
     reader_conf: Mapping[str, Any],
     range_: LogRange,
     batches: Iterable[Any],
-    outgoing: Callable[[Any], Outgoing],
+    outgoing: Callable[[Any], OutgoingColumns],
     ensure_complete: Callable[[], None],
 ) -> PartitionResult:
     place, rows, guard = range_.place, 0, LoopGuard(ReadTopics.from_json(output.read))

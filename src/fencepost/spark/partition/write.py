@@ -15,7 +15,7 @@ from fencepost.api import FatalError, FencedError
 from fencepost.task.delivery.copies import OffsetCopier, with_copies
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lanes import open_delivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,10 @@ class PartitionResult:
 
 
 def write_partition(
-    run: PartitionRun, batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], ensure_complete: Callable[[], None]
+    run: PartitionRun,
+    batches: Iterable[Any],
+    outgoing: Callable[[Any], OutgoingColumns],
+    ensure_complete: Callable[[], None],
 ) -> PartitionResult:
     """Write the rows of Arrow `batches` and the position that covers them.
 
@@ -155,7 +158,7 @@ class _Writing:
         self._delivery = with_copies(opened, run.copier, run.offsets_topic)
         return run.admit()  # 2, 3 (E3)
 
-    def send(self, records: Outgoing) -> None:
+    def send(self, records: OutgoingColumns) -> None:
         """Carry out step 4."""
         if self._opened.must_be_replaced:
             self._replace()

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.config import ConfigError
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated
 from fencepost.spark.row.json_rows import json_rows
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _BYTES = ("string", "binary")
 _ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": ("int", "integer")}
@@ -31,13 +31,13 @@ class RecordMaker:
                 "(a frame without value is written as JSON objects)"
             )
 
-    def outgoing(self, batch: Any) -> Outgoing:
+    def outgoing(self, batch: Any) -> OutgoingColumns:
         """Return the records of an Arrow batch."""
         topics: Sequence[str] | None = None if self._topic is None else Repeated(self._topic, batch.num_rows)
         if self._is_json:
-            return Outgoing(topics or (), json_rows(batch))
+            return OutgoingColumns(topics or (), json_rows(batch))
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return Outgoing(
+        return OutgoingColumns(
             topics or _topics(columns["topic"]),
             _bytes(columns["value"]),
             keys=_bytes(columns["key"]) if "key" in columns else None,

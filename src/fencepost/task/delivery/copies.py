@@ -15,7 +15,7 @@ from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery, OnDelivered
 from fencepost.task.delivery.finish import Closing, OffsetRecords
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.transaction import ProduceError
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,12 @@ class CopyingDelivery(Delivery):
         return self._inner.cover(offsets)
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
-        if len(outgoing) and outgoing.keys is not None and outgoing.topics[0] == self._offsets_topic:
+        if (
+            isinstance(outgoing, OutgoingColumns)
+            and outgoing.keys is not None
+            and len(outgoing)
+            and outgoing.topics[0] == self._offsets_topic
+        ):
             self._remember([(key or b"", value) for key, value in zip(outgoing.keys, outgoing.values, strict=True)])
         self._inner.send(outgoing, on_delivered)
 

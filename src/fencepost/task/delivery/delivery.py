@@ -5,18 +5,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from fencepost.api import RecordMetadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.value.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
+from fencepost.kafka.value.whole import PlacedBatch
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.finish import Closing, GroupPositions, OffsetRecords, fields_of
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
 from fencepost.transaction import TransactionalWriter, produce_error
 
 log = logging.getLogger(__name__)
@@ -128,6 +129,9 @@ class PlainDelivery(Delivery):
     def send_placed(self, records: PlacedRecords) -> None:
         self._guarded(lambda: self._client.produce_placed(records))
 
+    def send_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        self._guarded(lambda: self._client.produce_whole(batches))
+
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         try:
             self._client.flush(self._flush_timeout_s)
@@ -165,21 +169,23 @@ class PlainDelivery(Delivery):
 def send_outgoing(
     sink: "TransactionalWriter | PlainDelivery", outgoing: Outgoing, on_delivered: OnDelivered | None = None
 ) -> None:
-    """Send records in order, as columns where possible. Raises ProduceError."""
+    """Send records in order. Raises ProduceError."""
     if not len(outgoing):
         return
-    if on_delivered is None and outgoing.is_plain:
-        sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
-        return
-    whole = outgoing.whole
-    if on_delivered is None and whole is not None and isinstance(sink, TransactionalWriter):
-        partitions: Sequence[Any] = outgoing.partitions or ()
-        sink.send_whole(whole.placed(outgoing.topics, partitions, outgoing.callbacks))
-        return
-    sink.send_placed(_placed(outgoing, on_delivered))
+    match outgoing:
+        case OutgoingColumns():
+            if on_delivered is None and outgoing.is_plain:
+                sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
+            else:
+                sink.send_placed(_placed(outgoing, on_delivered))
+        case OutgoingBatches():
+            callbacks = _callbacks(outgoing, on_delivered)
+            sink.send_whole(outgoing.batches.placed(outgoing.topics, outgoing.partitions, callbacks))
+        case _:
+            assert_never(outgoing)
 
 
-def _placed(outgoing: Outgoing, on_delivered: OnDelivered | None) -> PlacedRecords:
+def _placed(outgoing: OutgoingColumns, on_delivered: OnDelivered | None) -> PlacedRecords:
     count = len(outgoing)
     return PlacedRecords(
         outgoing.topics,
@@ -188,7 +194,7 @@ def _placed(outgoing: Outgoing, on_delivered: OnDelivered | None) -> PlacedRecor
         _filled(outgoing.partitions, NO_PARTITION, count),
         _times(outgoing.timestamps, count),
         outgoing.headers or Repeated((), count),
-        outgoing.callbacks if on_delivered is None else _callback_of_each(outgoing, on_delivered),
+        _callbacks(outgoing, on_delivered),
     )
 
 
@@ -207,7 +213,9 @@ def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
     return [NOW if each is None else each or EARLIEST for each in column]
 
 
-def _callback_of_each(outgoing: Outgoing, on_delivered: OnDelivered) -> dict[int, DeliveryCallback]:
+def _callbacks(outgoing: Outgoing, on_delivered: OnDelivered | None) -> Mapping[int, DeliveryCallback]:
+    if on_delivered is None:
+        return outgoing.callbacks
     return {index: _callback(outgoing, index, on_delivered) for index in range(len(outgoing))}
 
 

@@ -13,7 +13,7 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.delivery.lane import HELD_BYTES, HeldRecords, Lane, QueueLimits, Turn
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
 from fencepost.transaction.signature import Signature
@@ -125,13 +125,15 @@ class LanedDelivery(Delivery):
             self._was_late = self._sizes.failed(size_bytes, took_s)
 
     def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
-        start = 0 if self._may_send() else self._fitting(outgoing)
-        if start:
-            self._held = self._held or HeldRecords(self._limits.time_s)
-            send_outgoing(writer, outgoing.slice(0, start), on_delivered)
-        if start < len(outgoing):
+        if isinstance(outgoing, OutgoingColumns) and not self._may_send():
+            held = self._fitting(outgoing)
+            if held:
+                self._held = self._held or HeldRecords(self._limits.time_s)
+                send_outgoing(writer, outgoing.slice(0, held), on_delivered)
+            outgoing = outgoing.slice(held, len(outgoing))
+        if len(outgoing):
             self._await_earlier()
-            send_outgoing(writer, outgoing.slice(start, len(outgoing)), on_delivered)
+            send_outgoing(writer, outgoing, on_delivered)
 
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         lane = self._begin()
@@ -219,12 +221,10 @@ class LanedDelivery(Delivery):
         if not offsets:
             return
         values = [value for _, value in offsets]
-        self.send(Outgoing([self._offsets_topic] * len(values), values, [key for key, _ in offsets]))  # E1
+        self.send(OutgoingColumns([self._offsets_topic] * len(values), values, [key for key, _ in offsets]))  # E1
 
-    def _fitting(self, outgoing: Outgoing) -> int:
-        """Return how many of the first records the producer will hold back, and count them; 0 for whole batches."""
-        if outgoing.whole is not None:
-            return 0
+    def _fitting(self, outgoing: OutgoingColumns) -> int:
+        """Return how many of the first records the producer will hold back, and count them."""
         most = max(0, min(len(outgoing), self._records_left - 1))
         count, size_bytes = outgoing.fitting(most, self._bytes_left)
         self._bytes_left -= size_bytes

@@ -1,19 +1,20 @@
-"""Records ready for the producer, as columns."""
+"""Records ready for the producer: as columns, or as whole batches that were read from Kafka."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import add
+from typing import Any, ClassVar
 
 from fencepost.kafka.value.placed import DeliveryCallback
-from fencepost.kafka.value.whole import WholeBatches, whole_batches
+from fencepost.kafka.value.whole import WholeBatches
 from fencepost.record import BinaryColumn, HeaderBytes
 from fencepost.record.binary_column import ends
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingColumns:
     """Converted records, in order; a column that no record needs is None.
 
     `sources` are the indexes of the records in the polled batch (None: all of them, in order). `letters` are the dead
@@ -28,7 +29,7 @@ class Outgoing:
     timestamps: Sequence[int | None] | None = None
     headers: Sequence[Sequence[HeaderBytes]] | None = None
     sources: Sequence[int] | None = None
-    letters: "Outgoing | None" = None
+    letters: "OutgoingColumns | None" = None
     callbacks: Mapping[int, DeliveryCallback] = field(default_factory=dict)
     is_dead_letters: bool = False
 
@@ -39,24 +40,16 @@ class Outgoing:
             return False
         return self.headers is None or not any(self.headers)
 
-    @property
-    def whole(self) -> WholeBatches | None:
-        """Return the batches that these records are, if unopened and with a partition for each; else None."""
-        if self.partitions is None or self.sources is not None:
-            return None
-        return whole_batches(self.values, self.keys, self.timestamps, self.headers)
-
     def about_bytes(self) -> int:
         """Return the approximate size of these records in bytes."""
-        whole = self.whole
-        return sum(self.sizes(1)) * len(self) if whole is None else whole.size_bytes
+        return sum(self.sizes(1)) * len(self)
 
-    def slice(self, start: int, stop: int) -> "Outgoing":
+    def slice(self, start: int, stop: int) -> "OutgoingColumns":
         """Return records `start` to `stop`, excluding `stop`."""
         if (start, stop) == (0, len(self)):
             return self
         part = slice(start, stop)
-        return Outgoing(
+        return OutgoingColumns(
             self.topics[part],
             self.values[part],
             None if self.keys is None else self.keys[part],
@@ -88,6 +81,32 @@ class Outgoing:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingBatches:
+    """Whole batches to be written as they were read, in order; all of their records are sent.
+
+    There is a topic, and a partition, for each record. `callbacks` are as in `OutgoingColumns`.
+    """
+
+    topics: Sequence[str]
+    partitions: Sequence[Any]
+    batches: WholeBatches
+    callbacks: Mapping[int, DeliveryCallback] = field(default_factory=dict)
+    sources: ClassVar[None] = None
+    letters: ClassVar[None] = None
+    is_dead_letters: ClassVar[bool] = False
+
+    def about_bytes(self) -> int:
+        """Return the size of the batches in bytes."""
+        return self.batches.size_bytes
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+Outgoing = OutgoingColumns | OutgoingBatches
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches
 from fencepost.transaction import ProduceError
 
 
@@ -13,7 +13,7 @@ def with_its_place(
 
     `origin` describes the record with an index in `outgoing`. Other errors are returned unchanged.
     """
-    if not error.is_refused or error.is_denied or outgoing.whole is not None:
+    if not error.is_refused or error.is_denied or isinstance(outgoing, OutgoingBatches):
         return error
     sizes = outgoing.sizes(len(outgoing))
     index = next((index for index, size in enumerate(sizes) if size > most_bytes), None)

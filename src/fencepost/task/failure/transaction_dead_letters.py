@@ -16,7 +16,7 @@ from fencepost.api import SinkRecord, SourceRecord
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of, time_headers
 
 _FRAME_BYTES = 1_000  # more than a record needs in addition to its contents
@@ -55,13 +55,13 @@ class TransactionDeadLetters:
         """Forget the failures of an unfinished batch, which will be polled again."""
         self._failed = []
 
-    def take(self) -> Outgoing | None:
+    def take(self) -> OutgoingColumns | None:
         """Return the dead letters, with their indexes in the batch as `sources`; None if there are none."""
         failed, self._failed = self._failed, []
         if not failed:
             return None
         letters = [self._letter(one) for one in failed]
-        return Outgoing(
+        return OutgoingColumns(
             topics=Repeated(self.spec.dead_letters.topic, len(letters)),
             values=[value for _, value, _ in letters],
             keys=[key for key, _, _ in letters],

@@ -14,7 +14,7 @@ from fencepost.record import Batch, PartitionKey, partition_key
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery, OnDelivered
 from fencepost.task.delivery.finish import OffsetRecords
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.offset_book import Offset, OffsetBook, checked_update
 
 _MOST_WAITING = 10_000
@@ -143,7 +143,7 @@ class AcknowledgedOffsets:
             acknowledged.append(index)
 
         topics = [self._spec.output.offsets_topic] * len(records)
-        delivery.send(Outgoing(topics, [value for _, value in records], [key for key, _ in records]), delivered)
+        delivery.send(OutgoingColumns(topics, [value for _, value in records], [key for key, _ in records]), delivered)
         _flushed(delivery)
         if len(acknowledged) < len(records):
             return False

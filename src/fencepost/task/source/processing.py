@@ -1,15 +1,16 @@
 """From what `poll` returned to what the producer takes: transforms, then converters.
 
-A batch stays columns if no transform looks inside and the converters take columns; otherwise its records are processed
-one by one, with retries and tolerance.
+Whole batches stay whole if nothing looks inside. A batch stays columns if no transform looks inside and the converters
+take columns; otherwise its records are processed one by one, with retries and tolerance.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
+from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
     BytesColumn,
@@ -24,7 +25,7 @@ from fencepost.record import (
 from fencepost.record.schema import STRING
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
@@ -44,7 +45,7 @@ class Processor:
     letters: TransactionDeadLetters | None = None
     """Takes the records that could not be processed, if there is a dead letter topic."""
 
-    @property
+    @cached_property
     def keeps_bytes(self) -> bool:
         """Say whether keys, values and headers that are bytes pass unchanged, without a look inside."""
         nothing = BytesColumn()
@@ -63,13 +64,15 @@ class Processor:
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError if an error is not tolerated."""
-        whole = self._as_columns(batch)
-        return whole if whole is not None else self._one_by_one(batch)
+        if isinstance(batch, PolledBatches) and self.keeps_bytes:
+            return OutgoingBatches(batch.topics, batch.kafka_partitions or (), batch.batches)
+        columns = self._as_columns(batch)
+        return columns if columns is not None else self._one_by_one(batch)
 
     def close(self) -> None:
         self.chain.close()
 
-    def _as_columns(self, batch: Batch) -> Outgoing | None:
+    def _as_columns(self, batch: Batch) -> OutgoingColumns | None:
         headers = self._header_column(batch)
         if headers is None and batch.headers is not None:
             return None
@@ -82,7 +85,7 @@ class Processor:
         keys = self._key_column(batch)
         if keys is None and batch.keys is not None:
             return None
-        return Outgoing(topics, values, keys, batch.kafka_partitions, batch.timestamps, headers)
+        return OutgoingColumns(topics, values, keys, batch.kafka_partitions, batch.timestamps, headers)
 
     def _key_column(self, batch: Batch) -> Sequence[bytes | None] | None:
         if batch.keys is None:
@@ -94,7 +97,7 @@ class Processor:
             return None
         return self.header_converter.from_header_column(batch.headers)
 
-    def _one_by_one(self, batch: Batch) -> Outgoing:
+    def _one_by_one(self, batch: Batch) -> OutgoingColumns:
         rows: list[tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]]] = []
         if self.letters is not None:
             self.letters.clear()
@@ -104,7 +107,7 @@ class Processor:
                 rows.append(row)
             elif self.letters is not None:
                 self.letters.at(index)
-        return Outgoing(
+        return OutgoingColumns(
             topics=[r.topic for _, r, _, _, _ in rows],
             values=[value for _, _, _, value, _ in rows],
             keys=[key for _, _, key, _, _ in rows],

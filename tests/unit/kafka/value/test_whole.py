@@ -1,10 +1,10 @@
-"""Columns of records that are in batches, at which nobody has looked."""
+"""Records in whole batches, which are decoded when a caller reads them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.kafka.codec.decode import DecodedRecord
-from fencepost.kafka.value.whole import WholeBatches, WholeBytes, WholeColumn, WholeFetched, whole_batches
+from fencepost.kafka.value.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("u", 3)
@@ -63,12 +63,3 @@ def test_each_batch_is_told_of_its_own_records() -> None:
     placed = batches().placed(["a"] * 5 + ["b"] * 2, [0] * 5 + [3] * 2, told)
     assert [each.place for each in placed] == [TopicPartition("a", 0)] * 2 + [TopicPartition("b", 3)]
     assert [dict(each.callbacks) for each in placed] == [{}, {1: calls[0]}, {0: calls[1], 1: calls[2]}]
-
-
-def test_batches_are_whole_only_as_long_as_no_column_was_touched() -> None:
-    own, other = batches(), batches()
-    keys, values, times = WholeBytes(own, "key"), WholeBytes(own, "value"), WholeColumn(own, "timestamp")
-    assert whole_batches(values, keys[:], times) is own
-    assert whole_batches(values, keys, WholeColumn(other, "timestamp")) is None
-    assert whole_batches(values, list(range(7))) is None
-    assert whole_batches(None, None) is None

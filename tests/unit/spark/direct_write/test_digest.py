@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from fencepost.record import Repeated
 from fencepost.spark.direct_write.digest import RowDigest, digest_rows
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 Values = list[bytes | None]
 
 
-def outgoing(values: Values, keys: Values | None = None) -> Outgoing:
-    return Outgoing(Repeated("t", len(values)), values, keys)
+def outgoing(values: Values, keys: Values | None = None) -> OutgoingColumns:
+    return OutgoingColumns(Repeated("t", len(values)), values, keys)
 
 
-def digest(*batches: Outgoing) -> str:
+def digest(*batches: OutgoingColumns) -> str:
     found = RowDigest()
     for batch in batches:
         found.add(batch)
@@ -43,12 +43,15 @@ def test_digest_differs_when_any_row_or_the_order_does(one: Values, other: Value
     [
         (outgoing([b"a"], [b"b"]), outgoing([b"b"], [b"a"])),
         (outgoing([b"a"], [None]), outgoing([b"a"], [b""])),
-        (Outgoing(["t"], [b"a"]), Outgoing(["u"], [b"a"])),
-        (Outgoing(["t"], [b"a"], partitions=[None]), Outgoing(["t"], [b"a"], partitions=[0])),
-        (Outgoing(["t"], [b"a"], headers=[[("h", b"1")]]), Outgoing(["t"], [b"a"], headers=[[("h", None)]])),
+        (OutgoingColumns(["t"], [b"a"]), OutgoingColumns(["u"], [b"a"])),
+        (OutgoingColumns(["t"], [b"a"], partitions=[None]), OutgoingColumns(["t"], [b"a"], partitions=[0])),
+        (
+            OutgoingColumns(["t"], [b"a"], headers=[[("h", b"1")]]),
+            OutgoingColumns(["t"], [b"a"], headers=[[("h", None)]]),
+        ),
     ],
 )
-def test_digest_is_of_everything_that_is_written(one: Outgoing, other: Outgoing) -> None:
+def test_digest_is_of_everything_that_is_written(one: OutgoingColumns, other: OutgoingColumns) -> None:
     assert digest(one) != digest(other)
 
 
@@ -59,7 +62,7 @@ def batches(sizes: list[int]) -> Iterator[pa.RecordBatch]:
         first += size
 
 
-def records(batch: pa.RecordBatch) -> Outgoing:
+def records(batch: pa.RecordBatch) -> OutgoingColumns:
     return outgoing(batch.column("value").to_pylist())
 
 

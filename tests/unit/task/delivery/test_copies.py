@@ -9,7 +9,7 @@ from fencepost.task.channel.client import ChannelError
 from fencepost.task.delivery.copies import CopyingDelivery, OffsetCopier
 from fencepost.task.delivery.delivery import Delivery, OnDelivered
 from fencepost.task.delivery.finish import OffsetRecords
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.transaction import ProduceError
 
@@ -128,8 +128,8 @@ def test_offsets_that_went_ahead_of_their_records_are_copied_too(
     worker: Worker, inner: Inner, delivery: CopyingDelivery
 ) -> None:
     delivery.cover([(A, b"1")])
-    delivery.send(Outgoing(["offsets"], [b"2"], [B]))
-    delivery.send(Outgoing(["data"], [b"3"], [A]))
+    delivery.send(OutgoingColumns(["offsets"], [b"2"], [B]))
+    delivery.send(OutgoingColumns(["data"], [b"3"], [A]))
     delivery.commit(())
     inner.end()
     delivery.finished()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.record import BinaryColumn
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 
 VALUES = st.lists(st.binary(max_size=5), max_size=9)
 
@@ -22,6 +22,6 @@ def test_as_many_fit_as_have_less_than_the_room(
     running = list(accumulate(map(len, values[:most]), initial=0))
     count = max([each for each, size in enumerate(running) if size < room], default=0)
     for way in (values, column):
-        outgoing = Outgoing(["t"] * len(values), way)
+        outgoing = OutgoingColumns(["t"] * len(values), way)
         assert outgoing.fitting(most, room) == (count, running[count])
         assert outgoing.sizes(most) == list(map(len, values[:most]))

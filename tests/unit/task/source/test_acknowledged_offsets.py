@@ -8,7 +8,7 @@ from fencepost.api import RecordMetadata, SourceRecord, SourceTask
 from fencepost.record import Batch, partition_key
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.delivery.delivery import Delivery, offset_records
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets, OffsetQueue
 from fencepost.task.source.offset_book import OffsetBook
 
@@ -21,8 +21,8 @@ def batch(*records: tuple[Mapping[str, Any], int | None]) -> Batch:
     return packed
 
 
-def outgoing(count: int, sources: list[int] | None = None) -> Outgoing:
-    return Outgoing(["t"] * count, [b"v"] * count, sources=sources)
+def outgoing(count: int, sources: list[int] | None = None) -> OutgoingColumns:
+    return OutgoingColumns(["t"] * count, [b"v"] * count, sources=sources)
 
 
 def ready(queue: OffsetQueue) -> dict[str, Any]:
@@ -111,6 +111,7 @@ class Stuck(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: Callable[[int, RecordMetadata], None] | None = None) -> None:
         assert on_delivered is not None
+        assert isinstance(outgoing, OutgoingColumns)
         for index, topic in enumerate(outgoing.topics):
             if topic == "offsets":
                 self.written.append(((outgoing.keys or [])[index], outgoing.values[index]))
@@ -153,7 +154,7 @@ def test_one_slow_topic_holds_up_its_own_source_partitions_only() -> None:
     task = Updating({partition_key(A): {"n": 5}, partition_key(C): {"n": 6}})
     offsets = AcknowledgedOffsets(spec, task, book, lambda: offset_records(spec, book.to_write()))
     records = batch((A, 1), (B, 2))
-    delivery.send(Outgoing(["stuck", "fast"], [b"1", b"2"]), offsets.sent(records, outgoing(2)))
+    delivery.send(OutgoingColumns(["stuck", "fast"], [b"1", b"2"]), offsets.sent(records, outgoing(2)))
 
     flushed = offsets.flush(delivery)
     assert (flushed.is_whole, flushed.has_written) == (False, True)

@@ -21,7 +21,7 @@ from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lane import QueueLimits, Turn
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import Counters
@@ -254,7 +254,7 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
         may_fail.set()
         expire()
 
-    large = Outgoing(["t"], [bytes(sizes.limit_bytes)])
+    large = OutgoingColumns(["t"], [bytes(sizes.limit_bytes)])
     stage.first.on_flush = expire
     stage.second.send_columns = expire_at_once  # type: ignore[method-assign]
     stage.delivery.send(large)
@@ -321,10 +321,10 @@ def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_ask
 def test_a_transaction_of_a_closed_delivery_ends() -> None:
     """An abandoned task comes back between the last record and the commit: its thread must not wait for ever."""
     stage = Stage()
-    stage.delivery.send(Outgoing(["t"], [b"1"]))
+    stage.delivery.send(OutgoingColumns(["t"], [b"1"]))
     stage.delivery.commit(())
     assert stage.delivery.finished(wait=True)
-    stage.delivery.send(Outgoing(["t"], [b"2"]))
+    stage.delivery.send(OutgoingColumns(["t"], [b"2"]))
     stage.delivery.close()
     stage.delivery.commit(())
     waiting = threading.Thread(target=stage.delivery.abort, daemon=True)
@@ -353,7 +353,7 @@ def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     delivery = LanedDelivery([writer], "offsets", may_widen=True, on_failure=lambda: None)  # type: ignore[list-item]
     delivery.stay_narrow()
     for _ in range(5):
-        delivery.send(Outgoing(["t"], [b"1"]))
+        delivery.send(OutgoingColumns(["t"], [b"1"]))
         delivery.commit(())
         threading.Timer(0.01, may_end.release).start()
         assert delivery.is_ready()
@@ -370,7 +370,7 @@ def test_a_lane_that_gets_no_thread_commits_in_that_of_the_task(monkeypatch: pyt
     stage.second.on_commit = lambda: committed.append("second")
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for value in (b"1", b"2", b"3"):
-        stage.delivery.send(Outgoing(["t"], [value]))
+        stage.delivery.send(OutgoingColumns(["t"], [value]))
         assert stage.delivery.commit(())
     assert committed == ["first", "second", "first"]
     assert len(stage.delivery.finished(wait=True)) == 3

@@ -17,7 +17,7 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import Counters
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
@@ -51,6 +51,7 @@ class Notes(Delivery):
         assert not self.must_be_replaced, "a struck delivery was used (E5)"
         if self.refuses_to_send is not None:
             raise self.refuses_to_send
+        assert isinstance(outgoing, OutgoingColumns)
         for index, value in enumerate(outgoing.values):
             self.is_sending = True
             self.log.append(f"send {(value or b'').decode()}")

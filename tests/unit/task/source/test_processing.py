@@ -8,11 +8,14 @@ from fencepost.api import FatalError, Header, RecordError, SourceRecord
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
+from fencepost.kafka.codec.committed import CopiedBatch
+from fencepost.kafka.codec.decode import DecodedRecord, encoded
+from fencepost.kafka.value.whole import PolledBatches, WholeBatches, WholeFetched
 from fencepost.plugin import find
-from fencepost.record import Batch, HeaderColumn
+from fencepost.record import Batch, HeaderColumn, PositionColumn, Repeated, TopicPartition
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
-from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.outgoing import OutgoingBatches, OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
 from fencepost.transform.chain import Chain
@@ -49,11 +52,17 @@ def record(value: Any, topic: str = "t", **more: Any) -> SourceRecord:
     return SourceRecord({"f": 1}, {"n": 1}, topic, value, STRING, **more)
 
 
-def processed(own: Processor, *records: SourceRecord) -> list[Outgoing]:
-    return [own.process(batch) for batch in Batch.of_records(list(records))]
+def processed(own: Processor, *records: SourceRecord) -> list[OutgoingColumns]:
+    return [columns(own, batch) for batch in Batch.of_records(list(records))]
 
 
-def rows(outgoings: list[Outgoing]) -> list[tuple[str, bytes | None, bytes | None]]:
+def columns(own: Processor, batch: Batch) -> OutgoingColumns:
+    outgoing = own.process(batch)
+    assert isinstance(outgoing, OutgoingColumns)
+    return outgoing
+
+
+def rows(outgoings: list[OutgoingColumns]) -> list[tuple[str, bytes | None, bytes | None]]:
     found = []
     for each in outgoings:
         keys = each.keys or [None] * len(each)
@@ -124,16 +133,51 @@ def bytes_processor() -> Processor:
 
 
 def test_headers_that_are_bytes_pass_as_they_are_when_the_converter_leaves_bytes_alone() -> None:
-    outgoing = bytes_processor().process(bytes_batch(kafka_partitions=[3, 3], timestamps=[5, 6]))
+    outgoing = columns(bytes_processor(), bytes_batch(kafka_partitions=[3, 3], timestamps=[5, 6]))
     assert outgoing.headers is RAW
     assert outgoing.sources is None
     assert outgoing.sizes(2) == [1 + len(b"trace\x00\xff") + len(b"none"), 0]
 
 
+def whole() -> tuple[CopiedBatch, PolledBatches]:
+    """Return a record batch, and what a mirror returns for it."""
+    copy = CopiedBatch(encoded([DecodedRecord(4, 5, b"k", b"a"), DecodedRecord(6, 7, None, b"b")], 0, 0), [4, 6])
+    fetched = WholeFetched(WholeBatches([(TopicPartition("s", 3), copy)]))
+    batch = PolledBatches(
+        Repeated("t", 2),
+        fetched.values,
+        Repeated({"p": 3}, 2),
+        PositionColumn("offset", fetched.offsets),
+        keys=fetched.keys,
+        kafka_partitions=Repeated(3, 2),
+        timestamps=fetched.timestamps,
+        headers=HeaderColumn(fetched.headers or []),
+        batches=fetched.batches,
+    )
+    return copy, batch
+
+
+def test_a_record_batch_passes_unopened_when_nothing_looks_inside() -> None:
+    copy, batch = whole()
+    outgoing = bytes_processor().process(batch)
+    assert isinstance(outgoing, OutgoingBatches)
+    [placed] = outgoing.batches.placed(outgoing.topics, outgoing.partitions, outgoing.callbacks)
+    assert (placed.batch, placed.place, len(outgoing)) == (copy, ("t", 3), 2)
+
+
+def test_a_record_batch_is_decoded_when_a_converter_looks_inside() -> None:
+    own, (_, batch) = bytes_processor(), whole()
+    own.header_converter = SimpleHeaderConverter({})
+    outgoing = columns(own, batch)
+    assert list(outgoing.values) == [b"a", b"b"]
+    assert (list(outgoing.keys or ()), list(outgoing.timestamps or ())) == ([b"k", None], [5, 7])
+    assert list(outgoing.partitions or ()) == [3, 3]
+
+
 def test_headers_that_are_bytes_are_headers_to_whoever_looks() -> None:
     own = processor()
     own.value_converter = ByteArrayConverter({"converter.type": "value"})
-    assert own.process(bytes_batch()).headers == [[("trace", b"AP8="), ("none", None)], []]  # a literal of theirs
+    assert columns(own, bytes_batch()).headers == [[("trace", b"AP8="), ("none", None)], []]  # a literal of theirs
     assert [[h.key for h in r.headers] for r in bytes_batch().slice(0, 1).records()] == [["trace", "none"]]
 
 
