@@ -7,7 +7,7 @@ from planted import replace
 
 
 def _commit(self: SinkLoop, offsets: dict[Any, int], *, is_last: bool) -> None:
-    self._stored.update(self._input.commit(offsets))
+    self._positions.stored.update(self._input.commit(offsets))
     known(self, offsets, is_last=is_last)
 
 

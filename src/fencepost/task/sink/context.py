@@ -6,19 +6,16 @@ from typing import Any, Protocol
 from fencepost.api import ErrantRecordReporter, FencingToken
 from fencepost.record import TopicPartition
 from fencepost.task.control import Control
+from fencepost.task.life.reader_status import GroupReader, Offsets
 
 
-class Reading(Protocol):
-    """The part of the group's member that is needed here."""
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]: ...
-
-    @property
-    def metadata(self) -> Any: ...
+class SinkInput(GroupReader, Protocol):
+    """Where records come from and positions are kept, such as `GroupInput`."""
 
     @property
     def generation(self) -> int | None: ...
+
+    def commit(self, offsets: Offsets) -> Offsets: ...
 
 
 class SinkContext:
@@ -26,7 +23,7 @@ class SinkContext:
 
     def __init__(self, configs: Mapping[str, str], control: Control, task_generation: int) -> None:
         self.configs = configs
-        self.reading: Reading | None = None
+        self.reading: SinkInput | None = None
         """The group's member, once there is one."""
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

@@ -21,6 +21,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.task_life import TaskLife
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import sink_processor_of
@@ -86,9 +87,8 @@ class SinkRunner(TaskLife):
             reporter = Reporter(processor, self._letters)
             processor.tolerance.tell = reporter.tell
             context.errant_record_reporter = reporter if self._letters or processor.tolerance.logs else None
-            loop = SinkLoop(
-                self.spec, task, context, processor, self.control, self.counters, self.report, self._letters
-            )
+            run = TaskRun(self.spec, self.control, self.counters, self.report)
+            loop = SinkLoop(run, task, context, processor, self._letters)
             try:
                 task.start()
                 self._loop, self.input = loop, self._member(loop)

@@ -4,26 +4,32 @@ Records stay columns in both if the converters take columns and no transform loo
 processed become dead letters in the transaction, written as they were read (E15).
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
-from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord
+from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord, StreamTask
 from fencepost.config.output import output_properties
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.failure.back_off import pause_after
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
+from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.plugins import conversion_of, given_properties
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
+from fencepost.task.stream.context import StreamContext
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _PROCESS = "TASK_PUT"
+_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 
 
 class StreamProcessor:
@@ -85,6 +91,34 @@ class StreamProcessor:
         place = TopicPartition(partition[_TOPIC], partition[_PARTITION])
         read = SinkRecord(*place, offset[_OFFSET], at=place)
         return self._incoming.raw_of(read)
+
+
+@dataclass
+class StreamStep:
+    """Processes the records of one task instance."""
+
+    task: StreamTask
+    context: StreamContext
+    processor: StreamProcessor
+    counters: StreamCounters
+    _refusals: int = 0  # in a row
+
+    def run(self, fetched: Fetched, assignment: frozenset[TopicPartition]) -> list[Outgoing]:
+        """Return what is to be sent. Raises what `process` and conversion raise."""
+        started = time.monotonic()
+        self.context.assignment = assignment
+        batch = self.processor.read(fetched)
+        outgoing = self.processor.written(self.task.process(batch) if len(batch) else None)
+        self._refusals = 0
+        self.counters.polled(len(fetched), time.monotonic() - started)
+        return outgoing
+
+    def refused(self) -> float:
+        """Count a temporary failure; returns for how many seconds to pause before the next try."""
+        pause_s = pause_after(self._refusals, _PAUSES_S)
+        self._refusals += 1
+        self.counters.errors.retries += 1
+        return pause_s
 
 
 class _Origins(Sequence[Mapping[str, Any]]):

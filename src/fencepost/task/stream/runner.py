@@ -20,11 +20,12 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.producing_life import Admit, ProducingLife
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.subscription import subscription
 from fencepost.task.stream.boundary import stream_boundary_of
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
-from fencepost.task.stream.processing import stream_processor_of
+from fencepost.task.stream.processing import StreamStep, stream_processor_of
 from fencepost.task.stream.takeover import Takeover
 from fencepost.transaction.signature import Signature
 
@@ -71,16 +72,11 @@ class StreamRunner(ProducingLife):
             if processor.has_dead_letters:
                 ensure_topics(self.spec)
             loop = StreamLoop(
-                self.spec,
-                task,
-                context,
-                processor,
+                TaskRun(self.spec, self.control, self.counters, self.report),
+                StreamStep(task, context, processor, self.counters),
                 stream_boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms),
-                self.control,
-                self.counters,
                 topics_of(self.spec),
                 self._replaced,
-                self.report,
             )
             try:
                 task.start()

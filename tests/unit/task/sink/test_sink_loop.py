@@ -13,8 +13,11 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.life import reader_status
 from fencepost.task.life.counters import SinkCounters
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink import loop as module
+from fencepost.task.sink import puts
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
@@ -144,9 +147,8 @@ class Stage:
         converter = StringConverter({})
         self.processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
         self.letters = Letters()
-        self.loop = SinkLoop(
-            spec, self.task, self.context, self.processor, self.control, self.counters, self.states.append, self.letters
-        )
+        run = TaskRun(spec, self.control, self.counters, self.states.append)
+        self.loop = SinkLoop(run, self.task, self.context, self.processor, self.letters)
 
     def then(self, *moments: Moment) -> None:
         self.moments += moments
@@ -210,7 +212,7 @@ class Stage:
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(module, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(puts, "_PAUSES_S", (0.0,))
     return Stage()
 
 
@@ -335,7 +337,7 @@ def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
 
 
 def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MEASURE_S", 0.0)
+    monkeypatch.setattr(reader_status, "_MEASURE_S", 0.0)
     seen: list[tuple[int, int]] = []
     look = lambda: seen.append((it.counters.partition_count, it.counters.lag_max)) or Fetched()  # noqa: E731
     it.then(it.assigned(a=40, b=70), look, it.records((A, 40), (A, 41)), look)

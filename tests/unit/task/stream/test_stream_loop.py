@@ -18,12 +18,13 @@ from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.life.counters import StreamCounters
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.stream.boundary import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
-from fencepost.task.stream.processing import StreamProcessor
+from fencepost.task.stream.processing import StreamProcessor, StreamStep
 from fencepost.transaction import CommitUnknownError, StaleMemberError
 from fencepost.transform.chain import Chain
 
@@ -58,7 +59,7 @@ class Delivery:
     def is_ready(self) -> bool:
         return not self.is_worn
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: Outgoing, on_delivered: Any = None) -> None:
         self.is_open = True
         self.log.append(("send", len(outgoing)))
 
@@ -142,16 +143,11 @@ class Stage:
         self.task.initialize(context, None)
         self.replaced = 0
         self.loop = StreamLoop(
-            spec,
-            self.task,
-            context,
-            processor,
+            TaskRun(spec, self.control, self.counters, self.states.append),
+            StreamStep(self.task, context, processor, self.counters),
             boundary or StreamPollBoundary(),
-            self.control,
-            self.counters,
             TopicCreation((), {}),
             self._replace,
-            self.states.append,
         )
 
     def _replace(self) -> tuple[Any, bool]:

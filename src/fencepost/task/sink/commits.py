@@ -1,0 +1,142 @@
+"""Which offsets of a sink's task are committed: flush first, then commit what the task allows (E13)."""
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fencepost.api import ConnectError, SinkTask
+from fencepost.record import TopicPartition
+from fencepost.task.life.counters import SinkCounters
+from fencepost.task.life.reader_status import Offsets
+from fencepost.task.life.task_run import TaskRun
+from fencepost.task.sink.context import SinkContext, SinkInput
+from fencepost.task.sink.positions import SinkPositions
+
+log = logging.getLogger(__name__)
+
+
+class Letters(Protocol):
+    """Where records go that could not be processed: `DeadLetters`."""
+
+    def settle(self, timeout_s: float) -> bool: ...
+
+
+class Flushed(NamedTuple):
+    """The result of a flush: the offsets that may be committed, and those from which the task continues."""
+
+    allowed: Offsets
+    rewinds: Offsets
+    begun_s: float
+
+
+@dataclass
+class SinkCommits:
+    """Flushes one task instance and commits its offsets."""
+
+    run: TaskRun[SinkCounters]
+    task: SinkTask
+    context: SinkContext
+    positions: SinkPositions
+    letters: Letters | None
+
+    def __post_init__(self) -> None:
+        self._set_due()
+
+    def _set_due(self) -> None:
+        self.due_s = time.monotonic() + self.run.spec.commits.offset_flush_interval_ms / 1000
+
+    @property
+    def is_due(self) -> bool:
+        return self.context.is_commit_requested or time.monotonic() >= self.due_s
+
+    def schedule(self) -> None:
+        """Set when the next commit is due, unless the task requests one earlier."""
+        self.context.is_commit_requested = False
+        self._set_due()
+
+    def has_begun(self, input_: SinkInput) -> bool:
+        """Commit the ends of logs at which the group begins, and say whether it has them all.
+
+        Nothing is put before that: a successor would begin at a later end, and skip the records in between.
+        """
+        if not self.positions.fresh:
+            return True
+        try:
+            self.positions.stored.update(input_.commit(dict(self.positions.fresh)))
+        except ConnectError as error:
+            self.run.counters.commit_failed()
+            log.warning("task %s: its starting offsets are not committed yet; retrying: %s", self.run.spec.id, error)
+            return False
+        self.positions.fresh.clear()
+        return True
+
+    def flush(self, offsets: Offsets, *, is_last: bool) -> Flushed | None:
+        """Flush what was put below these offsets; None if dead letters are not safe yet."""
+        if not self.are_dead_letters_safe(is_last=is_last):
+            return None  # before the flush, in which a store that keeps its own offsets advances them
+        begun_s = time.monotonic()
+        try:
+            allowed = self._allowed(offsets, self.task.pre_commit(dict(offsets)))
+        except Exception as error:
+            self.run.counters.commit_failed()
+            log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
+            if not is_last:
+                log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
+            return Flushed({}, {place: self.positions.safe[place] for place in offsets}, begun_s)
+        rewinds = self.context.take_rewinds(offsets)
+        allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
+        return Flushed(allowed, rewinds, begun_s)
+
+    def commit(self, flushed: Flushed, input_: SinkInput, *, is_last: bool) -> None:
+        """Commit what may be committed and is not stored yet."""
+        stored = self.positions.stored
+        due = {place: offset for place, offset in flushed.allowed.items() if stored.get(place) != offset}
+        if not due or not self.are_dead_letters_safe(is_last=is_last):
+            return
+        self.run.counters.commit_begun(flushed.begun_s)
+        try:
+            committed = input_.commit(due)
+        except ConnectError as error:
+            self.run.counters.commit_failed()
+            self.run.counters.dropped()
+            log.warning("task %s: offsets are not committed; retrying at the next commit: %s", self.run.spec.id, error)
+            return
+        self.run.counters.committed(time.monotonic())
+        stored.update(committed)
+        # Not for partitions that the task rewinds: it takes records again there that are not safe.
+        self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
+
+    def close(self) -> None:
+        """Wait for the last dead letters, including that of a record that made the task fail."""
+        self.are_dead_letters_safe(is_last=True)
+        self.run.counters.dropped()
+
+    def are_dead_letters_safe(self, *, is_last: bool) -> bool:
+        """Wait for dead letters: no offset goes past an unsafe one. Raises the refusal of one, unless `is_last`."""
+        if self.letters is None:
+            return True
+        try:
+            return self.letters.settle(self.run.spec.commits.offset_flush_timeout_ms / 1000)
+        except ConnectError:
+            if not is_last:
+                raise
+            log.exception("task %s: its dead letters are not safe; nothing is committed", self.run.spec.id)
+            return False
+
+    def _allowed(self, offsets: Offsets, answered: Offsets) -> dict[TopicPartition, int]:
+        """Return the offsets that the task allows to be committed, never above those it was given."""
+        allowed = {}
+        for place, offset in answered.items():
+            if place not in offsets:
+                log.warning(
+                    "task %s: ignoring %s from pre_commit: it is not assigned to the task", self.run.spec.id, place
+                )
+            elif offset > offsets[place]:
+                log.warning(
+                    "task %s: ignoring offset %s of %s from pre_commit: put has only taken records below %s",
+                    self.run.spec.id, offset, place, offsets[place],
+                )  # fmt: skip
+            else:
+                allowed[place] = offset
+        return allowed
