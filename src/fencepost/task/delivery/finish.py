@@ -34,6 +34,10 @@ class LastSent:
         self._task = task
         self._last: dict[tuple[str, int | None], _Last] = {}
 
+    def successor(self) -> "LastSent":
+        """Return where the records of the next transaction are recorded."""
+        return LastSent(self._task)
+
     def callbacks_for(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
         """Add records that are about to be sent; returns the delivery callbacks of some of them, by index."""
         callbacks: dict[int, DeliveryCallback] = {}

@@ -25,6 +25,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
 from fencepost.task.source.context import TaskContext
@@ -98,16 +99,13 @@ class TaskRunner(ProducingLife):
         if processor.letters is not None:
             ensure_topics(self.spec)
         loop = SourceLoop(
-            self.spec,
+            TaskRun(self.spec, self.control, self.counters, self.report),
             task,
             processor,
             boundary,
-            self.control,
             book,
-            self.counters,
-            replace=lambda: self._replace_delivery(book),
-            report_state=self.report,
-            topics=topics_of(self.spec),
+            topics_of(self.spec),
+            lambda: self._replace_delivery(book),
             runs_ahead=runs_ahead(self.spec),
         )
         return task, loop

@@ -25,6 +25,7 @@ from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import Counters
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import PollBoundary
 from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.offset_book import OffsetBook
@@ -114,17 +115,15 @@ class Stage:
     def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
         key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id="g-c-0"))
         loop = SourceLoop(
-            TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id="g-c-0")),
+            TaskRun(spec, self.control, self.counters, self._report_state),
             kind(list(script), self.control, self.on_told),
             Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
             PollBoundary(),
-            self.control,
             self.book,
-            self.counters,
-            replace=self._replace,
-            report_state=self._report_state,
-            topics=NoTopics(),  # type: ignore[arg-type]
+            NoTopics(),  # type: ignore[arg-type]
+            self._replace,
             runs_ahead=True,
         )
         try:

@@ -20,6 +20,7 @@ from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import Counters
+from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
 from fencepost.task.source.loop import LoopEnd, SourceLoop
 from fencepost.task.source.offset_book import OffsetBook
@@ -139,16 +140,13 @@ class Stage:
         identity = "g-c-0" if self.is_exactly_once else None
         spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id=identity))
         loop = SourceLoop(
-            spec,
+            TaskRun(spec, self.control, self.counters, self._report_state),
             self.task(self),
             Processor(chain, key, value, SimpleHeaderConverter({}), tolerance),
             self.boundary,
-            self.control,
             self.book,
-            self.counters,
-            replace=self._replace,
-            report_state=self._report_state,
-            topics=NoTopics(),  # type: ignore[arg-type]
+            NoTopics(),  # type: ignore[arg-type]
+            self._replace,
         )
         return loop.run(self.delivery)
 
@@ -370,8 +368,8 @@ def test_a_struck_delivery_is_not_used_for_a_last_commit() -> None:
 
     original = stage.delivery.commit
 
-    def commit(offsets: Any) -> bool:
-        is_done = original(offsets)
+    def commit(offsets: Any, closing: Any) -> bool:
+        is_done = original(offsets, closing)
         strike_and_stop()
         return is_done
 

@@ -1,0 +1,62 @@
+"""Calls of the author's `commit_record` and `commit`."""
+
+from dataclasses import dataclass
+
+from fencepost.api import RecordMetadata, SourceRecord, SourceTask
+from fencepost.record import Batch
+from fencepost.task.delivery.delivery import OnDelivered
+from fencepost.task.delivery.outgoing import Outgoing
+
+
+@dataclass(slots=True)
+class _Delivered:
+    """A record for which `commit_record` is called once it is committed."""
+
+    record: SourceRecord
+    is_sent: bool
+    metadata: RecordMetadata | None = None
+
+
+class CommitCallbacks:
+    """Tells one task instance what is committed."""
+
+    def __init__(self, task: SourceTask) -> None:
+        self._task = task
+        self._tracks_records = type(task).commit_record is not SourceTask.commit_record
+        self._delivered: list[_Delivered] = []
+        self.is_cut_short = False
+        """Whether a polled batch was not sent. `commit` is not called any more: an author who acknowledges all polled
+        records upstream would lose it."""
+
+    def on_delivered(self, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None) -> OnDelivered | None:
+        """Return the callback for each acknowledged record, or None if nothing needs it. It also calls `queued`."""
+        if not self._tracks_records:
+            return queued
+        sent = range(len(batch)) if outgoing.sources is None else set(outgoing.sources)
+        records = [_Delivered(record, index in sent) for index, record in enumerate(batch.records())]
+        self._delivered.extend(records)
+
+        def delivered(index: int, metadata: RecordMetadata) -> None:
+            if queued is not None:
+                queued(index, metadata)
+            records[index].metadata = metadata
+
+        return delivered
+
+    def committed(self) -> None:
+        """Tell of a commit that covers everything sent before it."""
+        self.records_committed()
+        if not self.is_cut_short:
+            self._task.commit()
+
+    def records_committed(self) -> None:
+        delivered, self._delivered = self._delivered, []
+        for one in delivered:
+            if one.is_sent and one.metadata is None:
+                self._delivered.append(one)  # not acknowledged yet; only happens if a flush took too long
+            else:
+                self._task.commit_record(one.record, one.metadata)
+
+    def aborted(self) -> None:
+        """Count the records sent as not sent: only their offsets will be committed."""
+        self._delivered = [_Delivered(one.record, is_sent=False) for one in self._delivered]
