@@ -30,6 +30,8 @@ TOPIC, REMOTE, SYNCS, CHECKPOINTS = (
     "west.checkpoints.internal",
 )
 _DENIED = re.compile(r"AUTHORI[SZ]ATION_FAILED|not authori[sz]ed|[Aa]uthorization failed|may not|is not granted")
+_NO_ACLS = "the ACLs of topics are not mirrored"
+_OPTIONAL = re.compile(f"uses one lane|{_NO_ACLS}")
 GROUP, READERS = f"connect-{SINK}", "readers"
 PACKAGE = "org.apache.kafka.connect.mirror."
 
@@ -194,8 +196,15 @@ def await_all(mirrored: Mirrored) -> None:
 
 
 def denied(log: str) -> list[str]:
-    """Return the lines that tell of a right that is missing, but for those that may be."""
-    return [line for line in log.splitlines() if _DENIED.search(line) and "uses one lane" not in line]
+    """Return the lines that name a missing right, except rights that a mirror may lack."""
+    return [line for line in log.splitlines() if _DENIED.search(line) and not _OPTIONAL.search(line)]
+
+
+def test_a_mirror_that_may_not_list_acls_warns_that_it_mirrors_none(mirrored: Mirrored) -> None:
+    eventually(lambda: _NO_ACLS in mirrored.worker.log_text(), within_s=60)
+    warning = next(line for line in mirrored.worker.log_text().splitlines() if _NO_ACLS in line)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in warning
+    assert "set sync.topic.acls.enabled to false" in warning
 
 
 # Without one of these, something says so. (Kafka does not tell of groups that may not be described.)

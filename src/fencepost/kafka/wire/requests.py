@@ -62,12 +62,14 @@ class RequestClient:
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         until_s, pause_s, closes = time.monotonic() + wait_s, _PAUSE_S, self._closes
         while True:
-            cluster = self._taken() or self._made()
-            self._running.cluster, self._running.wait_s = cluster, wait_s
+            cluster = self._taken()
             try:
+                cluster = cluster or self._made()
+                self._running.cluster, self._running.wait_s = cluster, wait_s
                 found = ask()
             except BaseException as error:
-                cluster.close()  # addresses may be those of brokers that are gone
+                if cluster is not None:
+                    cluster.close()  # addresses may be those of brokers that are gone
                 if not isinstance(error, AnswerError | LostError | UnsupportedError | OSError):
                     raise
                 if isinstance(error, AnswerError) and error.code in NOT_AUTHENTICATED:
@@ -137,11 +139,12 @@ class RequestClient:
     def _made(self) -> Cluster:
         try:
             access = Access.of(self._conf)
-            return Cluster(access, _METADATA_AGE_S, awaits_topics=False, experience=self._experience)
         except (ValueError, OSError) as error:
-            raise KafkaRequestError(
-                f"The settings of a client cannot be used: {error}", KafkaError._INVALID_ARG
-            ) from error
+            problem = f"The settings of a client cannot be used: {error}"
+            if self.sent:  # they were usable: the file of a certificate may be being replaced
+                raise LostError(problem, is_sent=False) from error
+            raise KafkaRequestError(problem, KafkaError._INVALID_ARG) from error
+        return Cluster(access, _METADATA_AGE_S, awaits_topics=False, experience=self._experience)
 
     def _taken(self) -> Cluster | None:
         try:

@@ -13,6 +13,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.admin.topic_configs import TopicSetting
 from fencepost.kafka.admin.topics import TopicSpec, TopicView
+from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.mirror.setting.filters import NameFilter, TopicSelection
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.mirror.source.planning import Selection, partitions_to_copy, shared_names, shortage
@@ -101,7 +102,13 @@ class RemoteTopics:
 
     def sync_acls(self) -> None:
         """Let principals that may read a topic of the source read its remote topic; it grants no writing."""
-        acls = {self._remote_acl(acl) for acl in self._source.acls.list() if self._is_mirrored(acl)}
+        try:
+            known = self._source.acls.list()
+        except KafkaAuthorizationError as denied:
+            key = MirrorSettings.key_of("sync_topic_acls_enabled")
+            log.warning("the ACLs of topics are not mirrored: %s To mirror none, set %s to false", denied, key)
+            return
+        acls = {self._remote_acl(acl) for acl in known if self._is_mirrored(acl)}
         fresh = acls - self._granted
         refused = self._target.acls.create(fresh)
         for name, error in refused.items():

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -13,12 +14,13 @@ import pytest
 from confluent_kafka import KafkaError
 from kafka.protocol.metadata import MetadataResponse
 
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group import group_admin
 from fencepost.kafka.group.group_admin import Group, GroupAdmin
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
+from support.secured import key_store
 
 
 @contextmanager
@@ -51,6 +53,23 @@ def test_a_server_that_closes_connections_is_called_again_and_less_and_less_ofte
         with pytest.raises(KafkaUnavailableError, match="while asking"):
             client.run("asking", client.brokers)
     assert 1 < len(came) < 20
+
+
+def test_a_certificate_that_is_missing_while_it_is_replaced_is_retried_and_one_that_never_was_there_is_refused(
+    tmp_path: Path,
+) -> None:
+    authority = tmp_path / "ca.pem"
+    with hanging_up() as (address, _):
+        conf = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.location": str(authority)}
+        with closing(RequestClient(conf, timeout_s=1)) as client:
+            with pytest.raises(KafkaRequestError, match=r"settings of a client cannot be used: .*No such file"):
+                client.run("asking", client.brokers)
+            key_store(tmp_path, authority)
+            with pytest.raises(KafkaUnavailableError, match="while asking"):
+                client.run("asking", client.brokers)
+            authority.unlink()
+            with pytest.raises(KafkaUnavailableError, match=r"settings of a client cannot be used: .*No such file"):
+                client.run("asking", client.brokers)
 
 
 def test_an_interrupted_request_leaves_no_older_answer_for_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
