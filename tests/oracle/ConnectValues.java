@@ -7,11 +7,13 @@ import java.util.Map;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -22,8 +24,8 @@ import org.apache.kafka.connect.transforms.Transformation;
  * What Kafka's own converters and transforms make of JSON. Each line of the input is a case, answered with a line.
  *
  * A case has `value` and `key`, each the text of a message or null, `converter` (settings of JsonConverter), and perhaps
- * `transform` (class and settings), `sink` and `text`: whether StringConverter writes what comes out. The answer is
- * `{"value":…,"key":…}`, texts or null, or `{"error":…}`.
+ * `headers` (pairs of a name and a text), `timestamp`, `transform` (class and settings), `sink` and `text`: whether
+ * StringConverter writes what comes out. The answer is `{"value":…,"key":…,"headers":…}`, texts or null, or `{"error":…}`.
  */
 public class ConnectValues {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -48,13 +50,22 @@ public class ConnectValues {
         converter.configure(settings(given.path("converter")), false);
         SchemaAndValue key = converter.toConnectData("t", bytes(given.path("key")));
         SchemaAndValue value = converter.toConnectData("t", bytes(given.path("value")));
+        long timestamp = given.path("timestamp").asLong(1700000000123L);
         ConnectRecord<?> record = given.path("sink").asBoolean()
-            ? new SinkRecord("t", 3, key.schema(), key.value(), value.schema(), value.value(), 7L, 1700000000123L, TimestampType.CREATE_TIME)
-            : new SourceRecord(null, null, "t", 3, key.schema(), key.value(), value.schema(), value.value(), 1700000000123L);
+            ? new SinkRecord("t", 3, key.schema(), key.value(), value.schema(), value.value(), 7L, timestamp, TimestampType.CREATE_TIME)
+            : new SourceRecord(null, null, "t", 3, key.schema(), key.value(), value.schema(), value.value(), timestamp);
+        for (JsonNode header : given.path("headers")) {
+            record.headers().add(header.get(0).asText(), converter.toConnectData("t", bytes(header.get(1))));
+        }
         if (given.has("transform")) {
             record = transformed(given.path("transform"), record);
         }
         answer.put("topic", record.topic());
+        for (Header header : record.headers()) {
+            ArrayNode pair = answer.withArray("headers").addArray();
+            pair.add(header.key());
+            pair.add(text(converter.fromConnectData("t", header.schema(), header.value())));
+        }
         if (given.path("text").asBoolean()) {
             StringConverter strings = new StringConverter();
             strings.configure(new HashMap<>(), false);

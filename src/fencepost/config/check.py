@@ -53,6 +53,17 @@ def non_empty() -> Check:
     return Check(lambda v: None if v else "must not be empty", "non-empty")
 
 
+def distinct() -> Check:
+    """Return a check for a list that has members, none of them twice and none of them empty."""
+
+    def test(values: list[str]) -> str | None:
+        if not values:
+            return "must not be empty"
+        return None if len(set(values)) == len(values) and all(values) else "must have each name once, and no empty one"
+
+    return Check(test, "non-empty list of distinct values")
+
+
 def matches_regex() -> Check:
     """Return a check for a text that is a valid regular expression."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
 from fencepost.record import Field
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
-from fencepost.transform.side import KEY, VALUE, FieldTransform
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
 
@@ -28,7 +28,7 @@ def _insertion(spec: str | None, schema: Schema) -> _Insertion | None:
     return _Insertion(name, schema if spec.endswith("!") else schema.optional())
 
 
-class InsertField(FieldTransform):
+class InsertField(NullReplacing, FieldTransform):
     """Inserts topic, partition, timestamp or a fixed text; skips facts that a record does not have."""
 
     purpose = "field insertion"

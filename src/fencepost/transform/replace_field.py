@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.api import LOW, ConnectRecord, Schema, setting
 from fencepost.config.check import Check
 from fencepost.record import Field
-from fencepost.transform.side import KEY, VALUE, FieldTransform
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def _bad_rename(pairs: list[str]) -> str | None:
     return None
 
 
-class ReplaceField(FieldTransform):
+class ReplaceField(NullReplacing, FieldTransform):
     """Keeps the fields that are included and not excluded, and renames them."""
 
     purpose = "field replacement"

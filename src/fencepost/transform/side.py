@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
-from fencepost.api import ConnectRecord, Record, RecordError, Schema, Transform, setting
+from fencepost.api import Config, ConnectRecord, Record, RecordError, Schema, Transform, setting
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import repeated_name
 
@@ -35,20 +35,30 @@ class _SchemaChange(NamedTuple):
     defaults: tuple[tuple[str, Any], ...]
 
 
-class FieldTransform(Transform):
-    """Base of transforms that change fields of keys or values; a record without them passes unchanged.
-
-    Subclasses define the new fields and the new schema of a struct. Their variants set the `side`.
-    """
+class SideTransform(Transform):
+    """Base of transforms that work on the key or the value of records. Their two variants set the `side`."""
 
     side: ClassVar[Side]
-    purpose: ClassVar[str]
+
+
+class NullReplacing(Config):
+    """The setting of transforms that can leave null fields null although they have a default."""
 
     replace_null_with_default: bool = setting(
         "replace.null.with.default",
         default=True,
         doc="Whether a null in a field with a default becomes that default.",
     )
+
+
+class FieldTransform(SideTransform):
+    """Base of transforms that change fields of keys or values. Unless `needs_value`, a record without one passes.
+
+    Subclasses define the new fields and the new schema of a struct.
+    """
+
+    purpose: ClassVar[str]
+    needs_value: ClassVar[bool] = False
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
@@ -63,18 +73,16 @@ class FieldTransform(Transform):
         """Return the fields of the struct's schema after the transform."""
         raise NotImplementedError
 
+    def changed_schema(self, schema: Schema) -> Schema:
+        """Return the struct's schema after the transform, which is required and has no default, as Kafka copies it."""
+        return replace(schema, fields=self.changed_members(schema), is_optional=False, default=None)
+
     def apply(self, record: Record) -> Record | None:
         value = self.side.value_of(record)
-        if value is None:
+        if value is None and not self.needs_value:
             return record
         schema = self.side.schema_of(record)
-        if schema is not None and schema.type is not SchemaType.STRUCT:
-            raise RecordError(f"Only Struct objects supported for [{self.purpose}], found: {schema.type.name}")
-        if not isinstance(value, Mapping):
-            raise RecordError(
-                f"Only Map objects supported in absence of schema for [{self.purpose}], found: {type(value).__name__}"
-            )
-        fields = dict(value)
+        fields = members(value, schema, self.purpose)
         after = None
         if schema is not None:
             after, defaults = self._change_of(schema)
@@ -94,13 +102,28 @@ class FieldTransform(Transform):
         return change
 
     def _change(self, schema: Schema) -> _SchemaChange:
-        defaults: tuple[tuple[str, Any], ...] = ()
-        if self.replace_null_with_default:
-            defaults = tuple((f.name, f.schema.default) for f in schema.fields if f.schema.default is not None)
-        members = self.changed_members(schema)
-        if (name := repeated_name(members)) is not None:
+        if schema.type is not SchemaType.STRUCT:
+            raise RecordError(f"Only Struct objects supported for [{self.purpose}], found: {schema.type.name}")
+        after = self.changed_schema(schema)
+        if (name := repeated_name(after.fields)) is not None:
             raise RecordError(
                 f"The struct would have two fields of the name {name} after the {self.purpose}: rename one"
             )
-        # Kafka's transforms copy schemas in this way: the copy is required, and has no default.
-        return _SchemaChange(replace(schema, fields=members, is_optional=False, default=None), defaults)
+        fills = not isinstance(self, NullReplacing) or self.replace_null_with_default
+        return _SchemaChange(after, defaults_of(schema) if fills else ())
+
+
+def defaults_of(schema: Schema) -> tuple[tuple[str, Any], ...]:
+    """Return the name and the default of each field that has one."""
+    return tuple((f.name, f.schema.default) for f in schema.fields if f.schema.default is not None)
+
+
+def members(value: Any, schema: Schema | None, purpose: str) -> dict[str, Any]:
+    """Return the fields of a struct, or the entries of a map without a schema. Raises RecordError for anything else."""
+    if schema is not None and (schema.type is not SchemaType.STRUCT or not isinstance(value, Mapping)):
+        found = schema.type.name if value is not None else "null"
+        raise RecordError(f"Only Struct objects supported for [{purpose}], found: {found}")
+    if not isinstance(value, Mapping):
+        found = "null" if value is None else type(value).__name__
+        raise RecordError(f"Only Map objects supported in absence of schema for [{purpose}], found: {found}")
+    return dict(value)

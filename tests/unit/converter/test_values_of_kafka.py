@@ -13,7 +13,7 @@ from fencepost.api import ConnectRecord, RecordError
 from fencepost.converter.json import JsonConverter
 from fencepost.converter.string import StringConverter
 from fencepost.plugin import PluginKind, registry
-from fencepost.record import SinkRecord, SourceRecord
+from fencepost.record import Header, SinkRecord, SourceRecord
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "connect-4.3.1" / "values.json").read_text()
@@ -30,10 +30,12 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
         key_schema, key = converter.to_connect_data("t", _bytes(case.get("key")))
         schema, value = converter.to_connect_data("t", _bytes(case.get("value")))
         record: ConnectRecord
+        timestamp = case.get("timestamp", TIMESTAMP)
+        headers = tuple(_header(converter, *pair) for pair in case.get("headers", ()))
         if case.get("sink"):
-            record = SinkRecord("t", 3, 7, value, schema, key, key_schema, TIMESTAMP)
+            record = SinkRecord("t", 3, 7, value, schema, key, key_schema, timestamp, headers)
         else:
-            record = SourceRecord({}, None, "t", value, schema, key, key_schema, 3, TIMESTAMP)
+            record = SourceRecord({}, None, "t", value, schema, key, key_schema, 3, timestamp, headers)
         if "transform" in case:
             settings = dict(case["transform"])
             record = registry().find(PluginKind.TRANSFORM, settings.pop("type"))(settings).apply(record)
@@ -44,9 +46,17 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
             "topic": record.topic,
             "key": _text(converter.from_connect_data("t", record.key_schema, record.key)),
             "value": _text(converter.from_connect_data("t", record.value_schema, record.value)),
+            "headers": [
+                [one.key, _text(converter.from_connect_data("t", one.schema, one.value))] for one in record.headers
+            ],
         }
     except RecordError as error:
         return {"error": str(error)}
+
+
+def _header(converter: JsonConverter, key: str, text: str) -> Header:
+    schema, value = converter.to_connect_data("t", _bytes(text))
+    return Header(key, value, schema)
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -64,7 +74,8 @@ def meaning(answer: Mapping[str, Any], case: Mapping[str, Any]) -> object:
     is_json = not case.get("text")
     found = {side: answer.get(side) for side in ("key", "value")}
     read = {side: _parsed(text) if is_json and text is not None else text for side, text in found.items()}
-    return answer["topic"], read["key"], read["value"]
+    headers = [(key, None if text is None else _parsed(text)) for key, text in answer.get("headers", [])]
+    return answer["topic"], read["key"], read["value"], headers
 
 
 def _parsed(text: str) -> Any:

@@ -26,7 +26,10 @@ _CHOOSING = frozenset(
     {"transforms", "output.transforms", "output.topic.field"}
 )  # settings that may choose a topic for each record
 # Transforms that do not change the topic; others may.
-_SAME_TOPIC = ("Filter", "InsertField", "ReplaceField")
+_SAME_TOPIC = (
+    "Cast", "DropHeaders", "ExtractField", "Filter", "Flatten", "HeaderFrom", "HoistField", "InsertField",
+    "InsertHeader", "MaskField", "ReplaceField", "SetSchemaMetadata", "TimestampConverter", "ValueToKey",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

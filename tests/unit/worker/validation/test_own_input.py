@@ -35,6 +35,7 @@ def router(side: str, regex: str, replacement: str, **more: str) -> dict[str, st
     return {f"{key}{name}": value for name, value in found.items()} | {f"{key}.r.{k}": v for k, v in more.items()}
 
 
+DATED = {"output.transforms": "t", "output.transforms.t.type": "TimestampRouter"}
 INSERT = {"transforms": "i", "transforms.i.type": "InsertField$Value"}
 INSERT |= {"transforms.i.static.field": "f", "transforms.i.static.value": "v"}
 SQL = {"connector.class": "TopicSql"}
@@ -82,6 +83,7 @@ def test_output_that_is_input_is_refused(settings: dict[str, Any]) -> None:
         {"topics": "a", "output.topic": "${topic}", **router("output.", "(.*)", "$1-out")},
         {"topics": "a,b", "output.topic": "${topic}", **router("", "(.*)", "to-$1")},
         {"topics": "a", "output.topic": "a", **router("output.", "a", "b")},
+        {"topics": "a", "output.topic": "${topic}", **DATED},
         {"topics": "a", "output.topic.field": "to"},
         {"topics": "a", "output.topic": "b", **SQL},
         {"topics.regex": "a[0-9]", "output.topic": "a", **SQL},

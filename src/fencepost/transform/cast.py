@@ -1,0 +1,203 @@
+"""Cast: gives fields, or a whole key or value, another type, with the rules of Java's conversions."""
+
+import base64
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
+from fencepost.config.check import Check
+from fencepost.record import Field, SchemaType
+from fencepost.record.java_float import float32
+from fencepost.record.java_text import java_text
+from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
+from fencepost.transform.java_date import DAY_MS, iso_text, milliseconds
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+
+_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+_SIGNED = re.compile(r"[+-]?\d+")
+_FLOAT = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
+_TYPES = {
+    **{kind.name: kind for kind in (*_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64)},
+    "BOOLEAN": SchemaType.BOOLEAN,
+    "STRING": SchemaType.STRING,
+}
+_KNOWN = ", ".join(_TYPES)
+_NOT_CAST = frozenset({SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT})
+
+
+def _fault(pairs: list[str]) -> str | None:
+    if not pairs:
+        return "Must specify at least one field to cast."
+    for pair in pairs:
+        parts = pair.rstrip(":").split(":")
+        if len(parts) > 2:
+            return f"Invalid rename mapping: {pair}"
+        if parts[-1].strip().upper() not in _TYPES:
+            return f"Invalid type found in casting spec: {parts[-1].strip()}; use one of {_KNOWN.lower()}"
+        if len(parts) == 1 and len(pairs) > 1:
+            return (
+                "Cast transformations that specify a type to cast the entire value to may only specify a single cast "
+                "in their spec"
+            )
+    return None
+
+
+class Cast(NullReplacing, FieldTransform):
+    """Casts fields of a struct or map, or the whole key or value."""
+
+    purpose = "cast types"
+
+    spec: list[str] = setting(
+        "spec",
+        importance=HIGH,
+        check=Check(_fault, "list of colon-delimited pairs, e.g. foo:bar,abc:xyz"),
+        doc="List of fields and the type to cast them to, of the form field1:type,field2:type. A single type casts "
+        "the entire key or value. Types are int8, int16, int32, int64, float32, float64, boolean and string; binary "
+        "fields can only be cast to string.",
+    )
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        pairs = [pair.rstrip(":").split(":") for pair in self.spec]
+        self._whole = _TYPES[pairs[0][0].strip().upper()] if len(pairs[0]) == 1 else None
+        self._casts = {} if self._whole else {name.strip(): _TYPES[kind.strip().upper()] for name, kind in pairs}
+
+    def apply(self, record: Record) -> Record | None:
+        value = self.side.value_of(record)
+        if self._whole is None or value is None:
+            return super().apply(record)
+        schema = self.side.schema_of(record)
+        after = None if schema is None else _of_type(schema, self._whole, keeps_metadata=True)
+        changed: Record = self.side.with_value(record, after, _converted(schema, value, self._whole))
+        return changed
+
+    def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
+        for name, kind in self._casts.items():
+            member = None if schema is None else schema.field(name)
+            if schema is None:
+                fields[name] = _converted(None, fields.get(name), kind)
+            elif member is not None:
+                fields[name] = _converted(member.schema, fields.get(name), kind)
+        return fields
+
+    def changed_members(self, schema: Schema) -> tuple[Field, ...]:
+        return tuple(
+            Field(f.name, _of_type(f.schema, self._casts[f.name])) if f.name in self._casts else f
+            for f in schema.fields
+        )
+
+    def changed_schema(self, schema: Schema) -> Schema:
+        if schema.default is not None:
+            raise RecordError("Cast transformation does not support casting from STRUCT, as the schema has a default")
+        return replace(schema, fields=self.changed_members(schema))
+
+
+class CastKey(Cast):
+    """Casts record keys or fields of them."""
+
+    side = KEY
+
+
+class CastValue(Cast):
+    """Casts record values or fields of them."""
+
+    side = VALUE
+
+
+def _of_type(schema: Schema, kind: SchemaType, *, keeps_metadata: bool = False) -> Schema:
+    """Return the schema of a cast value: Kafka keeps the name, version, doc and parameters only of a whole value."""
+    default = _converted(schema, schema.default, kind)
+    if keeps_metadata:
+        return Schema(
+            kind, schema.is_optional, default, schema.name, schema.version, schema.doc, schema.parameters
+        )  # fmt: skip
+    return Schema(kind, schema.is_optional, default)
+
+
+def _converted(schema: Schema | None, value: Any, kind: SchemaType) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list | tuple | Mapping) or (schema is not None and schema.type in _NOT_CAST):
+        found = schema.type.name if schema is not None else ("MAP" if isinstance(value, Mapping) else "ARRAY")
+        raise RecordError(f"Cast transformation does not support casting from {found}; supported are {_KNOWN}, BYTES")
+    if kind is SchemaType.STRING:
+        return _text(schema, value)
+    plain = _plain(schema, value)
+    if not isinstance(plain, bool | int | float | str | Decimal):
+        raise RecordError(f"Unexpected type in Cast transformation: {type(value).__name__}")
+    try:
+        return _CONVERTERS[kind](plain)
+    except (ValueError, OverflowError):
+        raise RecordError(f"Value ({plain}) was out of range for requested data type") from None
+
+
+def _plain(schema: Schema | None, value: Any) -> Any:
+    """Return a value of a logical type in its underlying type, as far as the schema names one."""
+    name = None if schema is None else schema.name
+    if name == DATE.name:
+        return milliseconds(value) // DAY_MS
+    return milliseconds(value) if name in (TIME.name, TIMESTAMP.name) else value
+
+
+def _text(schema: Schema | None, value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    if hasattr(value, "isoformat"):
+        return iso_text(value)
+    if schema is not None and schema.name == DECIMAL_NAME:
+        return str(value)
+    return java_text(schema, value)
+
+
+def _integer(bits: int) -> Callable[[Any], int]:
+    """Return Java's conversion to an integer: text is parsed, a number cut to `bits`, a float to its range before."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, str):
+            found = int(value) if _SIGNED.fullmatch(value) else None
+            if found is None or not -(1 << (bits - 1)) <= found < 1 << (bits - 1):
+                raise ValueError(value)
+            return found
+        if isinstance(value, float):
+            width = max(bits, 32)  # Java converts floats to int or long first
+            most = (1 << (width - 1)) - 1
+            value = 0 if math.isnan(value) else max(-most - 1, min(most, value))
+        return (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+    return convert
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str):
+        found = _FLOAT.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(value)
+        return float(value.strip().rstrip("fFdD") if found[2] else value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _single(value: Any) -> float:
+    number = _double(value)
+    try:
+        return float32(number)
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _boolean(value: Any) -> bool:
+    return value.lower() == "true" if isinstance(value, str) else _integer(64)(value) != 0
+
+
+_CONVERTERS: dict[SchemaType, Callable[[Any], Any]] = {
+    **{kind: _integer(bits) for kind, bits in _BITS.items()},
+    SchemaType.FLOAT32: _single,
+    SchemaType.FLOAT64: _double,
+    SchemaType.BOOLEAN: _boolean,
+}

@@ -1,0 +1,43 @@
+"""HoistField: wraps a key or value in a struct or map with one field."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from fencepost.api import Record, Schema, setting
+from fencepost.transform.side import KEY, REMEMBERED_SCHEMAS, VALUE, SideTransform
+
+
+class HoistField(SideTransform):
+    """Wraps keys or values: in a struct if they have a schema, else in a map."""
+
+    field: str = setting(
+        "field", doc="Field name for the single field that will be created in the resulting struct or map."
+    )
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._remembered = lru_cache(REMEMBERED_SCHEMAS)(self._wrapped)
+
+    def apply(self, record: Record) -> Record | None:
+        schema = self.side.schema_of(record)
+        try:
+            after = None if schema is None else self._remembered(schema)
+        except TypeError:  # a default that cannot be hashed
+            after = None if schema is None else self._wrapped(schema)
+        changed: Record = self.side.with_value(record, after, {self.field: self.side.value_of(record)})
+        return changed
+
+    def _wrapped(self, schema: Schema) -> Schema:
+        return Schema.struct({self.field: schema})
+
+
+class HoistFieldKey(HoistField):
+    """Wraps record keys."""
+
+    side = KEY
+
+
+class HoistFieldValue(HoistField):
+    """Wraps record values."""
+
+    side = VALUE

@@ -1,0 +1,53 @@
+"""Java's dates: patterns that are refused, and that texts which were formatted are parsed to the same moment."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fencepost.transform.java_date import SimpleDateFormat, iso_text, milliseconds, moment
+
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("yyyy-ww", "the letter w is not supported"),
+        ("YYYY", "the letter Y is not supported"),
+        ("b", "the letter b"),
+        ("yyyy 'open", "Unterminated quote"),
+        ("XXXX", "invalid ISO 8601 format"),
+    ],
+)
+def test_a_pattern_that_java_refuses_or_that_is_not_supported_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        SimpleDateFormat(pattern)
+
+
+@given(st.integers(FIRST_MS, LAST_MS))
+@example(-12_219_292_800_000)
+@example(-12_219_292_800_001)
+def test_a_formatted_moment_is_parsed_to_itself(ms: int) -> None:
+    for pattern in ("G yyyy-MM-dd'T'HH:mm:ss.SSSX", "EEE d MMMM y G hh:mm:ss a SSS", "GyyyyMMddHHmmssSSS"):
+        date_format = SimpleDateFormat(pattern)
+        assert date_format.parse(date_format.format(ms)) == ms, pattern
+
+
+@given(st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31)))
+def test_since_1583_javas_calendar_is_pythons(value: dt.datetime) -> None:
+    ms = milliseconds(value)
+    assert SimpleDateFormat("yyyy-MM-dd HH:mm:ss").format(ms) == value.strftime("%Y-%m-%d %H:%M:%S")
+    assert moment(ms) == value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=dt.UTC)
+
+
+def test_a_moment_that_python_has_no_datetime_for_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not between the years 1 and 9999"):
+        moment(LAST_MS + 1)
+
+
+def test_the_text_of_a_date_or_time_is_as_short_as_its_value_allows() -> None:
+    assert iso_text(dt.date(2026, 1, 2)) == "2026-01-02"
+    assert iso_text(dt.time(3, 4, 5)) == "03:04:05.000Z"
+    assert iso_text(dt.datetime(2026, 1, 2, 3, 4, 5, 678_999)) == "2026-01-02T03:04:05.678Z"
