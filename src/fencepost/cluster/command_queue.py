@@ -9,9 +9,6 @@ from fencepost.cluster.command import ConnectorCommand, PutTaskConfigs
 from fencepost.cluster.errors import NotReadyError, OperationError
 from fencepost.storage.snapshot import ClusterSnapshot
 
-TICK_S = 1.0
-_COMPANY_S = 0.02
-
 
 @dataclass
 class QueuedCommand:
@@ -28,7 +25,9 @@ class QueuedCommand:
 class CommandQueue:
     """Any thread may `submit`, `wake` and `close`; the leader's thread takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tick_s: float = 1.0, company_s: float = 0.02) -> None:
+        """`company_s` is how long task configs wait for more."""
+        self._tick_s, self._company_s = tick_s, company_s
         self._queue: queue.Queue[QueuedCommand | None] = queue.Queue()
         self.is_closed = False
 
@@ -63,7 +62,7 @@ class CommandQueue:
         Task configs, for which no user waits, wait a moment for more, because connectors are often created together.
         """
         taken: list[QueuedCommand] = []
-        go_at_s = time.monotonic() + TICK_S
+        go_at_s = time.monotonic() + self._tick_s
         while True:
             try:
                 queued = self._queue.get(timeout=max(0.0, go_at_s - time.monotonic()))
@@ -72,6 +71,6 @@ class CommandQueue:
             if queued is not None:
                 taken.append(queued)
                 is_patient = isinstance(queued.command, PutTaskConfigs)
-                go_at_s = min(go_at_s, time.monotonic() + _COMPANY_S if is_patient else 0.0)
+                go_at_s = min(go_at_s, time.monotonic() + self._company_s if is_patient else 0.0)
             elif not taken:
                 go_at_s = 0.0

@@ -6,7 +6,7 @@ every election and every re-initialisation: join, init, read to the end, decide.
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -78,18 +78,19 @@ class Leader:
         group_id: str,
         config_log: ConfigLog,
         producer_conf: Mapping[str, Any],
-        member_urls: Callable[[], Collection[str]],
+        roster: Roster,
         lost: LostTasks,
+        queue: CommandQueue,
         *,
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
     ) -> None:
         self._log = LeaderLog(group_id, config_log, producer_conf)
-        self._roster = Roster(member_urls)
+        self._roster = roster
         self._lost = lost
         self._key = (key_algorithm, key_ttl_ms)
         self._term = _NOT_JOINED
-        self._queue = CommandQueue()
+        self._queue = queue
         self._looks = _Looks()
         self._thread = threading.Thread(target=self._run, name="leader", daemon=True)
 

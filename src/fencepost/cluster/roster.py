@@ -7,14 +7,14 @@ from fencepost.cluster.assignment import Member
 from fencepost.kafka.group.member import Term
 from fencepost.storage.snapshot import ClusterSnapshot
 
-_GOOD_FOR_S = 1.0
-
 
 class Roster:
     """Used by the leader's thread; any thread may call `forget`."""
 
-    def __init__(self, member_urls: Callable[[], Collection[str]]) -> None:
+    def __init__(self, member_urls: Callable[[], Collection[str]], *, good_for_s: float = 1.0) -> None:
+        """Use an answer of `member_urls` for `good_for_s`."""
         self._member_urls = member_urls
+        self._good_for_s = good_for_s
         self._urls: frozenset[str] = frozenset()  # empty while they are not known
         self._found: frozenset[str] = frozenset()
         self._looked: tuple[Term | None, float] = (None, 0.0)  # the last look: its term, and its monotonic time
@@ -27,7 +27,7 @@ class Roster:
         """Return the group's members: a recent answer if no term has begun since, else a new one."""
         now_s = time.monotonic()
         looked_in, looked_at_s = self._looked
-        if afresh or not self._urls or looked_in is not term or now_s > looked_at_s + _GOOD_FOR_S:
+        if afresh or not self._urls or looked_in is not term or now_s > looked_at_s + self._good_for_s:
             self._found = frozenset(self._member_urls())
             self._looked = term, now_s  # both from before the request: a newer term asks again
         return _members(snapshot, self._found)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.command import PutConnector
+from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.errors import ConflictError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import Settled
 from fencepost.cluster.lost_tasks import LostTasks
+from fencepost.cluster.roster import Roster
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term
@@ -45,7 +47,9 @@ class Candidate:
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
         del writing["transactional.id"]
-        self.leader = Leader(group, self.topic, writing, list, LostTasks(_NothingLeftOpen(), _nobody))
+        self.leader = Leader(
+            group, self.topic, writing, Roster(list), LostTasks(_NothingLeftOpen(), _nobody), CommandQueue()
+        )
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,
@@ -73,10 +77,6 @@ class Candidate:
         self.topic.stop()
 
 
-def has_joined(candidate: "Candidate") -> bool:
-    return candidate.leader.has_joined
-
-
 @pytest.fixture
 def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Candidate]]:
     group = f"g-{uuid.uuid4().hex[:6]}"
@@ -87,7 +87,7 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
     eventually(lambda: old.leader.is_leading, within_s=30)
     new.start()
     # With it the group has another generation: a write that still names the last one would be refused.
-    eventually(lambda: has_joined(new) and old.leader.term.number > 1, within_s=30)  # type: ignore[attr-defined]
+    eventually(lambda: new.leader.has_joined and old.leader.term.number > 1, within_s=30)  # type: ignore[attr-defined]
     yield old, new
     for each in (old, new):
         each.stop()
@@ -98,7 +98,7 @@ def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes
 ) -> None:
     old, new = pair
     old.put("first")
-    eventually(lambda: not new.leader.is_leading and has_joined(new), within_s=30)
+    eventually(lambda: not new.leader.is_leading and new.leader.has_joined, within_s=30)
     with pytest.raises(ConflictError):
         new.put("refused-because-a-leads")
     old.is_frozen = True

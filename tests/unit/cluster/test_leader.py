@@ -1,12 +1,13 @@
 """How the leader's commands become transactions. What is written is applied to a topic in memory."""
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
+from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -16,6 +17,7 @@ from fencepost.cluster.errors import (
 )
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.lost_tasks import LostTasks
+from fencepost.cluster.roster import Roster
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply
@@ -24,7 +26,8 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
 from fencepost.transaction import ProduceError, StaleMemberError, WriterFencedError
 
-URL = "http://a:8083"
+URL, OTHER = "http://a:8083", "http://b:8083"
+Lead = Callable[..., Leader]
 
 
 class Topic:
@@ -117,16 +120,45 @@ def topic() -> Topic:
 
 
 @pytest.fixture
-def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
+def lead(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
+    """Starts leaders of the workers `urls`, each over a topic; they are stopped in the end."""
+    started: list[Leader] = []
+
+    def start(
+        topic: Topic,
+        urls: Collection[str] = (URL,),
+        ended: Ended | None = None,
+        *,
+        abandoned: Callable[..., set[TaskId]] = nothing,
+        roster: Roster | None = None,
+        queue: CommandQueue | None = None,
+    ) -> Leader:
+        monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
+        lost = LostTasks(ended or Ended(), abandoned)
+        leader = Leader("g", topic, {}, roster or Roster(lambda: list(urls)), lost, queue or CommandQueue())
+        leader.start()
+        leader.on_term(Term(1, "proof"))
+        started.append(leader)
+        return leader
+
+    yield start
+    for leader in started:
+        leader.stop()
+
+
+@pytest.fixture
+def leader(topic: Topic, lead: Lead) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    leader = Leader("g", topic, {}, lambda: [URL], LostTasks(Ended(), nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
+    leader = lead(topic)
     eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
     yield leader
     topic.gate.set()
-    leader.stop()
+
+
+def configure_two_tasks(leader: Leader) -> None:
+    """Create connector `c` with two tasks."""
+    leader.submit(put("c")).result(10)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
 
 
 def put(name: str, **more: str) -> PutConnector:
@@ -139,11 +171,6 @@ def held_back(leader: Leader, topic: Topic) -> Any:
     first = leader.submit(put("first"))
     eventually(lambda: bool(topic._sent), within_s=10)
     return first
-
-
-def has_taken_all(leader: Leader) -> bool:
-    """Say whether no request waits for the leader's thread."""
-    return leader._queue.is_empty()
 
 
 def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignment(
@@ -234,7 +261,7 @@ def test_a_write_that_is_not_authorized_says_what_it_takes(leader: Leader, topic
         leader.submit(put("c")).result(10)
 
 
-def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead: Lead) -> None:
     """The read would wait for it, until its time-out."""
     done: list[str] = []
 
@@ -247,12 +274,8 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monk
             return super().read_to_end(timeout_s)
 
     watched = Watched()
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: watched)
-    leader = Leader("g", watched, {}, lambda: [URL], LostTasks(Ended(), nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
+    lead(watched)
     eventually(lambda: "read" in done, within_s=10)
-    leader.stop()
     assert done[0] == "open"
 
 
@@ -272,33 +295,26 @@ def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leade
     assert "c" in leader.submit(put("c")).result(10).connectors
 
 
-def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    other = "http://b:8083"
-    roster, ended = [URL, other], Ended()
-    topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), LostTasks(ended, nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
-    leader.submit(put("c")).result(10)
-    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+def test_what_a_lost_worker_held_is_fenced_before_it_moves(lead: Lead, topic: Topic) -> None:
+    roster, ended = [URL, OTHER], Ended()
+    topic.put(records.worker_incarnation(OTHER, "j"))
+    leader = lead(topic, roster, ended)
+    configure_two_tasks(leader)
     eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
     moved = _tasks(topic, "j")
-    roster.remove(other)
+    roster.remove(OTHER)
     leader.reassign(10)
     assert set(ended.tasks) == set(moved)
     assert len(_tasks(topic, "i")) == 2
-    leader.stop()
 
 
-def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind(topic: Topic) -> None:
+def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind() -> None:
     """What nobody is given afterwards, nobody else fences."""
     with pytest.raises(TypeError, match="abandoned_tasks"):
-        Leader("g", topic, {}, lambda: [URL], LostTasks(Ended()))  # type: ignore[call-arg]
+        LostTasks(Ended())  # type: ignore[call-arg]
 
 
-def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
+def test_what_lost_workers_have_left_behind_is_fenced(lead: Lead, topic: Topic) -> None:
     left, fenced = [{TaskId("gone", 1)}], list[TaskId]()
 
     class Fences(Ended):
@@ -310,28 +326,18 @@ def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.Monkey
         def abandoned_tasks(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
             return left.pop() if alive and left else set()
 
-    leader = Leader("g", topic, {}, lambda: [URL], LostTasks(Fences(), Left().abandoned_tasks))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
+    lead(topic, ended=Fences(), abandoned=Left().abandoned_tasks)
     eventually(lambda: fenced == [TaskId("gone", 1)], within_s=10)
-    leader.stop()
 
 
-def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(
-    monkeypatch: pytest.MonkeyPatch, topic: Topic
-) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    other = "http://b:8083"
-    roster, ended = [URL, other], Ended(is_settled=False)
-    topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), LostTasks(ended, nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
-    leader.submit(put("c")).result(10)
-    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(lead: Lead, topic: Topic) -> None:
+    roster, ended = [URL, OTHER], Ended(is_settled=False)
+    topic.put(records.worker_incarnation(OTHER, "j"))
+    leader = lead(topic, roster, ended)
+    configure_two_tasks(leader)
     eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
     moved = _tasks(topic, "j")
-    roster.remove(other)
+    roster.remove(OTHER)
     leader.reassign(10)
     assert ended.tasks == list(moved)
     assert "d" in leader.submit(put("d")).result(10).connectors
@@ -341,42 +347,31 @@ def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it
     ended.is_settled = True
     leader.wake()
     eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=10)
-    leader.stop()
 
 
-def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(
-    monkeypatch: pytest.MonkeyPatch, topic: Topic
-) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    other = "http://b:8083"
+def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(lead: Lead, topic: Topic) -> None:
     ended = Ended()
-    topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], LostTasks(ended, nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
-    leader.submit(put("c")).result(10)
-    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    topic.put(records.worker_incarnation(OTHER, "j"))
+    leader = lead(topic, [URL, OTHER], ended)
+    configure_two_tasks(leader)
     eventually(lambda: _tasks(topic, "j"), within_s=10)
-    topic.put(records.worker_left(other, "j"))
+    topic.put(records.worker_left(OTHER, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
     assert ended.tasks == []
-    leader.stop()
 
 
-def test_task_configs_wait_for_company_and_nothing_else_does(
-    monkeypatch: pytest.MonkeyPatch, leader: Leader, topic: Topic
-) -> None:
-    monkeypatch.setattr("fencepost.cluster.command_queue.TICK_S", 60.0)
-    monkeypatch.setattr("fencepost.cluster.command_queue._COMPANY_S", 60.0)
+def test_task_configs_wait_for_company_and_nothing_else_does(lead: Lead, topic: Topic) -> None:
+    queue = CommandQueue(tick_s=60.0, company_s=60.0)
+    leader = lead(topic, queue=queue)
     leader.submit(put("a")).result(10)
     leader.submit(put("b")).result(10)
-    eventually(lambda: has_taken_all(leader))
+    eventually(queue.is_empty)
     before = len(topic.transactions)
     configured = []
     for name in "ab":
         configured.append(leader.submit(PutTaskConfigs(name, [{"n": "0"}], is_exactly_once=True)))
-        eventually(lambda: has_taken_all(leader))
+        eventually(queue.is_empty)
     created = leader.submit(put("c"))
     assert all(each.result(10).is_ready(name) for each, name in zip(configured, "ab", strict=True))
     assert "c" in created.result(10).connectors
@@ -405,36 +400,24 @@ class Lagging(Topic):
 
 
 def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
-    monkeypatch: pytest.MonkeyPatch,
+    lead: Lead,
 ) -> None:
     """The leader's own snapshot does for its housekeeping; a leave is said right before the leader is asked."""
     topic = Lagging()
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    other = "http://b:8083"
-    topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], LostTasks(Ended(), nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
-    leader.submit(put("c")).result(10)
-    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    topic.put(records.worker_incarnation(OTHER, "j"))
+    leader = lead(topic, [URL, OTHER])
+    configure_two_tasks(leader)
     assert _tasks(topic, "j")
     reads = topic.reads
     leader.wake()
-    topic.put(records.worker_left(other, "j"))
+    topic.put(records.worker_left(OTHER, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
     assert topic.reads > reads
-    leader.stop()
 
 
-def test_what_the_group_answered_before_a_term_began_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, topic: Topic
-) -> None:
-    monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
-    monkeypatch.setattr("fencepost.cluster.command_queue.TICK_S", 60.0)
-    monkeypatch.setattr("fencepost.cluster.roster._GOOD_FOR_S", 60.0)  # for so long an answer is good
-    other = "http://b:8083"
-    topic.put(records.worker_incarnation(other, "j"))
+def test_what_the_group_answered_before_a_term_began_is_asked_again(lead: Lead, topic: Topic) -> None:
+    topic.put(records.worker_incarnation(OTHER, "j"))
     asked = threading.Semaphore(0)
     answers = threading.Semaphore(0)
     roster = [URL]
@@ -445,15 +428,12 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(
         assert answers.acquire(timeout=10)
         return found
 
-    leader = Leader("g", topic, {}, members, LostTasks(Ended(), nothing))
-    leader.start()
-    leader.on_term(Term(1, "proof"))
+    leader = lead(topic, roster=Roster(members, good_for_s=60.0), queue=CommandQueue(tick_s=60.0))
     assert asked.acquire(timeout=10)
-    roster.append(other)  # it joins while the group's answer is on its way
+    roster.append(OTHER)  # it joins while the group's answer is on its way
     leader.on_term(Term(2, "proof"))
     answers.release(100)
     eventually(lambda: _is_assigned(topic, "j"), within_s=10, every_s=0.005)
-    leader.stop()
 
 
 def _is_assigned(topic: Topic, incarnation: str) -> bool:

@@ -25,7 +25,7 @@ class Fences:
 
     group_id = "g"
 
-    def __init__(self) -> None:
+    def __init__(self, stopping: threading.Event) -> None:
         self.connectors: dict[str, RawConfig] = {"near": NEAR, "away": AWAY, "java": JAVA}
         self.targets: dict[str, tuple[RawConfig, ...]] = {}
         self.states: dict[str, TargetState] = {}
@@ -35,7 +35,7 @@ class Fences:
         self.fenced_at: set[tuple[str, str]] = set()
         self.tried: list[str] = []
         self.settled = threading.Event()
-        self.stopping = threading.Event()
+        self.stopping = stopping
         self.left_open = LeftOpen(self, self.settled.set, self.stopping, self.fence)
 
     def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
@@ -69,15 +69,16 @@ class Fences:
         return self.left_open.end(self.snapshot(), tasks)
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that was away is asked again at once."""
-    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+class Impatient(threading.Event):
+    """Waits for a moment instead of some seconds."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(0.05)
 
 
 @pytest.fixture
-def fences() -> Iterator[Fences]:
-    made = Fences()
+def fences(request: pytest.FixtureRequest) -> Iterator[Fences]:
+    made = Fences(getattr(request, "param", threading.Event)())
     yield made
     made.stopping.set()
 
@@ -118,7 +119,7 @@ def test_what_kafka_refuses_is_said_and_nothing_waits_for_it(fences: Fences, cap
     assert sorted(fences.fenced) == _ids("near", 1)
 
 
-@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("fences", [Impatient], indirect=True)
 def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(fences: Fences) -> None:
     fences.states["away"] = TargetState.PAUSED
     fences.end(TaskId("away", 0)).wait()
@@ -126,7 +127,7 @@ def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(fences: 
     eventually(lambda: sorted(fences.fenced) == _ids("away", 1), within_s=10)
 
 
-@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("fences", [Impatient], indirect=True)
 def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere(fences: Fences) -> None:
     fences.connectors["paused"] = AWAY
     fences.states["paused"] = TargetState.PAUSED

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Sequence
 
+from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import LeftOpen, fence_held
 from fencepost.cluster.lost_tasks import LostTasks
+from fencepost.cluster.roster import Roster
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -54,8 +56,9 @@ class Membership:
             settings.group_id,
             topics.config,
             settings.leader_conf(),
-            self.roster,
+            Roster(self.roster),
             LostTasks(self._left_open, departures.abandoned_tasks, config.scheduled_rebalance_max_delay_ms),
+            CommandQueue(),
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
         )
