@@ -29,13 +29,15 @@ def split_into_columns(data: bytes) -> tuple[CompleteLines, int, int]:
     return CompleteLines(BinaryColumn(_lines(data, used)), 1), used, len(data)
 
 
-def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
+def joined_lines(values: pa.Array, most_bytes: int = _MOST_BYTES) -> list[memoryview | bytes]:
     """Return binary values without nulls as lines; in pieces, as a column has a maximal size."""
     count = len(values)
     if not count:
         return []
-    if count > 1 and size_bytes(values) + count > _MOST_BYTES:
-        return [*joined_lines(values[: count // 2]), *joined_lines(values[count // 2 :])]
+    if count > 1 and size_bytes(values) + count > most_bytes:
+        return [
+            each for half in (values[: count // 2], values[count // 2 :]) for each in joined_lines(half, most_bytes)
+        ]
     return [memoryview(lines(values)), b"\n"]
 
 

@@ -21,26 +21,28 @@ from contextlib import contextmanager
 from fencepost.task.slot.memory import give_back
 
 _YOUNG, _MIDDLE, _OLD = 200_000, 50, 1_000
-_EVERY_S = 10.0
-_LARGEST_SHARE = 0.005
 
 
 class Garbage:
     """Collects cycles from time to time, and gives free memory back. Used by one thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, every_s: float = 10.0, largest_share: float = 0.005
+    ) -> None:
+        """`largest_share` of the time is spent collecting at most."""
         self._clock = clock
-        self._due_s = clock() + _EVERY_S
+        self._every_s, self._largest_share = every_s, largest_share
+        self._due_s = clock() + every_s
 
     def collect_if_due(self) -> None:
-        """Collect at most every ten seconds; less often if many objects are alive, so that it takes little time."""
+        """Collect if that is due: less often if many objects are alive, so that it takes little time."""
         begun_s = self._clock()
         if begun_s < self._due_s:
             return
         gc.collect()
         give_back()
         ended_s = self._clock()
-        self._due_s = ended_s + max(_EVERY_S, (ended_s - begun_s) / _LARGEST_SHARE)
+        self._due_s = ended_s + max(self._every_s, (ended_s - begun_s) / self._largest_share)
 
 
 @contextmanager

@@ -48,8 +48,6 @@ from fencepost.telemetry.quiet import quiet_libraries
 
 log = logging.getLogger(__name__)
 
-_REPORT_EVERY_S = 1.0
-_RETRY_S = 0.1
 _MOST_FAILED_REPORTS = 50
 
 
@@ -61,6 +59,8 @@ class SlotSpec:
     channel_url: str
     lease_s: float = 10.0
     log_level: str = "INFO"
+    report_every_s: float = 1.0
+    retry_s: float = 0.1
 
     def to_text(self) -> str:
         return orjson.dumps(vars(self)).decode()
@@ -109,7 +109,7 @@ class Slot:
                 log.warning("slot %s leaves: its worker does not expect it: %s", self._spec.slot, error)
                 return False
             except ChannelError:
-                threading.Event().wait(_RETRY_S)
+                threading.Event().wait(self._spec.retry_s)
         return False
 
     def _is_lease_over(self) -> bool:
@@ -128,7 +128,7 @@ class Slot:
                 if self._is_lease_over():
                     log.warning("slot %s leaves: it cannot reach its worker: %s", self._spec.slot, error)
                     return
-                threading.Event().wait(_RETRY_S)
+                threading.Event().wait(self._spec.retry_s)
                 continue
             for directive in answer.directives:
                 if directive.seq > done:
@@ -191,7 +191,7 @@ class Slot:
             except ChannelError as error:
                 if self._is_lease_over() or self._is_leaving:
                     return Admission(False, f"the worker cannot be reached: {error}")
-                threading.Event().wait(_RETRY_S)
+                threading.Event().wait(self._spec.retry_s)
 
     def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Let the worker copy a task's offsets to its own topic. Raises ChannelError."""
@@ -214,13 +214,13 @@ class Slot:
         last_counters, garbage = 0.0, Garbage()
         while True:
             garbage.collect_if_due()
-            self._has_report.wait(_REPORT_EVERY_S)
+            self._has_report.wait(self._spec.report_every_s)
             self._has_report.clear()
             self._begin_due()
             is_last = self._is_leaving
             with self._lock:
                 changes, self._reports = self._reports, []
-                is_due = time.monotonic() - last_counters >= _REPORT_EVERY_S
+                is_due = time.monotonic() - last_counters >= self._spec.report_every_s
                 running = self._report_filter.changed([r.snapshot() for r in self._runners.values()]) if is_due else []
             last_counters = time.monotonic() if is_due else last_counters
             if not self._send([*changes, *running]):
@@ -228,7 +228,7 @@ class Slot:
                 with self._lock:
                     self._reports = changes + self._reports
                 self._has_report.set()
-                threading.Event().wait(_RETRY_S)
+                threading.Event().wait(self._spec.retry_s)
                 if self._is_lease_over():
                     return
             if is_last and not self._reports:

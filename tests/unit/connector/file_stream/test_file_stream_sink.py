@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import FatalError, RetriableError, Schema, SchemaType, SinkBatch, SinkRecord, Utf8Column
-from fencepost.connector.file_stream import line_columns, line_file
+from fencepost.connector.file_stream import line_file
+from fencepost.connector.file_stream.line_columns import joined_lines
 from fencepost.connector.file_stream.sink import FileStreamSinkConnector, FileStreamSinkTask
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
@@ -73,11 +74,14 @@ class Untouched(BinaryColumn):
 
 
 @pytest.mark.parametrize("most_bytes", [1 << 30, 7, 1])
-def test_lines_of_a_column_are_joined_without_a_look_at_any(
-    tmp_path: Path, most_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of a part of a column, in several pieces, and of more than one column of Arrow's can hold."""
-    monkeypatch.setattr(line_columns, "_MOST_BYTES", most_bytes)
+def test_lines_are_joined_in_pieces_that_a_column_can_hold(most_bytes: int) -> None:
+    pieces = joined_lines(pa.array([b"\xc3\xa4", b"", b"b"], pa.binary()), most_bytes)
+    assert b"".join(pieces) == b"\xc3\xa4\n\nb\n"
+    assert all(len(piece) <= max(most_bytes, len(b"\xc3\xa4")) for piece in pieces)
+
+
+def test_lines_of_a_column_are_joined_without_a_look_at_any(tmp_path: Path) -> None:
+    """Also of a part of a column, in several pieces."""
     path = tmp_path / "out"
     piece = pa.array([b"left out", b"\xc3\xa4", b"", b"b"], pa.binary())
     task(path).put(passing(Untouched(pa.chunked_array([piece[1:], piece[2:3], piece[:0], piece[3:]]))))

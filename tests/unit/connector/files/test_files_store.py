@@ -157,10 +157,10 @@ def test_e17_a_zombie_shows_nothing_once_a_successor_writes_behind_deleted_offse
 
 
 def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path) -> None:
+    def full(descriptor: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(module, "_sync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DirectoryError, match="no space left"):
         sink.write(None, None, EPOCH)
     assert list(aside(sink).iterdir()) == []

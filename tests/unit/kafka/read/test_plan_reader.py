@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.kafka.read import plan_reader
 from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
@@ -12,21 +13,20 @@ from fencepost.record import TopicPartition
 
 def test_a_position_is_begun_with_under_its_leader_epoch_where_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """By it the brokers say whether what was read is in the log still (KIP-320)."""
-    reader = ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf)
-    told: list[Any] = []
+    assigned: list[Any] = []
 
-    class Told:
+    class Client:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
         def incremental_assign(self, partitions: list[Any]) -> None:
-            told.extend((each.topic, each.partition, each.offset, each.leader_epoch) for each in partitions)
+            assigned.extend((each.topic, each.partition, each.offset, each.leader_epoch) for each in partitions)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(reader, "_consumer", Told())
-        reader.assign(
-            {
-                TopicPartition("t", 0): LogPosition(7, "id", 3),
-                TopicPartition("t", 1): LogPosition(8, "id", 0),
-                TopicPartition("t", 2): LogPosition(9, "id"),
-            }
-        )
-    reader.close()
-    assert told == [("t", 0, 7, 3), ("t", 1, 8, 0), ("t", 2, 9, None)]
+    monkeypatch.setattr(plan_reader, "Consumer", Client)
+    ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf).assign(
+        {
+            TopicPartition("t", 0): LogPosition(7, "id", 3),
+            TopicPartition("t", 1): LogPosition(8, "id", 0),
+            TopicPartition("t", 2): LogPosition(9, "id"),
+        }
+    )
+    assert assigned == [("t", 0, 7, 3), ("t", 1, 8, 0), ("t", 2, 9, None)]

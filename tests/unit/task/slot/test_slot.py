@@ -24,6 +24,7 @@ from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot import slot as module
+from fencepost.task.slot.garbage import Garbage
 from fencepost.task.slot.slot import Slot, SlotSpec, run_slot
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer
@@ -101,9 +102,9 @@ class Running(TaskLife):
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """A worker whose slot runs, in a thread of the test."""
     monkeypatch.setattr(module, "TaskRunner", Running)
-    monkeypatch.setattr(module, "_REPORT_EVERY_S", 0.01)
     worker = Worker()
-    slot = Slot(SlotSpec("s", worker.server.url, 60.0), ChannelClient(worker.server.url, SECRET), "a")
+    spec = SlotSpec("s", worker.server.url, 60.0, report_every_s=0.01, retry_s=0.001)
+    slot = Slot(spec, ChannelClient(worker.server.url, SECRET), "a")
     thread = threading.Thread(target=slot.run, daemon=True)
     thread.start()
     yield worker
@@ -141,8 +142,7 @@ class Knot:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have the slot collect every moment, and nobody else."""
-    monkeypatch.setattr("fencepost.task.slot.garbage._EVERY_S", 0.01)
-    monkeypatch.setattr("fencepost.task.slot.garbage._LARGEST_SHARE", 0.5)
+    monkeypatch.setattr(module, "Garbage", lambda: Garbage(every_s=0.01, largest_share=0.5))
     gc.disable()
     yield
     gc.enable()
@@ -165,7 +165,7 @@ def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatc
             seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 0))
 
     monkeypatch.setattr(module, "Slot", Watched)
-    monkeypatch.setattr(module, "_allow_descriptors", lambda: None)
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
     monkeypatch.setattr(module, "quiet_libraries", lambda: None)
     level = logging.getLevelName(logging.getLogger().level)
     run_slot(SlotSpec("s", "http://127.0.0.1:1", log_level=level).to_text(), 0)
@@ -198,11 +198,10 @@ def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_r
 
 
 def test_a_report_that_cannot_be_sent_is_dropped_aloud_and_the_next_ones_come(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
     eventually(lambda: worker.of(0) and worker.of(1))
-    monkeypatch.setattr(module, "_RETRY_S", 0.001)
-    worker.failures = {Path.SLOT_REPORT: module._MOST_FAILED_REPORTS}
+    worker.failures = {Path.SLOT_REPORT: 50}
     eventually(lambda: "which are dropped" in caplog.text)
     before = len(worker.reports)
     eventually(lambda: len(worker.reports) > before)

@@ -1,4 +1,4 @@
-"""What a task of a DataFrame connector does about failures: its thread is the test's, Spark is made up."""
+"""What a task of a DataFrame connector does about failures, over a Spark that is made up."""
 
 import threading
 import time
@@ -16,6 +16,7 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.failure.back_off import BackOff
 from fencepost.worker.host import frame_life, retried_error
 from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -98,7 +99,7 @@ class Stage:
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "BACK_OFF_S", 0.0)
         monkeypatch.setattr(frame_life, "BACK_OFF_S", 0.0)
-        monkeypatch.setattr(frame_life, "_PAUSES_S", (0.0,))
+        monkeypatch.setattr(frame_life, "BackOff", lambda control, pauses_s: BackOff(control, (0.0,)))
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties, **how: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
@@ -114,7 +115,9 @@ class Stage:
         self.task = FrameTask(self.host, spec, self.runtime)
 
     def run(self) -> None:
-        self.task._run()
+        self.task.thread.start()
+        self.task.thread.join(60)
+        assert not self.task.thread.is_alive()
 
     @property
     def written(self) -> list[str]:
@@ -157,6 +160,7 @@ class Stage:
 
     def run_splits(self, runtime: Any, reader: Any, splits: Sequence[Split], url: str, name: str) -> None:
         names = [split.partition["file"].partition("@")[0] for split in splits]
+        self.run_name = name
         self.runs.append(names)
         self.rows_of_parts.append(self.ask("spec", name)["rows_per_commit"])
         self.trouble(names)
@@ -166,8 +170,7 @@ class Stage:
         self.done += [split.partition["file"] for split in splits]
 
     def ask(self, verb: str, name: str | None = None, **body: Any) -> dict[str, Any]:
-        run = name or next(iter(self.host._runs))
-        return self.host.handlers()[f"/split/{verb}"]({"run": run, **body})
+        return self.host.handlers()[f"/split/{verb}"]({"run": name or self.run_name, **body})
 
 
 class Reader:
@@ -344,11 +347,11 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
 def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     it.host.start(it.task.spec)
-    task = it.host._tasks["i"]
+    (thread,) = (each for each in threading.enumerate() if each.name == it.task.thread.name)
     it.runtime.is_alive = False
     it.host.attach(None)
-    task.thread.join(10)
-    assert not task.thread.is_alive()
+    thread.join(10)
+    assert not thread.is_alive()
     assert it.events.told[-1] == "lost i"
     assert "FAILED" not in it.events.told
 
