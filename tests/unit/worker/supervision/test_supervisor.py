@@ -1,8 +1,10 @@
 """What should run against what runs: the supervisor, with hosts that only record calls."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +24,8 @@ from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
+from fencepost.worker.supervision.event_loop import EventLoop
+from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError
 from fencepost.worker.supervision.supervisor import TaskSupervisor
@@ -115,8 +119,14 @@ class Prepared:
         )
 
 
-class AtOnce:
-    """`ThreadsByKey` without threads."""
+class HeldLoop:
+    """An `EventLoop` whose events are carried out by the test, and the calls that may wait at once."""
+
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self._tick = tick
+        self._events: deque[Callable[[], None]] = deque()
+        self.put = self._events.append
+        self.is_over = False
 
     def submit(self, key: Any, act: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         done: Future[Any] = Future()
@@ -126,7 +136,20 @@ class AtOnce:
             done.set_exception(error)
         return done
 
-    def stop(self) -> None: ...
+    def end(self) -> None:
+        self.is_over = True
+
+    def wait(self, timeout_s: float) -> None: ...
+
+    def run(self) -> None:
+        """Carry out what is queued, a tick, and what follows from it."""
+        self._run_queued()
+        self._tick()
+        self._run_queued()
+
+    def _run_queued(self) -> None:
+        while self._events:
+            self._events.popleft()()
 
 
 class Stage:
@@ -135,6 +158,8 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "EventLoop", self._held_loop)
+        monkeypatch.setattr(module, "Failures", partial(Failures, restarts=AutomaticRestarts(lambda: 0.5)))
         self.door, self.board, self.preparation = Door(), Board(), Prepared()
         self.departures, self.totals = Departures(5.0, lambda: self.now), TaskTotals()
         self.told_stopped: list[Start] = []
@@ -151,10 +176,12 @@ class Stage:
             self,
             self,
         )
-        self.events = self.supervisor._loop._events
-        self.supervisor._loop._threads = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
         self.write(records.connector_config("c", {"name": "c"}))
+
+    def _held_loop(self, tick: Callable[[], None]) -> HeldLoop:
+        self.loop = HeldLoop(tick)
+        return self.loop
 
     def of(self, connector_class: str) -> Door:
         return self.door
@@ -192,18 +219,11 @@ class Stage:
         old, self.snapshot = self.snapshot, self.builder.freeze()
         self.departures.changed(old, self.snapshot)
         self.supervisor.changed(self.snapshot)
-        for act in (lambda: None, self.supervisor._tick):
-            act()
-            while not self.events.empty():
-                self.events.get()()
+        self.loop.run()
 
     def begin_shutdown(self) -> None:
         """Let a shutdown begin with the next tick."""
-        self.events.put(self.supervisor._begin_shutdown)
-
-    @property
-    def is_shut_down(self) -> bool:
-        return self.supervisor._loop._is_over.is_set()
+        self.supervisor.shut_down(0.0)
 
     def handle(self, task: TaskId = FIRST) -> TaskHandle:
         found = self.supervisor.handle(task)
@@ -211,11 +231,11 @@ class Stage:
         return found
 
     def first_stopping(self) -> TaskHandle:
-        return self.supervisor._table.stopping[0]
+        return next(h for h in self.supervisor.starts(FIRST) if h.state is HandleState.STOPPING)
 
     def hosted(self) -> list[TaskHandle]:
         """Return the starts that a slot has, in the order of their tasks."""
-        handles = sorted(self.supervisor._table.newest.values(), key=lambda handle: handle.id)
+        handles = [self.handle(TaskId("c", n)) for n in range(self.supervisor.count())]
         return [handle for handle in handles if handle.state is HandleState.HOSTED]
 
     def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
@@ -502,9 +522,9 @@ def test_a_shutdown_stops_every_task_and_says_so(running: Stage) -> None:
     running.begin_shutdown()
     running.tick()
     assert running.door.told[-1] == ("stop", handle.incarnation)
-    assert not running.is_shut_down
+    assert not running.loop.is_over
     running.report(handle, "STOPPED")
-    assert running.is_shut_down
+    assert running.loop.is_over
     assert running.board.states()[-1] is State.UNASSIGNED
 
 
@@ -514,7 +534,7 @@ def test_a_shutdown_does_not_wait_longer_than_the_grace(running: Stage) -> None:
     running.tick(after_s=5.1)
     running.tick()
     assert "abandon" in running.door.verbs
-    assert running.is_shut_down
+    assert running.loop.is_over
 
 
 def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running: Stage) -> None:
@@ -658,7 +678,6 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
 @pytest.fixture
 def reviving(stage: Stage) -> Stage:
     """A task that runs, of a connector that is restarted by itself, twice in a row at most, after 1 s and 2 s."""
-    stage.supervisor._failures.restarts = AutomaticRestarts(lambda: 0.5)
     restart = {"enabled": "true", "attempts": "2", "window.ms": "60000"}
     config = {"name": "c", **{f"errors.restart.{key}": value for key, value in restart.items()}}
     stage.write(records.connector_config("c", config))
@@ -768,17 +787,19 @@ def test_what_is_no_exception_fails_the_task_that_it_is_of(stage: Stage, error: 
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_the_supervisor_outlives_what_is_no_exception(stage: Stage, error: BaseException) -> None:
+def test_the_supervisor_outlives_what_is_no_exception(error: BaseException) -> None:
     went_on = threading.Event()
 
     def fails() -> None:
         raise error
 
-    stage.events.put(fails)
-    stage.events.put(went_on.set)
-    stage.supervisor.start()
+    loop = EventLoop(lambda: None)
+    loop.put(fails)
+    loop.put(went_on.set)
+    loop.start()
     assert went_on.wait(60)
-    stage.supervisor.shut_down(10)
+    loop.end()
+    loop.wait(10)
 
 
 @pytest.mark.parametrize("is_stopping", [False, True])
