@@ -11,7 +11,7 @@ def _write(self: LanedDelivery, offsets: Any) -> None:
     conf = {"bootstrap.servers": self._lanes[0].writer._conf["bootstrap.servers"]}
     client = LibrdkafkaProducer(conf)
     for key, value in offsets:
-        client.produce(self._offsets_topic, value, key=key)
+        client.produce(self._places.topic, value, key=key)
     client.flush(10)
 
 

@@ -43,7 +43,9 @@ def deliver(kafka: EmbeddedKafka, topics: tuple[str, str]) -> Iterator[Deliver]:
         room = QueueLimits.made_in(conf, HELD_BYTES if batch_bytes is None else batch_bytes)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(task))
         writers = [first, second] if lanes == 2 else [first]
-        delivery = LanedDelivery(writers, topics[1], limits=room, on_failure=lambda: None, may_widen=lanes == 1)
+        delivery = LanedDelivery(
+            writers, topics[1], limits=room, on_failure=lambda: None, widens_below=HELD_BYTES * (lanes == 1)
+        )
         made.append(delivery)
         open_lanes(first, second, keeps_second=lanes == 2)
         return delivery

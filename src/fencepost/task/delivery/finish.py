@@ -13,6 +13,7 @@ import orjson
 
 from fencepost.api import OffsetsInGroup, RecordMetadata, SourceRecord
 from fencepost.api.mirror_task import MirrorTask, Sent
+from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.record import Batch, Runs
@@ -109,6 +110,22 @@ class GroupPositions:
             else:
                 offsets.append(GroupOffset(*place, *self._held.position(partition, orjson.loads(value))))
         return offsets, others
+
+
+@dataclass(frozen=True)
+class OffsetPlaces:
+    """Where offsets are committed: source offsets in a topic or in a group, positions of the input in its group."""
+
+    topic: str
+    group: GroupPositions | None
+    signature: "Signature | None"  # signs positions of the input
+
+    def finish(self, offsets: OffsetRecords, closing: Closing | None) -> tuple["Finish", OffsetRecords]:
+        """Return how a transaction with these source offsets ends, and those of them that are records of the topic."""
+        if self.group is None:
+            return Finish(closing), offsets
+        positions, records = self.group.parted(offsets)
+        return Finish(closing, positions, memberless(self.group.group)), records
 
 
 def fields_of(record: SourceRecord) -> dict[str, Any]:

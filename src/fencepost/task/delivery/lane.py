@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum, auto
 from queue import SimpleQueue
 from typing import Any
 
@@ -25,6 +26,7 @@ from fencepost.api import RetriableError
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.task.delivery.finish import Finish
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
 
 log = logging.getLogger(__name__)
@@ -107,6 +109,86 @@ class HeldRecords:
             raise EarlierTransactionError("the transaction before this one took too long to be flushed")
 
 
+class HeldQueue:
+    """What a producer holds back of the current transaction while the one before is flushed."""
+
+    def __init__(self, limits: QueueLimits) -> None:
+        self.limits = limits
+        self._bytes_left = self._records_left = 0
+        self._held: HeldRecords | None = None
+
+    def begin(self) -> None:
+        """Begin with another transaction."""
+        self._bytes_left, self._records_left = self.limits.size_bytes, self.limits.records
+
+    def add(self, outgoing: OutgoingColumns) -> int:
+        """Return how many of the first records the producer will hold back, and count them."""
+        most = max(0, min(len(outgoing), self._records_left - 1))
+        count, size_bytes = outgoing.fitting(most, self._bytes_left)
+        self._bytes_left -= size_bytes
+        self._records_left -= count
+        if count:
+            self._held = self._held or HeldRecords(self.limits.time_s)
+        return count
+
+    def release(self) -> None:
+        """Hold back no more. Raises EarlierTransactionError if records may have been sent too early."""
+        if self._held is not None:
+            self._held.ensure_held()
+            self._held = None
+
+    def take(self) -> HeldRecords | None:
+        """Take what is held back out of the queue."""
+        held, self._held = self._held, None
+        return held
+
+
+@dataclass(slots=True)
+class Sent:
+    """Roughly how large a transaction is, and when it began (`time.monotonic`)."""
+
+    begun_s: float = 0.0
+    size_bytes: int = 0
+
+
+class Step(IntEnum):
+    """What is done of a transaction that was handed over."""
+
+    BEGUN = auto()
+    FLUSHED = auto()  # its records are in the log and its positions are in the transaction
+    ADDED = auto()  # the records that the task added to it are in the log, too
+    DONE = auto()  # committed, or failed
+
+
+class Progress:
+    """The steps that a transaction has reached. For several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._step = Step.BEGUN
+        self.error: BaseException | None = None
+
+    def reach(self, step: Step) -> None:
+        with self._changed:
+            self._step = step
+            self._changed.notify_all()
+
+    def has_reached(self, step: Step) -> bool:
+        """Say whether a step is over, whether or not it succeeded."""
+        return self._step >= step
+
+    def wait(self, step: Step) -> None:
+        """Wait until a step is over, whether or not it succeeded."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._step >= step)
+
+    def await_success(self, step: Step) -> None:
+        """Wait until a step is over. Raises EarlierTransactionError if the transaction has failed."""
+        self.wait(step)
+        if self.error is not None:
+            raise EarlierTransactionError(f"an earlier transaction was not committed: {self.error}") from None
+
+
 class Turn:
     """One transaction that the task has handed over, on its way to its commit."""
 
@@ -114,37 +196,40 @@ class Turn:
         self,
         writer: TransactionalWriter,
         before: "Turn | None",
-        held: "HeldRecords | None" = None,
+        held: HeldRecords | None = None,
         finish: Finish | None = None,
-        *,
-        size_bytes: int = 0,
-        begun_s: float = 0.0,
+        sent: Sent | None = None,
     ) -> None:
         self._writer = writer
         self._finish = finish or Finish()
         self._before = before
         self._held = held
-        self._flushed = threading.Event()
-        self._added = threading.Event()
-        self._done = threading.Event()
-        self.error: BaseException | None = None
+        self._progress = Progress()
+        self.sent = sent or Sent()
         self.is_struck = False
-        self.size_bytes = size_bytes
-        self._begun_s = begun_s
-        self.ended_s = self.took_s = 0.0
+        self.ended_s = 0.0
+
+    @property
+    def error(self) -> BaseException | None:
+        """Return the exception of the step that failed, if one has."""
+        return self._progress.error
+
+    @property
+    def took_s(self) -> float:
+        return self.ended_s - self.sent.begun_s
 
     @property
     def is_done(self) -> bool:
         """Say whether the steps are over, whether or not they succeeded."""
-        return self._done.is_set()
+        return self._progress.has_reached(Step.DONE)
 
     @property
     def is_committed(self) -> bool:
-        return self._done.is_set() and self.error is None
+        return self.is_done and self.error is None
 
     @property
     def is_flushed(self) -> bool:
-        return self._flushed.is_set() and self.error is None
+        return self._progress.has_reached(Step.FLUSHED) and self.error is None
 
     def run(self) -> None:
         """Run the commit steps. Never raises: `error` holds the exception of a step that failed."""
@@ -156,49 +241,40 @@ class Turn:
             self._finish.begin(self._writer)  # 2, E18
             self._writer.flush()
             self._finish.await_offsets(self._writer)
-            self._flushed.set()
+            self._progress.reach(Step.FLUSHED)
             if self._before is not None:
                 self._before.await_additions()
             self._finish.send(self._writer)  # 3
-            self._added.set()
+            self._progress.reach(Step.ADDED)
             if self._before is not None:
                 self._before.await_committed()  # 4
             self._writer.commit()  # 5
             self.is_struck = self._writer.is_struck
         except BaseException as error:  # also from `MirrorTask.closing`: it must not count as committed
-            self.error = error
+            self._progress.error = error
         finally:
             self._before = None  # else every transaction would keep all earlier ones in memory
             self.ended_s = time.monotonic()
-            self.took_s = self.ended_s - self._begun_s
-            for step in (self._done, self._added, self._flushed):
-                step.set()
+            self._progress.reach(Step.DONE)
 
     def await_flushed(self) -> None:
         """Wait until its records are in the log and its positions are in the transaction.
 
         Like the other waits, raises EarlierTransactionError if that may never happen.
         """
-        self._flushed.wait()
-        self._raise_if_failed()
+        self._progress.await_success(Step.FLUSHED)
 
     def await_additions(self) -> None:
         """Wait until the records that the task added to it are in the log, too."""
-        self._added.wait()
-        self._raise_if_failed()
+        self._progress.await_success(Step.ADDED)
 
     def await_committed(self) -> None:
-        """Wait until it is committed. Raises EarlierTransactionError if it is not."""
-        self._done.wait()
-        self._raise_if_failed()
+        """Wait until it is committed."""
+        self._progress.await_success(Step.DONE)
 
     def await_done(self) -> None:
         """Wait until the steps are over, whether or not they succeeded."""
-        self._done.wait()
-
-    def _raise_if_failed(self) -> None:
-        if self.error is not None:
-            raise EarlierTransactionError(f"an earlier transaction was not committed: {self.error}") from None
+        self._progress.wait(Step.DONE)
 
 
 class Lane:

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
-from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, OffsetRecords
-from fencepost.task.delivery.lane import HELD_BYTES, HeldRecords, Lane, QueueLimits, Turn
+from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, OffsetPlaces, OffsetRecords
+from fencepost.task.delivery.lane import HeldQueue, HeldRecords, Lane, QueueLimits, Sent, Turn
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
@@ -24,6 +23,69 @@ _NARROW_AFTER = 3
 _LIGHT_BYTES = 64 * 1024
 
 
+class Turns:
+    """The transactions that were handed over, until it is known how they have ended."""
+
+    def __init__(self, on_failure: Callable[[], None] | None, sizes: TransactionSize | None) -> None:
+        self._on_failure = on_failure
+        self.sizes = sizes
+        self.last: Turn | None = None
+        self._waiting: deque[Turn] = deque()
+        self.has_strike = False
+        self._was_late = False
+
+    @property
+    def are_flushed(self) -> bool:
+        """Say whether all records of these transactions are in the log."""
+        return self.last is None or self.last.is_flushed
+
+    def await_flushed(self) -> None:
+        """Wait for that. Raises EarlierTransactionError."""
+        if self.last is not None:
+            self.last.await_flushed()
+
+    def ensure_none_failed(self) -> None:
+        """Raise EarlierTransactionError if the last one has failed: nothing may follow it."""
+        if self.last is not None and self.last.is_done:
+            self.last.await_committed()
+
+    def hand_over(self, lane: Lane, held: HeldRecords | None, finish: Finish, sent: Sent) -> None:
+        before = None if self.last is None or self.last.is_committed else self.last
+        turn = self.last = Turn(lane.writer, before, held, finish, sent)
+        self._waiting.append(turn)
+        if self._on_failure is not None:
+            lane.hand_over(turn, self._on_failure)
+        else:
+            lane.run(turn)
+
+    def finished(self, *, wait: bool) -> Sequence[float]:
+        """Return when each has ended that was committed; see `Delivery.finished`."""
+        ended_s: list[float] = []
+        while self._waiting and (wait or self._waiting[0].is_done):
+            turn = self._waiting[0]
+            turn.await_done()
+            if turn.error is not None:
+                if ended_s:
+                    break  # report the committed ones first; the next call raises
+                self.failed(turn.sent.size_bytes, turn.took_s)
+                raise turn.error
+            if self.sizes is not None:
+                self.sizes.committed(turn.sent.size_bytes, turn.took_s)
+            self._waiting.popleft()
+            self.has_strike |= turn.is_struck
+            ended_s.append(turn.ended_s)
+        return ended_s
+
+    def failed(self, size_bytes: int, took_s: float) -> None:
+        """Learn from a transaction that failed, once: later ones fail with it."""
+        if self.sizes is not None and not self._was_late:
+            self._was_late = self.sizes.failed(size_bytes, took_s)
+
+    def await_done(self) -> None:
+        for turn in self._waiting:
+            turn.await_done()
+
+
 class LanedDelivery(Delivery):
     """Exactly once, through one lane or two. Used by the task's thread; any thread may call `close`."""
 
@@ -33,8 +95,7 @@ class LanedDelivery(Delivery):
         offsets_topic: str,
         *,
         limits: QueueLimits | None = None,
-        may_widen: bool = False,
-        held_bytes: int = HELD_BYTES,
+        widens_below: int = 0,
         on_failure: Callable[[], None] | None = None,
         group: GroupPositions | None = None,
         signature: Signature | None = None,
@@ -46,8 +107,8 @@ class LanedDelivery(Delivery):
             writers: One for each lane, not in a transaction.
             offsets_topic: Keeps the offsets, unless `group` does.
             limits: Limits of what may be queued while an earlier transaction is flushed. None: nothing is queued.
-            may_widen: Whether a second lane may be opened.
-            held_bytes: Transactions up to this size are faster with a second lane.
+            widens_below: Transactions below this size in bytes are faster with a second lane, which may be opened. 0:
+                it may not.
             on_failure: Called in a lane's thread when a transaction fails. With it, `commit` returns at once and
                 `finished` reports the outcome; without it, `commit` waits.
             group: Keeps the offsets in place of the topic.
@@ -55,22 +116,12 @@ class LanedDelivery(Delivery):
             sizes: Learns how large transactions may be.
         """
         self._lanes = [Lane(writer) for writer in writers]
-        self._offsets_topic = offsets_topic
-        self._group = group
-        self._signature = signature
-        self._sizes = sizes
-        self._limits = limits or QueueLimits()
-        self._may_widen = may_widen
-        self._held_bytes = held_bytes
-        self._on_failure = on_failure
+        self._places = OffsetPlaces(offsets_topic, group, signature)
+        self._queue = HeldQueue(limits or QueueLimits())
+        self._turns = Turns(on_failure, sizes)
         self._current: Lane | None = None  # with the transaction that the task is writing
-        self._turns: deque[Turn] = deque()  # handed over, and not yet returned by `finished`
-        self._last: Turn | None = None
-        self._bytes_left = self._records_left = 0
-        self._held: HeldRecords | None = None
-        self._has_strike = self._was_late = False
-        self._begun_s = 0.0
-        self._sent_bytes = 0  # approximate, of the newest transaction
+        self._sent = Sent()  # in the newest transaction
+        self._widens_below = widens_below
         self._collisions = 0
 
     @property
@@ -79,25 +130,26 @@ class LanedDelivery(Delivery):
 
     @property
     def is_narrow(self) -> bool:
-        return self._may_widen and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
+        return self._widens_below > 0 and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
 
     @property
     def is_light(self) -> bool:
-        return self._sent_bytes < _LIGHT_BYTES
+        return self._sent.size_bytes < _LIGHT_BYTES
 
     @property
     def is_full(self) -> bool:
-        return self._sizes is not None and self.is_open and self._sent_bytes >= self._sizes.limit_bytes
+        sizes = self._turns.sizes
+        return sizes is not None and self.is_open and self._sent.size_bytes >= sizes.limit_bytes
 
     @property
     def must_be_replaced(self) -> bool:
         if self.is_open:
             return False
-        return self._has_strike or any(not lane.is_busy and lane.writer.is_struck for lane in self._lanes)
+        return self._turns.has_strike or any(not lane.is_busy and lane.writer.is_struck for lane in self._lanes)
 
     def is_ready(self) -> bool:
         if self._current is None and self._lanes[0].is_busy:
-            self._collisions += self._sent_bytes < self._held_bytes
+            self._collisions += self._sent.size_bytes < self._widens_below
             self._lanes[0].await_idle()
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 
@@ -105,43 +157,37 @@ class LanedDelivery(Delivery):
         """Send the offsets before the records: the coordinator then learns all partitions of a small transaction at
         once.
         """
-        if self._group is not None:
+        if self._places.group is not None:
             return False
         self._write_offsets(offsets)
         return True
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         writer = self._begin().writer
-        self._sent_bytes += outgoing.about_bytes()
+        self._sent.size_bytes += outgoing.about_bytes()
         try:
             self._send(writer, outgoing, on_delivered)
         except (ProduceError, WriterFencedError):
-            self._record_failure(self._sent_bytes, time.monotonic() - self._begun_s)
+            self._turns.failed(self._sent.size_bytes, time.monotonic() - self._sent.begun_s)
             raise
 
-    def _record_failure(self, size_bytes: int, took_s: float) -> None:
-        """Learn from a transaction that failed, once: later ones fail with it."""
-        if self._sizes is not None and not self._was_late:
-            self._was_late = self._sizes.failed(size_bytes, took_s)
-
     def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
-        if isinstance(outgoing, OutgoingColumns) and not self._may_send():
-            held = self._fitting(outgoing)
+        if isinstance(outgoing, OutgoingColumns) and not self._turns.are_flushed:
+            held = self._queue.add(outgoing)
             if held:
-                self._held = self._held or HeldRecords(self._limits.time_s)
                 send_outgoing(writer, outgoing.slice(0, held), on_delivered)
+            if held == len(outgoing):
+                return
             outgoing = outgoing.slice(held, len(outgoing))
         if len(outgoing):
-            self._await_earlier()
+            self._turns.await_flushed()
+            self._queue.release()
             send_outgoing(writer, outgoing, on_delivered)
 
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         lane = self._begin()
-        finish = Finish(closing)
-        if self._group is not None:
-            positions, offsets = self._group.parted(offsets)
-            finish = Finish(closing, positions, memberless(self._group.group))
-        self._write_offsets(offsets)
+        finish, records = self._places.finish(offsets, closing)
+        self._write_offsets(records)
         self._hand_over(lane, finish)
         return True
 
@@ -150,43 +196,23 @@ class LanedDelivery(Delivery):
 
         `finished` reports it like any commit. It raises StaleMemberError if the group has a newer generation (E19).
         """
-        self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._signature))
+        self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._places.signature))
 
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
-        before = None if self._last is None or self._last.is_committed else self._last
-        turn = Turn(lane.writer, before, self._held, finish, size_bytes=self._sent_bytes, begun_s=self._begun_s)
-        self._turns.append(turn)
-        self._last, self._current, self._held = turn, None, None
-        if self._on_failure is not None:
-            lane.hand_over(turn, self._on_failure)
-        else:
-            lane.run(turn)
+        self._current = None
+        self._turns.hand_over(lane, self._queue.take(), finish, self._sent)
 
     def stay_narrow(self) -> None:
         """Never ask for a second producer."""
-        self._may_widen = False
+        self._widens_below = 0
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
-        ended_s: list[float] = []
-        while self._turns and (wait or self._turns[0].is_done):
-            turn = self._turns[0]
-            turn.await_done()
-            if turn.error is not None:
-                if ended_s:
-                    break  # report the committed ones first; the next call raises
-                self._record_failure(turn.size_bytes, turn.took_s)
-                raise turn.error
-            if self._sizes is not None:
-                self._sizes.committed(turn.size_bytes, turn.took_s)
-            self._turns.popleft()
-            self._has_strike |= turn.is_struck
-            ended_s.append(turn.ended_s)
-        return ended_s
+        return self._turns.finished(wait=wait)
 
     def abort(self) -> None:
-        self._current = self._held = None
-        for turn in self._turns:
-            turn.await_done()
+        self._current = None
+        self._queue.take()
+        self._turns.await_done()
         for lane in self._lanes:
             lane.writer.abort()
 
@@ -197,39 +223,20 @@ class LanedDelivery(Delivery):
     def _begin(self) -> Lane:
         """Return the lane of the transaction that is being written; for a new transaction, the next lane in turn."""
         if self._current is None:
-            if self._last is not None and self._last.is_done:
-                self._last.await_committed()  # nothing may follow a transaction that is not committed
+            self._turns.ensure_none_failed()
             self._current = self._lanes[0]
             self._current.await_idle()
             self._lanes.reverse()
-            self._sent_bytes, self._begun_s = 0, time.monotonic()
-            self._bytes_left, self._records_left = self._limits.size_bytes, self._limits.records
+            self._sent = Sent(time.monotonic())
+            self._queue.begin()
         return self._current
-
-    def _may_send(self) -> bool:
-        return self._last is None or self._last.is_flushed
-
-    def _await_earlier(self) -> None:
-        if self._last is not None:
-            self._last.await_flushed()
-        if self._held is not None:
-            self._held.ensure_held()
-            self._held = None
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
         """Send offsets through the producer that has the records they cover: their only way into a transaction."""
         if not offsets:
             return
         values = [value for _, value in offsets]
-        self.send(OutgoingColumns([self._offsets_topic] * len(values), values, [key for key, _ in offsets]))  # E1
-
-    def _fitting(self, outgoing: OutgoingColumns) -> int:
-        """Return how many of the first records the producer will hold back, and count them."""
-        most = max(0, min(len(outgoing), self._records_left - 1))
-        count, size_bytes = outgoing.fitting(most, self._bytes_left)
-        self._bytes_left -= size_bytes
-        self._records_left -= count
-        return count
+        self.send(OutgoingColumns([self._places.topic] * len(values), values, [key for key, _ in offsets]))  # E1
 
 
 def open_delivery(

@@ -109,8 +109,8 @@ class Stage:
 
     def shorten_transactions(self) -> TransactionSize:
         """Have transactions end after a millisecond."""
-        self.delivery._sizes = TransactionSize(0.001)
-        return self.delivery._sizes
+        sizes = self.delivery._turns.sizes = TransactionSize(0.001)
+        return sizes
 
     def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
@@ -258,7 +258,7 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
     stage.second.send_columns = expire_at_once  # type: ignore[method-assign]
     stage.delivery.send(large)
     stage.delivery.commit(())
-    stage.delivery._limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)
+    stage.delivery._queue.limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)
     with pytest.raises(ProduceError):
         stage.delivery.send(large)
     with pytest.raises(ProduceError):
@@ -349,7 +349,7 @@ def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     writer = Writer()
     may_end = threading.Semaphore(0)
     writer.on_commit = lambda: may_end.acquire(timeout=10)
-    delivery = LanedDelivery([writer], "offsets", may_widen=True, on_failure=lambda: None)  # type: ignore[list-item]
+    delivery = LanedDelivery([writer], "offsets", widens_below=1_000, on_failure=lambda: None)  # type: ignore[list-item]
     delivery.stay_narrow()
     for _ in range(5):
         delivery.send(OutgoingColumns(["t"], [b"1"]))
