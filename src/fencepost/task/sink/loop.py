@@ -65,7 +65,7 @@ class SinkLoop:
         self._rewind()
         self._status.measure(self._positions.taken, self._input)
         self._status.follow_pause()
-        if not self._run.control.is_paused:
+        if self._puts.retry_s is not None and not self._run.control.is_paused:
             self._advance(self._puts.take_held())
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)

@@ -7,32 +7,17 @@ paused, or that outlives its worker, is the common zombie. It is fenced in any c
 
 import contextlib
 import logging
-import os
 import resource
-import socket
 import threading
 import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import orjson
 
-from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.channel.client import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
-from fencepost.task.channel.codec import Message
+from fencepost.task.channel.client import ChannelClient
 from fencepost.task.channel.message import (
-    Admission,
-    AdmissionRequest,
     Directive,
-    Directives,
-    DirectivesRequest,
-    Path,
-    Registration,
-    Reports,
-    TaskCopies,
     TaskReport,
     Verb,
 )
@@ -42,50 +27,29 @@ from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections
 from fencepost.task.slot.report_filter import ReportFilter
 from fencepost.task.slot.start_queue import StartQueue
+from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.telemetry.quiet import quiet_libraries
 
 log = logging.getLogger(__name__)
 
-_MOST_FAILED_REPORTS = 50
-
-
-@dataclass(frozen=True)
-class SlotSpec:
-    """What a slot is started with; it contains no secret (E11)."""
-
-    slot: str
-    channel_url: str
-    lease_s: float = 10.0
-    log_level: str = "INFO"
-    report_every_s: float = 1.0
-    retry_s: float = 0.1
-
-    def to_text(self) -> str:
-        return orjson.dumps(vars(self)).decode()
-
 
 class Slot:
-    """The tasks of one slot process, and its end of the channel."""
+    """The tasks of one slot process."""
 
     def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
-        self._spec = spec
-        self._channel = channel
-        self._attempt = attempt
+        self._worker = WorkerLine(spec, channel, attempt)
         self._runners: dict[str, TaskLife] = {}
         self._reports: list[TaskReport] = []
         self._report_filter = ReportFilter()
         self._starts = StartQueue()
         self._lock = threading.Lock()
         self._has_report = threading.Event()
-        self._is_leaving = False
-        self._failed_reports = 0
-        self._last_contact = time.monotonic()
 
     def run(self) -> None:
         """Serve the worker until it asks the slot to leave, or the lease is over."""
-        if not self._register():
+        if not self._worker.register():
             return
         reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)
         reporter.start()
@@ -94,42 +58,12 @@ class Slot:
         self._has_report.set()
         reporter.join(2.0)
 
-    def _call(self, path: Path, message: Message, timeout_s: float = 30.0) -> dict[str, Any]:
-        answer = self._channel.call(path, message.to_json(), timeout_s=timeout_s)
-        self._last_contact = time.monotonic()
-        return answer
-
-    def _register(self) -> bool:
-        message = Registration(self._spec.slot, self._attempt, os.getpid(), socket.gethostname())
-        while not self._is_lease_over():
-            try:
-                self._call(Path.SLOT_REGISTER, message)
-                return True
-            except ChannelRefusedError as error:
-                log.warning("slot %s leaves: its worker does not expect it: %s", self._spec.slot, error)
-                return False
-            except ChannelError:
-                threading.Event().wait(self._spec.retry_s)
-        return False
-
-    def _is_lease_over(self) -> bool:
-        return time.monotonic() - self._last_contact > self._spec.lease_s
-
     def _obey(self) -> None:
         done = 0
-        while not self._is_leaving:
-            try:
-                request = DirectivesRequest(self._spec.slot, self._attempt, done)
-                answer = Directives.from_json(self._call(Path.SLOT_DIRECTIVES, request, self._spec.lease_s))
-            except ChannelRefusedError as error:
-                log.warning("slot %s leaves: its worker does not know it any more: %s", self._spec.slot, error)
+        while not self._worker.is_leaving:
+            answer = self._worker.directives(done)
+            if answer is None:
                 return
-            except ChannelError as error:
-                if self._is_lease_over():
-                    log.warning("slot %s leaves: it cannot reach its worker: %s", self._spec.slot, error)
-                    return
-                threading.Event().wait(self._spec.retry_s)
-                continue
             for directive in answer.directives:
                 if directive.seq > done:
                     self._carry_out(directive)
@@ -139,7 +73,7 @@ class Slot:
         if directive.spec is not None:
             self._start(directive.spec)
         elif directive.verb is Verb.LEAVE:
-            self._is_leaving = True
+            self._worker.is_leaving = True
         else:
             runner = self._runners.get(directive.incarnation)
             if runner is not None:
@@ -161,44 +95,18 @@ class Slot:
 
     def _runner(self, spec: TaskSpec) -> TaskLife:
         if spec.is_stream:
-            return StreamRunner(spec, self._admit, self._report)
+            return StreamRunner(spec, self._worker.admit, self._report)
         if spec.is_sink:
-            return SinkRunner(spec, self._admit, self._report)
-        return TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
+            return SinkRunner(spec, self._worker.admit, self._report)
+        return TaskRunner(spec, self._worker.admit, self._report, partial(self._worker.copy, spec))
 
     def _begin_due(self) -> None:
-        if self._is_leaving:
+        if self._worker.is_leaving:
             return
         with self._lock:
             due = [self._runners[i] for i in self._starts.take(time.monotonic()) if i in self._runners]
         for runner in due:
             runner.thread.start()
-
-    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
-        """Ask the worker (step 6 of docs/architecture.md); retries until the lease is over."""
-        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation, wants_offsets)
-        try:
-            return self._ask_for_admission(request)
-        finally:
-            self._channel.release()  # else every task would hold a thread and a descriptor of the worker
-
-    def _ask_for_admission(self, request: AdmissionRequest) -> Admission:
-        while True:
-            try:
-                return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
-            except (ChannelRefusedError, ChannelFailedError) as error:
-                return Admission(False, str(error))
-            except ChannelError as error:
-                if self._is_lease_over() or self._is_leaving:
-                    return Admission(False, f"the worker cannot be reached: {error}")
-                threading.Event().wait(self._spec.retry_s)
-
-    def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
-        """Let the worker copy a task's offsets to its own topic. Raises ChannelError."""
-        try:
-            self._call(Path.TASK_COPY, TaskCopies(spec.connector, spec.task, spec.incarnation, tuple(copies)))
-        finally:
-            self._channel.release()
 
     def _report(self, report: TaskReport) -> None:
         with self._lock:
@@ -214,46 +122,28 @@ class Slot:
         last_counters, garbage = 0.0, Garbage()
         while True:
             garbage.collect_if_due()
-            self._has_report.wait(self._spec.report_every_s)
+            self._has_report.wait(self._worker.spec.report_every_s)
             self._has_report.clear()
             self._begin_due()
-            is_last = self._is_leaving
+            is_last = self._worker.is_leaving
             with self._lock:
                 changes, self._reports = self._reports, []
-                is_due = time.monotonic() - last_counters >= self._spec.report_every_s
+                is_due = time.monotonic() - last_counters >= self._worker.spec.report_every_s
                 running = self._report_filter.changed([r.snapshot() for r in self._runners.values()]) if is_due else []
             last_counters = time.monotonic() if is_due else last_counters
-            if not self._send([*changes, *running]):
+            if not self._worker.send([*changes, *running]):
                 self._report_filter = ReportFilter()
                 with self._lock:
                     self._reports = changes + self._reports
                 self._has_report.set()
-                threading.Event().wait(self._spec.retry_s)
-                if self._is_lease_over():
+                threading.Event().wait(self._worker.spec.retry_s)
+                if self._worker.is_lease_over():
                     return
             if is_last and not self._reports:
                 return
 
-    def _send(self, reports: list[TaskReport]) -> bool:
-        if not reports:
-            return True
-        try:
-            self._call(Path.SLOT_REPORT, Reports(self._spec.slot, self._attempt, tuple(reports)))
-        except ChannelRefusedError as error:
-            log.debug("the worker refuses reports, which are dropped: %s", error)
-        except ChannelFailedError as error:
-            self._failed_reports += 1
-            if self._failed_reports < _MOST_FAILED_REPORTS:
-                return False
-            log.error("the worker failed to take these reports, which are dropped: %s: %s", reports, error)
-        except ChannelError as error:
-            log.debug("the worker cannot be reached; reports will be sent again: %s", error)
-            return False
-        self._failed_reports = 0
-        return True
-
     def _leave(self) -> None:
-        self._is_leaving = True
+        self._worker.is_leaving = True
         with self._lock:
             runners = list(self._runners.values())
         for runner in runners:

@@ -122,8 +122,7 @@ class SourceLoop:
         started = time.monotonic()
         polled = self._poll()
         took_s = time.monotonic() - started
-        records = list(polled) if polled is not None and not isinstance(polled, Batch) else None
-        batches = [polled] if isinstance(polled, Batch) else Batch.of_records(records) if records else []
+        records, batches = _in_batches(polled)
         count = sum(len(b) for b in batches)
         if count:
             self._run.counters.polled(count, took_s)
@@ -161,6 +160,18 @@ class SourceLoop:
         self._run.control.wait_while_paused()
         if not self._run.control.is_stopping:
             self._run.report_state(RunState.RUNNING)
+
+
+def _in_batches(polled: Batch | Sequence[SourceRecord] | None) -> tuple[list[SourceRecord] | None, list[Batch]]:
+    """Return the author's own records, or None if `poll` did not return records; and all of it as batches."""
+    match polled:
+        case None:
+            return None, []
+        case Batch():  # columns, or whole batches
+            return None, [polled]
+        case _:
+            records = list(polled)
+            return records, Batch.of_records(records)
 
 
 def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:

@@ -22,7 +22,7 @@ from fencepost.task.channel.message import (
     Verb,
 )
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.slot.slot import SlotSpec
+from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
 from fencepost.worker.supervision.suspicion import TRIAL_S

@@ -25,7 +25,8 @@ from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot import slot as module
 from fencepost.task.slot.garbage import Garbage
-from fencepost.task.slot.slot import Slot, SlotSpec, run_slot
+from fencepost.task.slot.slot import Slot, run_slot
+from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer
 from support.no_exception import no_exceptions
