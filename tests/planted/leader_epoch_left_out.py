@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.value.log_gap import LogPosition
 from planted import replace
 
 
-def _note(self: BatchGroupInput, fetched: Any) -> None:
+def _note(self: BatchFetcher, fetched: Any) -> None:
     self._next.update({place: LogPosition(offset) for place, (offset, _) in fetched.epochs.items()})
 
 
-replace(BatchGroupInput, "_record_positions", _note)
+replace(BatchFetcher, "_record_positions", _note)

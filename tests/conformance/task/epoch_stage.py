@@ -249,4 +249,4 @@ def crash(task: EpochTask) -> None:
     input_ = task.membership.input
     task.membership.input = None
     if input_ is not None:
-        input_._consumer.close()
+        input_._client.consumer.close()

@@ -16,7 +16,9 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.read.client_fetcher import NoFetcher
 from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
@@ -201,7 +203,7 @@ def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage
     assert held.wait(30)
     member = first.membership.input
     assert member is not None
-    eventually(lambda: member.abandon() or member._consumer is None, within_s=60)  # the group is others' now
+    eventually(lambda: member.abandon() or member._client.is_closed, within_s=60)  # the group is others' now
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     first.control.stop()  # else it would join once more, and hold the other one up
@@ -226,7 +228,7 @@ def test_a_start_that_has_only_some_partitions_writes_nothing(stage: Stage) -> N
         lost = revoked
 
     conf = sink_conf({"bootstrap.servers": stage.bootstrap, "session.timeout.ms": "6000"}, stage.group, "other").conf
-    other = GroupInput(dict(conf), [stage.topic], cast(Any, Other()), fetches=False)
+    other = GroupInput(dict(conf), [stage.topic], cast(Any, Other()), fetcher=NoFetcher)
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 2, within_s=60)
     task = stage.start()
     eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 1, within_s=60)
@@ -505,14 +507,14 @@ def test_of_logs_that_the_group_has_read_to_their_ends_nothing_but_the_ends_is_a
 
 def test_a_takeover_that_fails_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [KafkaUnavailableError("the coordinator moves")]
-    stored = GroupInput._stored
+    stored = StartPositions.stored
 
-    def fails(self: GroupInput, consumer: Any, places: Any) -> Any:
+    def fails(self: StartPositions, places: Any, membership: Any) -> Any:
         if failures and places:
             raise failures.pop()
-        return stored(self, consumer, places)
+        return stored(self, places, membership)
 
-    monkeypatch.setattr(GroupInput, "_stored", fails)
+    monkeypatch.setattr(StartPositions, "stored", fails)
     stage.produce(5)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)

@@ -20,9 +20,9 @@ from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.read import batch_reader as batch_reader
-from fencepost.kafka.read import group_batches
+from fencepost.kafka.read import group_batches, position_resets
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_batches import BatchFetcher, BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.wire.cluster import Cluster
@@ -57,12 +57,16 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def client_fetches(member: BatchGroupInput) -> bool:
     """Say whether librdkafka reads the records, not the reader of whole batches."""
-    return member._fetches
+    return not isinstance(fetcher_of(member), BatchFetcher)
+
+
+def fetcher_of(member: GroupInput) -> Any:
+    return member._assignment.fetcher
 
 
 def reader_of(member: BatchGroupInput) -> Any:
     """Return its reader of whole batches."""
-    return member._reader
+    return fetcher_of(member)._reader
 
 
 def numbered(start: int, stop: int) -> list[str]:
@@ -130,7 +134,7 @@ def test_callbacks_are_served_while_the_reader_waits(members: Members, is_paused
 
     with Once(interrupted):
         eventually(lambda: second.poll(0.05, 100) is not None and len(second.assignment) == 1, within_s=_LONG_S / 2)
-        first._error = InterruptedError()  # that long is long
+        first._client.error = InterruptedError()  # that long is long
 
 
 def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:
@@ -299,7 +303,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a broker says that was deposed, and has not heard of it yet."""
-    monkeypatch.setattr(group_batches, "SURE_S", 600.0)
+    monkeypatch.setattr(position_resets, "SURE_S", 600.0)
     log_writer.send(members.topic, numbered(0, 3), 0)
     notes = Notes()
     notes.begins = {places[0]: 7, places[1]: 0}
@@ -307,7 +311,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
     first.commit({places[0]: 7, places[1]: 0})
     first.close()
     member = members.join(notes, auto_offset_reset=resets_to)
-    eventually(lambda: member.poll(0.05, 100) is not None and len(member._doubts), within_s=30)
+    eventually(lambda: member.poll(0.05, 100) is not None and len(fetcher_of(member)._resets.doubts), within_s=30)
     for _ in range(20):
         assert not len(member.poll(0.05, 100))
     log_writer.send(members.topic, numbered(3, 9), 0)
@@ -321,7 +325,7 @@ def test_a_log_that_still_ends_before_the_position_after_a_while_is_reset(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
     log_writer.send(members.topic, numbered(0, 3), 0)
     notes = Notes()
     notes.begins = {places[0]: 7}
@@ -433,7 +437,7 @@ def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     member = begun(members, notes, max_poll_interval_ms="6000", **settings)
     assert len(next_of(member, 3)) == 3
-    assert len(member._waiting) > 0
+    assert len(fetcher_of(member)._waiting) > 0
     eventually(
         lambda: not Admin({"bootstrap.servers": members.bootstrap}).groups.describe(members.group).members, within_s=30
     )
@@ -451,15 +455,15 @@ def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
     notes = Notes()
     notes.begins = dict.fromkeys(places, 0)
     member = begun(members, notes)
-    edges, asked = member._edges, []
+    edges, asked = member._client.edges, []
 
-    def silent(place: TopicPartition) -> tuple[int, int]:
+    def silent(place: TopicPartition, timeout_s: float) -> tuple[int, int]:
         asked.append(place)
         if place == places[0] and asked.count(place) < 5:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return edges(place)
+        return edges(place, timeout_s)
 
-    monkeypatch.setattr(member, "_edges", silent)
+    monkeypatch.setattr(member._client, "edges", silent)
     assert read(member, 4) == [(1, n) for n in range(6, 10)]
     assert asked.count(places[0]) < 5
     assert read(member, 4) == [(0, n) for n in range(6, 10)]

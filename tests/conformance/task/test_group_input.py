@@ -14,7 +14,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.group.leave import MemberRemoval
-from fencepost.kafka.read import group_batches, group_input
+from fencepost.kafka.read import client_fetcher, group_batches
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.value.fetched import Fetched
@@ -365,13 +365,13 @@ def test_what_was_fetched_before_a_revocation_is_not_handed_over(
     members: Members, produce: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client may take back a partition, and give it again, between the first record of a poll and the rest."""
-    monkeypatch.setattr(group_input, "_CHUNK", chunk)
+    monkeypatch.setattr(client_fetcher, "_CHUNK", chunk)
     produce(5, partition=0)
     produce(5, partition=1)
     notes = Notes()
     member = members.join(notes)
     assert len(read(member, 1)) >= 1
-    consumer = member._consumer
+    consumer = member._client.consumer
     gone, kept = (TopicPartition(members.topic, n) for n in range(2))
 
     class Between:
@@ -386,20 +386,20 @@ def test_what_was_fetched_before_a_revocation_is_not_handed_over(
             return message
 
         def consume(self, count: int, timeout_s: float) -> list[Any]:
-            member._revoked.add(gone)
+            member._assignment.revoked.add(gone)
             messages = list(consumer.consume(count, timeout_s))
             given.update(message.partition() for message in messages)
             return messages
 
     given: set[int] = set()
     member.seek({gone: 0, kept: 0})
-    member._consumer = Between()
+    member._client.consumer = Between()
     found: list[tuple[int, int]] = []
     deadline = time.monotonic() + 30
     while not ((1, 4) in found and gone.partition in given) and time.monotonic() < deadline:
         fetched: Fetched = member.poll(0.1, 100)
         found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
-    member._consumer = consumer
+    member._client.consumer = consumer
     assert [n for p, n in found if p == 1] == list(range(5))
     assert [n for p, n in found if p == 0] == []
     assert sorted(set(read(member, 5))) == [(0, n) for n in range(5)]  # from its begin, without a gap

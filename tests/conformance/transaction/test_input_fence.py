@@ -435,7 +435,7 @@ def test_a_member_is_current_in_its_generation_alone(
 ) -> None:
     one = make_member("one")
     one.join()
-    generation, member_id = one.input.generation, one.input._member
+    generation, member_id = one.input.generation, one.input._assignment.membership.member_id
     assert generation is not None
     survey = GroupSurvey(one.conf, timeout_s=LONG_S)
     assert survey.is_current(scene.group, generation, member_id)

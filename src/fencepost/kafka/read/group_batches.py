@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import KafkaUnavailableError, is_unavailable, kafka_error, translate
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.read.assignment import Assignee, Assignment, Fetcher
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.doubt import SURE_S, Doubts
-from fencepost.kafka.read.group_input import PASSING, Assignee, GroupInput, nowhere_to_begin
+from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.plan_reader import Read
+from fencepost.kafka.read.position_resets import PositionResets
 from fencepost.kafka.read.unread import Unread, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.kafka.value.fetched import Fetched
@@ -31,16 +32,10 @@ _AT_ONCE = 10_000  # records that are decoded together, or more: a few dozen of 
 _MOST_PARTITIONS = 200  # a reader names all its partitions in each request
 _LOOK_AT, _LEAST_RECORDS = 200, 20  # batches to average over; with fewer records a batch the client is cheaper
 _LONG_S = 2.0  # a reader is delayed this long only by a broker that is away
-_FIRST_ASK_S, _LONGEST_ASK_S = 0.1, 2.0
-_DOUBT_EVERY_S = 0.25
 
 
 class BatchGroupInput(GroupInput):
-    """A `GroupInput` that reads whole batches and checks them (E22). For one thread, except `abandon`.
-
-    The position of a partition is that of the next record to return. Records that were read beyond it wait. They are
-    dropped if the position moves elsewhere.
-    """
+    """A `GroupInput` that reads whole batches and checks them (E22). For one thread, except `abandon`."""
 
     def __init__(
         self,
@@ -51,45 +46,67 @@ class BatchGroupInput(GroupInput):
         whole: Collection[str] = (),
     ) -> None:
         """Raises KafkaRequestError for settings that the client or the reader does not support."""
-        self._reader = BatchReader(conf, Unread(), doing=f"reading as a member of group {conf.get('group.id')}")
+        reader = BatchReader(conf, Unread(), doing=f"reading as a member of group {conf.get('group.id')}")
+        super().__init__(conf, topics, assignee, fetcher=lambda of: BatchFetcher(of, reader), whole=whole)
+
+
+class ClientPreference:
+    """Decides that the client should fetch."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        """Why it should; empty as long as it should not."""
+        self._batches = self._records = 0  # read since their size was last checked
+
+    def look_at(self, fetched: UnreadFetched) -> None:
+        """Choose the client if batches are small: the reader's cost is mostly per batch, not per record."""
+        self._batches += len(fetched.entries)
+        self._records += sum(batch.count for _, batch in fetched.entries)
+        if self._batches >= _LOOK_AT:
+            if self._records < _LEAST_RECORDS * self._batches:
+                self.why = f"{self._batches} batches have {self._records} records"
+            self._batches = self._records = 0
+
+
+class BatchFetcher(Fetcher):
+    """Fetches whole batches, until the client takes over.
+
+    The position of a partition is that of the next record to return. Records that were read beyond it wait. They are
+    dropped if the position moves elsewhere.
+    """
+
+    def __init__(self, assignment: Assignment, reader: BatchReader) -> None:
+        self._assignment = assignment
+        self._by_client = _ClientAfterBatches(assignment)
+        self._reader = reader
         self._waiting = WaitingRecords()
         self._next: dict[TopicPartition, LogPosition] = {}
         self._ends: dict[TopicPartition, int] = {}  # of logs of partitions that the reader no longer reads
-        self._lost: dict[TopicPartition, float] = {}  # nothing is at their positions; when to ask for the log's edges
-        self._cut: set[TopicPartition] = set()  # of those: their last read records are no longer in the log
-        self._doubts: Doubts[TopicPartition] = Doubts()
-        self._ask_s = _FIRST_ASK_S  # how long to wait for that answer
-        self._batches = self._records = 0  # read since their size was last checked
-        self._why = ""  # why the client should fetch
-        super().__init__(conf, topics, assignee, fetches=False, whole=whole)
+        self._resets = PositionResets(assignment.client, assignment.starts)
+        self._preference = ClientPreference()
 
-    def known_ends(self) -> dict[TopicPartition, int]:
-        if self._fetches:
-            return super().known_ends()
-        with self._in_client:
-            ends = self._ends | self._reader.known_ends()
-        return {place: end for place, end in ends.items() if place in self.assignment}
+    def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = self._ends | self._reader.known_ends()
+        return {place: end for place, end in ends.items() if place in places}
 
-    def _close(self) -> None:
-        super()._close()
+    def close(self) -> None:
         self._reader.close()
 
     # reading
 
-    def _chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+    def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records, after the callbacks have run: records of revoked partitions are left out (E14)."""
-        if self._why and not self._fetches:
-            self._switch_to_client(self._why)
-        if self._fetches:
-            yield from super()._chunks(timeout_s, most)
+        if self._preference.why:
+            self._switch_to_client(self._preference.why)
+            yield from self._by_client.chunks(timeout_s, most)
             return
         until_s = time.monotonic() + timeout_s
         is_over = False
         while not is_over:
             found = self._served(until_s)
-            if self._error is not None:
+            if self._assignment.client.error is not None:
                 return
-            if self._fetches:  # since just now: the client may have fetched already
+            if self._is_replaced:  # since just now: the client may have fetched already
                 yield found
                 return
             left_s = until_s - time.monotonic()
@@ -107,43 +124,40 @@ class BatchGroupInput(GroupInput):
         """
         is_idle = not (self._reading() or len(self._waiting))
         timeout_s = max(0.0, min(_TURN_S, until_s - time.monotonic())) if is_idle else 0.0
+        client = self._assignment.client
         found: list[Any] = []
         try:
-            while (message := self._consumer.poll(timeout_s)) is not None:
+            while (message := client.consumer.poll(timeout_s)) is not None:
                 found.append(message)
                 timeout_s = 0.0
-                if self._fetches or self._error is not None:
+                if self._is_replaced or client.error is not None:
                     break
         except KafkaException as error:
-            raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
-        return self._sorted(found)
+            raise client.failed(error, f"reading as a member of group {client.group}") from error
+        return self._by_client.sorted(found)
+
+    @property
+    def _is_replaced(self) -> bool:
+        return self._assignment.fetcher is not self
 
     def _reading(self) -> bool:
-        return len(self._next) > len(self._paused) + len(self._lost)
+        return len(self._next) > len(self._assignment.paused) + len(self._resets)
 
     def _read(self, timeout_s: float, most: int) -> None:
         """Read once, unless `most` records already wait. Waits for records only if none wait."""
-        self._reset_lost()
+        if moved := self._resets.maybe_reset(self._next):
+            self._go_to(moved)
         if len(self._waiting) >= most or not self._reading():
             return
         began_s = time.monotonic()
         timeout_s = 0.0 if len(self._waiting) else timeout_s
         read = self._taken(timeout_s, max(most, _AT_ONCE))
         if time.monotonic() - began_s > timeout_s + _LONG_S:
-            self._why = "a broker cannot be connected to"
+            self._preference.why = "a broker cannot be connected to"
         self._heed(read)
         if isinstance(read.fetched, UnreadFetched):
-            self._look_at(read.fetched)
+            self._preference.look_at(read.fetched)
             self._waiting.add(read.fetched)
-
-    def _look_at(self, fetched: UnreadFetched) -> None:
-        """Choose the client if batches are small: this reader's cost is mostly per batch, not per record."""
-        self._batches += len(fetched.entries)
-        self._records += sum(batch.count for _, batch in fetched.entries)
-        if self._batches >= _LOOK_AT:
-            if self._records < _LEAST_RECORDS * self._batches:
-                self._why = f"{self._batches} batches have {self._records} records"
-            self._batches = self._records = 0
 
     def _taken(self, timeout_s: float, most: int) -> Read:
         try:
@@ -155,126 +169,72 @@ class BatchGroupInput(GroupInput):
 
     def _heed(self, read: Read) -> None:
         """Handle everything in the result except records. Raises KafkaAuthorizationError."""
-        for place in read.lost:
-            if place in self._next and place not in self._paused:
-                self._lost.setdefault(place, 0.0)
-        self._cut |= read.cut & self._lost.keys()
+        paused = self._assignment.paused
+        self._resets.add([place for place in read.lost if place in self._next and place not in paused], read.cut)
         if read.refused:
-            topic = min(read.refused)
-            raise translate(
+            client = self._assignment.client
+            raise client.failed(
                 KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),
-                f"reading topic {topic} as a member of group {self._group}",
-                self._bootstrap,
+                f"reading topic {min(read.refused)} as a member of group {client.group}",
             )
 
     def _record_positions(self, fetched: Fetched) -> None:
         """Record the next positions of partitions."""
         positions = {place: LogPosition(offset, epoch=epoch) for place, (offset, epoch) in fetched.epochs.items()}
         self._next.update(positions)
-        self._doubts.forget(positions)  # their logs continue there
+        self._resets.doubts.forget(positions)  # their logs continue there
 
     # positions
 
-    def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        if self._fetches:
-            super()._seek(offsets)
-        else:
-            self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Continue at other positions than those after the returned records."""
-        self._drop(positions)
+        self.stop(positions)
         self._next.update(positions)
-        self._reader.assign({place: at for place, at in positions.items() if place not in self._paused})
+        self.resume([place for place in positions if place not in self._assignment.paused])
 
-    def _stop_fetching(self, places: Collection[TopicPartition]) -> None:
-        if self._fetches:
-            super()._stop_fetching(places)
-        else:
-            self._drop(places)
-
-    def _fetch_on(self, places: Collection[TopicPartition]) -> None:
-        if self._fetches:
-            super()._fetch_on(places)
-        else:
-            self._reader.assign({place: self._next[place] for place in places if place in self._next})
-
-    def _drop(self, places: Collection[TopicPartition]) -> None:
+    def stop(self, places: Collection[TopicPartition]) -> None:
         """Stop reading these partitions, and drop their records that were read but not returned."""
         self._ends |= self._reader.known_ends()
         self._reader.unassign(places)
         self._waiting.drop(places)
-        self._cut.difference_update(places)
-        for place in places:
-            self._lost.pop(place, None)
+        self._resets.drop(places)
 
-    def _reset_lost(self) -> None:
-        """Apply `auto.offset.reset` to a partition that has nothing at its position; one partition in each turn.
-
-        A broker that does not answer is asked again later, after the other partitions and with a longer time-out. A
-        broker whose log seems to end before the position is also asked again: it may just have lost its leadership.
-        """
-        place = min(self._lost, key=lambda place: self._lost[place], default=None)
-        if place is None or time.monotonic() < self._lost[place]:
-            return
-        at = self._next[place]
-        try:
-            begin, end = self._edges(place)
-        except KafkaException as error:
-            if is_unavailable(kafka_error(error)) or kafka_error(error).code() in PASSING:
-                self._ask_s = min(2 * self._ask_s, _LONGEST_ASK_S)
-                self._lost[place] = time.monotonic() + 2 * self._ask_s
-                return
-            raise translate(error, f"asking where {place.topic}-{place.partition} goes on", self._bootstrap) from error
-        self._ask_s = _FIRST_ASK_S
-        is_beyond = at.offset > end
-        is_confirmed = self._doubts.confirmed([place], [place] if is_beyond else [], time.monotonic(), SURE_S)
-        if at.offset < begin or is_confirmed or place in self._cut:
-            self._reset_to_edge(place, at.offset, begin, end)
-        elif is_beyond:
-            self._lost[place] = time.monotonic() + _DOUBT_EVERY_S
-        else:
-            self._go_to({place: LogPosition(at.offset)})  # its broker was not its leader
-
-    def _edges(self, place: TopicPartition) -> tuple[int, int]:
-        begin, end = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=self._ask_s)
-        return begin, end
-
-    def _reset_to_edge(self, place: TopicPartition, at: int, begin: int, end: int) -> None:
-        self._doubts.forget([place])
-        if self._resets_of(place) == "error":
-            raise nowhere_to_begin(place, f"offset {at} is out of range")
-        offset = end if self._resets_of(place) == "latest" else max(begin, 0)
-        log.warning(
-            "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
-            *place, at, offset, self._resets_of(place),
-        )  # fmt: skip
-        self._go_to({place: LogPosition(offset)})
+    def resume(self, places: Collection[TopicPartition]) -> None:
+        self._reader.assign({place: self._next[place] for place in places if place in self._next})
 
     # the assignment
 
-    def _begin(self, begins: Mapping[TopicPartition, int]) -> None:
-        if len(self._begins) > _MOST_PARTITIONS and not self._fetches:
-            self._switch_to_client(f"it has {len(self._begins)} partitions")
-        if self._fetches:
-            self._fetch_on(begins)  # a partition that was paused when it was revoked is still paused
+    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        if len(self._assignment.begins) > _MOST_PARTITIONS:
+            self._switch_to_client(f"it has {len(self._assignment.begins)} partitions")
+            self._by_client.begin(begins)
         else:
-            super()._begin(begins)
-            self._go_to({place: LogPosition(offset) for place, offset in begins.items()})
+            self._assignment.client.pause(begins)
+            self.seek(begins)
 
     def _switch_to_client(self, why: str) -> None:
         """Let the client fetch from now on, after the last returned records."""
-        log.info("this member of group %s has its client fetch from now on: %s", self._group, why)
+        log.info("this member of group %s has its client fetch from now on: %s", self._assignment.client.group, why)
         positions, self._next = self._next, {}
-        self._drop(positions)
+        self.stop(positions)
         self._reader.close()
-        self._fetches = True
-        self._fetch_on(positions.keys() - self._paused)
-        self._seek({place: at.offset for place, at in positions.items()})
+        self._assignment.fetcher = self._by_client
+        self._by_client.resume(positions.keys() - self._assignment.paused)
+        self._by_client.seek({place: at.offset for place, at in positions.items()})
 
-    def _let_go(self, places: Collection[TopicPartition]) -> None:
-        self._drop(places)
-        self._doubts.forget(places)
+    def let_go(self, places: Collection[TopicPartition]) -> None:
+        self.stop(places)
+        self._resets.doubts.forget(places)
         for place in places:
             self._next.pop(place, None)
             self._ends.pop(place, None)
+
+
+class _ClientAfterBatches(ClientFetcher):
+    """Takes over from a `BatchFetcher`."""
+
+    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        self.resume(begins)  # a partition that was paused when it was revoked is still paused

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from fencepost.api import Epoch, EpochConnector
-from fencepost.kafka.read.group_input import PositionReader
+from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.record import TopicPartition
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec

@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from fencepost.api import FencedError, RetriableError
-from fencepost.kafka.read.group_input import GroupInput, PositionReader
+from fencepost.kafka.read.client_fetcher import NoFetcher
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.record import TopicPartition
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import TaskSpec
@@ -116,7 +118,7 @@ class EpochMembership:
             self._spec.input.consumer_conf,
             subscription(self._spec),
             self.held,
-            fetches=False,
+            fetcher=NoFetcher,
             positions=self._positions(),
         )
         return self.input

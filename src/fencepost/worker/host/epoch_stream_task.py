@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from fencepost.api import DataFrameStream
-from fencepost.kafka.read.group_input import PositionReader
+from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.split_message import EpochOutput, EpochReading

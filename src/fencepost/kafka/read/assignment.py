@@ -1,0 +1,157 @@
+"""The partitions that a group has assigned to a member, and what happens to them in rebalances."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Protocol
+
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.api.errors import FencedError
+from fencepost.kafka.read.member_client import MemberClient, Membership
+from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.record import TopicPartition
+
+
+class Assignee(Protocol):
+    """Is notified of the assignment. Its methods are called within `poll` and `close`, in their thread."""
+
+    def assigned(
+        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Take over partitions at these offsets. For the `fresh` ones the group has not committed anything yet.
+
+        Returns the start offsets of partitions that should start elsewhere.
+        """
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Release partitions. Their offsets may still be committed; when this returns, others may get them."""
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Release partitions that already belong to other members. Their offsets can no longer be committed."""
+
+
+class Fetcher(ABC):
+    """Fetches the records of an assignment. For the member's thread."""
+
+    @abstractmethod
+    def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+        """Yield fetched records, waiting up to `timeout_s` for the first. The group's callbacks run within this."""
+
+    @abstractmethod
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Continue at these offsets."""
+
+    @abstractmethod
+    def stop(self, places: Collection[TopicPartition]) -> None:
+        """Stop fetching partitions until they are resumed."""
+
+    @abstractmethod
+    def resume(self, places: Collection[TopicPartition]) -> None:
+        """Continue to fetch partitions after their last returned records."""
+
+    @abstractmethod
+    def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the end offsets of logs that are known without asking a broker."""
+
+    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        """Start fetching partitions that the client has just taken over."""
+
+    def let_go(self, places: Collection[TopicPartition]) -> None:
+        """Return no more records of partitions that were released (E14)."""
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+
+
+class Assignment:
+    """A member's partitions. `take`, `revoke` and `lose` are callbacks of its client."""
+
+    def __init__(
+        self,
+        client: MemberClient,
+        starts: StartPositions,
+        assignee: Assignee,
+        make_fetcher: "Callable[[Assignment], Fetcher]",
+    ) -> None:
+        self.client = client
+        self.starts = starts
+        self._assignee: Assignee | None = assignee
+        self.begins: dict[TopicPartition, int] = {}
+        """Where each partition of the assignment began."""
+        self.paused: frozenset[TopicPartition] = frozenset()
+        self.revoked: set[TopicPartition] = set()
+        """Partitions that were released since the caller cleared this."""
+        self.membership: Membership | None = None
+        self.fetcher = make_fetcher(self)
+
+    @property
+    def places(self) -> frozenset[TopicPartition]:
+        return frozenset(self.begins)
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self._assignee is None
+
+    def abandon(self) -> None:
+        """Never call the assignee again. For any thread."""
+        self._assignee = None
+
+    def ensure_member(self) -> None:
+        """Raise FencedError unless the client still has the membership of the assignment."""
+        of, client = self.membership, self.client
+        if client.is_closed or of is None or not of.member_id or client.consumer.memberid() != of.member_id:
+            raise FencedError(f"no longer a member of group {client.group}")
+
+    def stored(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets of partitions. Those without one are left out. Raises KafkaException."""
+        return self.starts.stored(places, self.membership)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop fetching these partitions of the assignment, and resume all others."""
+        wanted = self.places.intersection(partitions)
+        if wanted == self.paused or self.client.is_closed:
+            return
+        self.fetcher.stop(wanted - self.paused)
+        self.fetcher.resume(self.paused - wanted)
+        self.paused = wanted
+
+    def take(self, _: Any, partitions: list[Any]) -> None:
+        with self.client.errors_kept():
+            if self.client.is_leaving:  # partitions assigned now are released at once, unannounced
+                self.client.assign(partitions)
+                return
+            places = [TopicPartition(p.topic, p.partition) for p in partitions]
+            self.membership = self.client.membership()
+            stored = self.stored(places)
+            fresh = frozenset(places) - stored.keys()
+            positions = stored | {place: self.starts.reset(place) for place in sorted(fresh)}
+            begins, assignee = dict(positions), self._assignee
+            if assignee is not None:
+                begins.update(assignee.assigned(positions, fresh))
+            self.begins.update(begins)
+            self.client.assign([ClientPartition(*place, begins[place]) for place in places])
+            self.fetcher.begin({place: begins[place] for place in places})
+
+    def revoke(self, _: Any, partitions: list[Any]) -> None:
+        self._release(partitions, is_lost=False)
+
+    def lose(self, _: Any, partitions: list[Any]) -> None:
+        self._release(partitions, is_lost=True)
+
+    def _release(self, partitions: list[Any], *, is_lost: bool) -> None:
+        places = frozenset(TopicPartition(p.topic, p.partition) for p in partitions) & self.places
+        with self.client.errors_kept():
+            assignee = self._assignee
+            if places and assignee is not None:
+                (assignee.lost if is_lost else assignee.revoked)(places)
+        for place in places:
+            self.starts.notes.pop(place, None)
+            del self.begins[place]
+            self.client.due.pop(place, None)
+        self.revoked |= places
+        self.fetcher.let_go(places)
+        with self.client.errors_kept():
+            # The client keeps a partition paused when it is assigned again, and then it would never be resumed.
+            self.pause(self.paused - places)
+            self.client.unassign(partitions)

@@ -1,0 +1,94 @@
+"""Fetches the records of a group's member with its librdkafka client, record by record."""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.kafka.read.assignment import Assignment, Fetcher
+from fencepost.kafka.read.consumer import is_passing, place_of
+from fencepost.kafka.read.read_again import read_again_by
+from fencepost.kafka.read.start_positions import nowhere_to_begin
+from fencepost.kafka.value.fetched import Fetched, is_plain
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 500
+
+
+class ClientFetcher(Fetcher):
+    """The client starts to fetch partitions when it takes them over."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._client = assignment.client
+        self._read_again = read_again_by(self._client.conf)
+
+    def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+        """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
+        try:
+            first = self._client.consumer.poll(timeout_s)
+            chunk = [] if first is None else [first, *self._more(min(most, _CHUNK) - 1)]
+            while chunk and self._client.error is None:
+                yield self.sorted(chunk)
+                most -= len(chunk)
+                chunk = self._more(min(most, _CHUNK)) if len(chunk) == _CHUNK else []
+        except KafkaException as error:
+            raise self._client.failed(error, f"reading as a member of group {self._client.group}") from error
+
+    def _more(self, most: int) -> list[Any]:
+        return list(self._client.consumer.consume(most, 0)) if most else []
+
+    def sorted(self, messages: list[Any]) -> Fetched:
+        """Return the records and the ends of partitions, and handle all other events."""
+        if is_plain(messages):
+            return Fetched.of(messages, self._read_again)
+        ends: dict[TopicPartition, int] = {}
+        fetched = Fetched.of([each for each in messages if not self._is_event(each, ends)], self._read_again)
+        fetched.ends = ends
+        return fetched
+
+    def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            ends[place_of(message)] = message.offset()
+        elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
+            log.warning(
+                "group %s has revoked this member's partitions: its task took longer for a batch than "
+                "max.poll.interval.ms (raise consumer.override.max.poll.interval.ms, or make batches smaller with "
+                "consumer.override.max.poll.records)",
+                self._client.group,
+            )
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise nowhere_to_begin(place_of(message), error.str())
+        elif not is_passing(error):
+            raise self._client.failed(error, f"reading as a member of group {self._client.group}")
+        return True
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._client.seek(offsets)
+
+    def stop(self, places: Collection[TopicPartition]) -> None:
+        self._client.pause(places)
+
+    def resume(self, places: Collection[TopicPartition]) -> None:
+        self._client.consumer.resume([ClientPartition(*place) for place in places])
+
+    def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = {}
+        for place in () if self._client.is_closed else places:
+            _, high = self._client.consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
+            if high >= 0:
+                ends[place] = high
+        return ends
+
+
+class NoFetcher(ClientFetcher):
+    """Keeps all partitions paused: another object reads them."""
+
+    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        self._client.pause(begins)

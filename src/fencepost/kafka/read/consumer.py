@@ -1,0 +1,42 @@
+"""What all readers do with librdkafka's consumer."""
+
+import contextlib
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from fencepost.kafka.errors import is_unavailable
+from fencepost.record import TopicPartition
+
+UNKNOWN_PARTITION = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+"""Codes of a partition that does not exist, or that the client or a broker does not know yet."""
+
+
+def is_passing(error: Any, *, has_group: bool = True) -> bool:
+    """Return whether the client can continue to read after this error.
+
+    Without a group, this includes a missing permission for the one that the client must name.
+    """
+    codes = UNKNOWN_PARTITION if has_group else UNKNOWN_PARTITION | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+    return is_unavailable(error) or error.code() in codes
+
+
+def arrived(consumer: Any, most: int, timeout_s: float) -> list[Any]:
+    """Return messages that have arrived; if there are none, wait for one. Raises KafkaException."""
+    messages: list[Any] = consumer.consume(most, 0)
+    if not messages:
+        first = consumer.poll(timeout_s)
+        messages = [] if first is None else [first]
+    return messages
+
+
+def place_of(message: Any) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())
+
+
+def close_consumer(consumer: Any) -> None:
+    """Close a consumer, whatever state it is in."""
+    with contextlib.suppress(KafkaException, RuntimeError):
+        consumer.close()
