@@ -206,7 +206,7 @@ PLANTS = {
     ),
     "leader_epoch_left_out": Plant(
         "tests/conformance/task/test_group_batches.py::test_where_it_goes_on_is_known_with_the_epoch_of_its_leader",
-        "assert reader_of(member)._at[places[0]] == (3, 0)",
+        "assert reader_of(member)._positions.at[places[0]] == (3, 0)",
     ),
     "open_transaction_passed": Plant(
         f"{_DECISION}::test_each_bound_holds[open]",

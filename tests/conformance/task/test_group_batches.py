@@ -20,7 +20,7 @@ from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.read import batch_reader as batch_reader
-from fencepost.kafka.read import group_batches, position_resets
+from fencepost.kafka.read import fetched_queue, group_batches, position_resets
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.group_batches import BatchFetcher, BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
@@ -420,7 +420,7 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
-    monkeypatch.setattr(batch_reader, "Answered", damaged)
+    monkeypatch.setattr(fetched_queue, "Answered", damaged)
     member = members.join(Notes())
     with pytest.raises(CorruptBatchError, match=rf"{members.topic}-0: The batch at offset 0 .*checksum"):
         poll_for_long(member)
@@ -478,7 +478,7 @@ def test_where_it_goes_on_is_known_with_the_epoch_of_its_leader(
     assert len(next_of(member, 3)) == 3
     member.pause(member.assignment)
     member.pause([])
-    assert reader_of(member)._at[places[0]] == (3, 0)
+    assert reader_of(member)._positions.at[places[0]] == (3, 0)
 
 
 # where the client fetches from then on

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.kafka.read import batch_reader as batch_reader
+from fencepost.kafka.read import fetched_queue
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.channel.message import RunState
@@ -50,7 +50,7 @@ def test_a_batch_that_is_not_what_its_producer_wrote_ends_the_task_with_its_plac
     log_writer: LogWriter, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(log_writer.topic(topic_name), ["a", "b"])
-    monkeypatch.setattr(batch_reader, "Answered", damaged)
+    monkeypatch.setattr(fetched_queue, "Answered", damaged)
     with StartedSink(log_writer.bootstrap, topic_name, tmp_path / "out") as started:
         report = eventually(lambda: next((r for r in started.reports if r.state is RunState.FAILED), None))
     assert report.trace is not None

@@ -135,7 +135,7 @@ class PlanInput:
     @property
     def commit_error(self) -> str | None:
         """Return why the last answered commit was refused; None if it succeeded or none was answered."""
-        return self._reader.commit_error
+        return self._reader.commits.error
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
         """Commit offsets to the group that `conf` names, without waiting for the outcome. For any thread.
@@ -145,7 +145,7 @@ class PlanInput:
         nothing once the input is closed.
         """
         self._guard.check("The reader of a plan")
-        self._reader.commit(offsets)
+        self._reader.commits.commit(offsets)
 
     def close(self) -> None:
         """Close the reader. Idempotent."""

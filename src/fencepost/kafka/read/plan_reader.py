@@ -4,22 +4,20 @@ A reader fetches the records after given positions. `PlanInput` finds out what a
 records belong to.
 """
 
-import contextlib
-import threading
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import is_unavailable, new_client, translate
-from fencepost.kafka.library_log import library_log
+from fencepost.kafka.errors import translate
+from fencepost.kafka.read.consumer import is_passing, place_of
+from fencepost.kafka.read.offset_committer import OffsetCommitter
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.value.fetched import Fetched, is_plain
-from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import Repeated, TopicPartition
 
@@ -27,14 +25,6 @@ DOING = "reading partitions of a plan"
 
 _CHUNK = 500
 _CUT = "log truncation detected"  # the client's only sign of it, in the error of a position reset
-_PASSING = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,  # for the group that the client must name
-    }
-)
 
 
 @dataclass
@@ -53,11 +43,11 @@ class Read:
 
 
 class PlanReader(Protocol):
-    """Reads partitions. For one thread, except `commit`. Nothing connects before the first `read`."""
+    """Reads partitions. For one thread. Nothing connects before the first `read`."""
 
     @property
-    def commit_error(self) -> str | None:
-        """Return why the last answered commit was refused; None if it succeeded or none was answered."""
+    def commits(self) -> OffsetCommitter:
+        """Return the committer to the group that the settings name. `read` processes the answers."""
 
     @property
     def knows_topics(self) -> bool:
@@ -80,9 +70,6 @@ class PlanReader(Protocol):
         again. Raises a refusal as converted by `translate`. Waits for a broker that is down.
         """
 
-    def commit(self, offsets: Collection[GroupOffset]) -> None:
-        """Commit offsets to the group, as `PlanInput.commit` describes. For any thread."""
-
     def close(self) -> None:
         """Let go. Idempotent."""
 
@@ -96,13 +83,11 @@ class ClientReader:
         """Create the client. Raises KafkaRequestError for settings that it refuses."""
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._read_again = read_again_by(conf)
-        self._in_commit = threading.Lock()
         self._chunks: list[Fetched] = []  # fetched, but not returned yet
         self._kept: list[Any] = []  # messages for which there was no room
         self._found = Read()
-        self._unheard = 0  # commits without an answer
-        self.commit_error: str | None = None
-        self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
+        self.commits = OffsetCommitter(conf)
+        self._consumer = self.commits.client()
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         self._consumer.incremental_assign([_placed(place, at) for place, at in positions.items()])
@@ -138,36 +123,8 @@ class ClientReader:
                 return
             most -= chunk
 
-    def serve(self) -> None:
-        """Process the answers to commits while nothing is read."""
-        self._more(1)
-
-    def commit(self, offsets: Collection[GroupOffset]) -> None:
-        asked = [ClientPartition(o.topic, o.partition, o.offset, o.note) for o in offsets]
-        with self._in_commit:
-            if self._consumer is not None and asked:
-                try:
-                    self._consumer.commit(offsets=asked, asynchronous=True)
-                except KafkaException as error:
-                    raise translate(error, "committing offsets", self._bootstrap) from error
-                self._unheard += 1
-
     def close(self) -> None:
-        with self._in_commit:
-            consumer, self._consumer = self._consumer, None
-        if consumer is None:
-            return
-        if self._unheard:  # the client waits for the answer, almost a minute if no broker responds
-            threading.Thread(target=_close, args=(consumer,), name="close reader", daemon=True).start()
-        else:
-            _close(consumer)
-
-    def _heard(self, error: Any, places: Sequence[Any]) -> None:
-        with self._in_commit:
-            self._unheard -= 1
-        refused = [place.error for place in places if place.error is not None]
-        first = error or next(iter(refused), None)
-        self.commit_error = None if first is None else f"{first.str()} ({first.name()})"
+        self.commits.close()
 
     def _consumed(self, most: int, timeout_s: float) -> list[Any]:
         try:
@@ -201,16 +158,15 @@ class ClientReader:
         if error is None:
             return False
         if error.code() == KafkaError._PARTITION_EOF:
-            ends[TopicPartition(message.topic(), message.partition())] = message.offset()
+            ends[place_of(message)] = message.offset()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            place = TopicPartition(message.topic(), message.partition())
-            found.lost.add(place)
-            found.cut |= {place} if _CUT in error.str() else set()
+            found.lost.add(place_of(message))
+            found.cut |= {place_of(message)} if _CUT in error.str() else set()
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
             found.refused[message.topic()] = error.str()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             found.away = error.str()
-        elif not (is_unavailable(error) or error.code() in _PASSING):
+        elif not is_passing(error, has_group=False):
             raise translate(error, DOING, self._bootstrap)
         return True
 
@@ -236,8 +192,3 @@ def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[T
 def _placed(place: TopicPartition, at: LogPosition) -> ClientPartition:
     known = {} if at.epoch == NO_EPOCH else {"leader_epoch": at.epoch}
     return ClientPartition(*place, at.offset, **known)
-
-
-def _close(consumer: Any) -> None:
-    with contextlib.suppress(KafkaException, RuntimeError):
-        consumer.close()
