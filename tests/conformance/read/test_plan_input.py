@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.read import plan_input
+from fencepost.kafka.read import plan_topics
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import ClientReader
@@ -122,12 +122,12 @@ def plan(log_writer: LogWriter, reader_type: MakeReader) -> Iterator[MakePlan]:
 
 def look_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have inputs look that often for topics that do not exist yet."""
-    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", seconds)
+    monkeypatch.setattr("fencepost.kafka.read.plan_positions._LOOK_EVERY_S", seconds)
 
 
 def doubts(reader: "Plan") -> Any:
     """Return of which partitions it is in doubt where their logs end."""
-    return reader.input._doubts
+    return reader.input._losses.doubts
 
 
 def numbers(start: int, stop: int) -> list[str]:
@@ -284,7 +284,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a broker says that was deposed, and has not heard of it yet."""
-    monkeypatch.setattr(plan_input, "SURE_S", 600.0)
+    monkeypatch.setattr(plan_topics, "SURE_S", 600.0)
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: LogPosition(7)})
     eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
@@ -317,7 +317,7 @@ def test_a_doubt_ends_with_the_next_record(
         patched.setattr(reader.reader, "read", lost)
         patched.setattr(reader.admin, "end_offsets", lambda places, **_: dict.fromkeys(places, 2))
         eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
-    reader.input._lost.clear()  # the next look of the reader finds the log as it is
+    reader.input._losses.lost.clear()  # the next look of the reader finds the log as it is
     log_writer.send(topic, numbers(3, 6))
     reader.reach({place: 6})
     assert reader.values == {place: numbers(0, 6)}
@@ -327,7 +327,7 @@ def test_a_doubt_ends_with_the_next_record(
 def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
     log_writer: LogWriter, topic_name: str, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_input, "SURE_S", 0.5)
+    monkeypatch.setattr(plan_topics, "SURE_S", 0.5)
     topic = log_writer.topic(topic_name, partitions=2)
     behind, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     log_writer.send(topic, numbers(0, 3))
@@ -487,7 +487,7 @@ def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
     reader_type: MakeReader,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fencepost.kafka.read.plan_input._ASK_S", 0.3)
+    monkeypatch.setattr("fencepost.kafka.read.plan_topics._ASK_S", 0.3)
     nobody = Plan(f"127.0.0.1:{free_port()}", {place: None}, reader_type)
     with pytest.raises(KafkaUnavailableError):
         nobody.poll()

@@ -17,7 +17,7 @@ def test_a_partition_is_begun_with_soon_though_the_group_may_not_be_told(
     source_writer: LogWriter, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client, left to itself, waits for the group's coordinator for 45 s before it begins with anything."""
-    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("fencepost.kafka.read.plan_positions._LOOK_EVERY_S", 0.1)
     first, later = (TopicPartition(f"{topic_name}-{name}", 0) for name in ("first", "later"))
     conf = {"bootstrap.servers": source_writer.bootstrap}
     with (

@@ -12,29 +12,21 @@ offset.
 """
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
-
-from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import Topic
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.kafka.read.plan_positions import PlanPositions, WaitingPartitions
 from fencepost.kafka.read.plan_reader import ClientReader, PlanReader
+from fencepost.kafka.read.plan_topics import PlanLosses, PlanTopics
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import NO_EPOCH, GapKind, LogGap, LogPosition
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
-
-_ASK_S = 5.0
-_LOOK_EVERY_S = 5.0
-_DOUBT_EVERY_S = 0.25
-_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 class PlanInput:
@@ -58,48 +50,36 @@ class PlanInput:
         Raises KafkaRequestError for settings that the client refuses.
         """
         self._guard = ForkGuard()
-        self._admin = admin
-        self._bootstrap = str(conf.get("bootstrap.servers", ""))
-        self._begins_at = begins_at
-        self._waiting = dict(positions)  # not assigned yet
-        self._positions: dict[TopicPartition, int] = {}
-        self._epochs: dict[TopicPartition, int] = {}  # leader epochs before the positions, if known
-        self._ids: dict[str, str] = {}
-        self._gaps: dict[TopicPartition, LogGap] = {}
-        self._lost: set[TopicPartition] = set()  # for which the client reports nothing at the position
-        self._cut: set[TopicPartition] = set()  # those of them whose read records no longer exist
-        self._unreturned: dict[TopicPartition, int] = {}  # positions to return with the next records
-        self._taken: Fetched | None = None  # from the client; their topic ids are not checked yet
-        self._looked_s = float("-inf")
-        self._missed: set[TopicPartition] = set()  # by the last look
-        self._refused: dict[str, str] = {}
-        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before a position
-        self._doubted_s = float("-inf")
-        self._is_away = False
         self._reader = reader or ClientReader(conf)
+        self._waiting = WaitingPartitions(positions)
+        self._positions = PlanPositions()
+        self._topics = PlanTopics(admin, begins_at)
+        self._losses = PlanLosses(self._topics)
+        self._taken: Fetched | None = None  # from the reader; their topic ids are not checked yet
+        self._absence = _BrokerAbsence(str(conf.get("bootstrap.servers", "")))
 
     @property
     def gaps(self) -> Mapping[TopicPartition, LogGap]:
         """Return the stopped partitions. `go_on` resumes them."""
-        return self._gaps
+        return self._positions.gaps
 
     @property
     def refused(self) -> Mapping[str, str]:
         """Return the topics that the principal may not read, with the cluster's reason. The others are read."""
-        return self._refused
+        return self._topics.refused
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """Return the offset of the next record of each partition, after the records that `poll` has returned."""
-        return self._positions
+        return self._positions.offsets
 
     def topic_id(self, topic: str) -> str:
         """Return the id of the topic that is read; empty as long as it is not known."""
-        return self._ids.get(topic, "")
+        return self._topics.ids.get(topic, "")
 
     def epoch(self, place: TopicPartition) -> int:
         """Return the leader epoch of the record before a partition's position, if it is known."""
-        return self._epochs.get(place, NO_EPOCH)
+        return self._positions.epochs.get(place, NO_EPOCH)
 
     def poll(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Fetched:
         """Return fetched records, waiting up to `timeout_s` for the first. Whole batches may exceed the limits.
@@ -115,22 +95,17 @@ class PlanInput:
             self._take(timeout_s, most, most_bytes)
         fetched = self._checked(Fetched() if self._taken is None else self._taken)
         self._taken = None
-        if self._is_away and (len(fetched) or fetched.ends):
-            self._is_away = False
-            log.info("%s answers again", self._bootstrap)
-        read = fetched.next_offsets()
-        self._doubts.forget(read.keys() | fetched.ends.keys())  # the log continues there
-        self._stand_at(read | fetched.ends, fetched.epochs)
-        fetched.ends = {place: at for place, at in self._unreturned.items() if place not in read} | fetched.ends
-        self._unreturned = {}
+        if len(fetched) or fetched.ends:
+            self._absence.end()
+        self._losses.doubts.forget({*fetched.next_offsets(), *fetched.ends})  # the log continues there
+        self._positions.move_after(fetched)
         return fetched
 
     def go_on(self, place: TopicPartition, offset: int) -> None:
         """Resume a partition with a gap at this offset, in the topic that existed when the gap was found."""
-        gap = self._gaps.pop(place)
-        self._waiting[place] = LogPosition(offset, gap.topic_id)
-        self._unreturned[place] = offset
-        self._looked_s = float("-inf")
+        gap = self._positions.gaps.pop(place)
+        self._waiting.add({place: LogPosition(offset, gap.topic_id)})
+        self._positions.unreturned[place] = offset
 
     @property
     def commit_error(self) -> str | None:
@@ -155,221 +130,114 @@ class PlanInput:
 
     def _begin_waiting(self) -> None:
         """Assign the waiting partitions whose topics exist. Others may appear later."""
-        if not self._waiting or time.monotonic() - self._looked_s < _LOOK_EVERY_S:
-            return
-        found = self._described({place.topic for place in self._waiting})
-        self._record_ids(found)
-        there = {
-            p: at for p, at in self._waiting.items() if p.topic in found and p.partition < found[p.topic].partitions
-        }
-        self._begin(there, found)
-        for place in there:
-            del self._waiting[place]
-        self._looked_s = time.monotonic()
-        missed = {place for place in self._waiting if place.topic not in self._refused}
-        if missed - self._missed:
-            log.warning("partitions do not exist and are looked for again: %s", _names(missed))
-        self._missed = missed
+        if self._waiting.are_due():
+            found = self._topics.readable(self._waiting.topics)
+            self._record_ids(found)
+            there = self._waiting.existing(found)
+            self._begin(there, found)
+            self._waiting.looked(there, self._topics.refused)
 
     def _begin(self, wanted: Mapping[TopicPartition, LogPosition | None], found: Mapping[str, Topic]) -> None:
         known = {place: at for place, at in wanted.items() if at is not None}
-        fresh = self._fresh_starts(wanted.keys() - known.keys())
+        fresh = self._topics.first_offsets(wanted.keys() - known.keys())
         others = {p: at.offset for p, at in known.items() if at.topic_id not in ("", found[p.topic].id)}
-        self._stop(self._found_gaps(others, found, GapKind.RECREATED))
+        self._stop(self._losses.gaps(others, found, GapKind.RECREATED))
         begun = {place: LogPosition(offset) for place, offset in fresh.items()} | known
         self._assign({place: at for place, at in begun.items() if place not in others})
         # A later start also begins there and checks the topic's id, so records deleted before they are read are a gap.
-        self._unreturned |= fresh
-        self._unreturned |= {place: at.offset for place, at in known.items() if not at.topic_id}
-
-    def _fresh_starts(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        if not places:
-            return {}
-        if self._begins_at == "none":
-            raise KafkaRequestError(
-                f"There is no position for {_names(places)}, and auto.offset.reset is none: set their offsets "
-                "(PATCH /connectors/<name>/offsets)",
-                KafkaError._AUTO_OFFSET_RESET,
-            )
-        found = self._ends(places, read_committed=True) if self._begins_at == "latest" else self._starts(places)
-        fresh = {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
-        if later := [place for place, offset in fresh.items() if offset]:
-            log.info(
-                "partitions without a position start at the %s offset, not at 0: %s", self._begins_at, _names(later)
-            )
-        return fresh
+        self._positions.unreturned |= fresh
+        self._positions.unreturned |= {place: at.offset for place, at in known.items() if not at.topic_id}
 
     def _assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Start reading partitions, each from a position in the present topic."""
         if positions:
-            found = {p: LogPosition(at.offset, self._ids[p.topic], at.epoch) for p, at in positions.items()}
+            found = {p: LogPosition(at.offset, self._topics.ids[p.topic], at.epoch) for p, at in positions.items()}
             self._reader.assign(found)
             offsets = {place: at.offset for place, at in found.items()}
-            self._stand_at(offsets, {place: (at.offset, at.epoch) for place, at in found.items()})
-
-    def _stand_at(
-        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]]
-    ) -> None:
-        """Store positions, and the leader epochs that are known for exactly these."""
-        self._positions |= offsets
-        for place, offset in offsets.items():
-            at, epoch = epochs.get(place, (offset, NO_EPOCH))
-            self._epochs[place] = epoch if at == offset else NO_EPOCH
+            self._positions.move(offsets, {place: (at.offset, at.epoch) for place, at in found.items()})
 
     # reading
 
     def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
         """Take fetched records, and handle everything else."""
         found = self._reader.read(timeout_s, most, most_bytes)
-        self._lost |= found.lost
-        self._cut |= found.cut
+        self._losses.add(found)
         for topic, why in found.refused.items():
-            self._refuse(topic, why)
+            self._topics.refuse(topic, why)
         if found.away is not None:
-            self._record_absence(found.away)
+            self._absence.record(found.away)
         self._taken = found.fetched if len(found.fetched) or found.fetched.ends else None
 
     def _checked(self, fetched: Fetched) -> Fetched:
         """Return the records of the right topics. Partitions of other topics have gaps afterwards."""
-        fetched.ends = self._moved(fetched)
+        fetched.ends = self._positions.ends_after(fetched)
         if self._reader.knows_topics:
             return fetched
         touched = {*fetched.next_offsets(), *fetched.ends}
-        replaced = self._record_ids(self._admin.topics.get_all({place.topic for place in touched}, timeout_s=_ASK_S))
+        replaced = self._record_ids(self._topics.current({place.topic for place in touched}))
         return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched
-
-    def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
-        """Return the ends that are after the records."""
-        next_positions = self._positions | fetched.next_offsets()
-        return {place: end for place, end in fetched.ends.items() if end > next_positions.get(place, end)}
-
-    def _record_absence(self, why: str) -> None:
-        """Log once that nothing can be read now. The next records end this state."""
-        if not self._is_away:
-            log.warning("no broker of %s can be reached; waiting: %s", self._bootstrap, why)
-        self._is_away = True
-
-    # what topics are
-
-    def _described(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Return those of the topics that exist and that the principal may see."""
-        try:
-            return self._admin.topics.get_all(topics, timeout_s=_ASK_S)
-        except KafkaAuthorizationError as error:
-            if len(topics) == 1:
-                self._refuse(next(iter(topics)), str(error))
-                return {}
-        found: dict[str, Topic] = {}
-        for topic in topics:  # to find which one is refused
-            found |= self._described([topic])
-        return found
-
-    def _refuse(self, topic: str, why: str) -> None:
-        if topic not in self._refused:
-            log.error("topic %s is not read, the others are: %s", topic, why)
-        self._refused[topic] = why
 
     def _record_ids(self, topics: Mapping[str, Topic]) -> set[str]:
         """Stop reading topics whose id has changed, and return their names.
 
         A topic that is gone is not among them: its records so far are right.
         """
-        replaced = {name for name, topic in topics.items() if self._ids.get(name, topic.id) != topic.id}
-        affected = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
-        self._stop(self._found_gaps(affected, topics, GapKind.RECREATED))
-        self._ids |= {name: topic.id for name, topic in topics.items()}
+        ids = self._topics.ids
+        replaced = {name for name, topic in topics.items() if ids.get(name, topic.id) != topic.id}
+        affected = {place: offset for place, offset in self.positions.items() if place.topic in replaced}
+        self._stop(self._losses.gaps(affected, topics, GapKind.RECREATED))
+        ids.update((name, topic.id) for name, topic in topics.items())
         return replaced
 
     # gaps
 
     def _look_into_lost(self) -> None:
         """Find out why the client found nothing at a position. Raises KafkaUnavailableError: nothing has changed."""
-        now_s = time.monotonic()
-        if not self._lost or (len(self._doubts) and now_s - self._doubted_s < _DOUBT_EVERY_S):
+        if not self._losses.take_turn():
             return
-        self._doubted_s = now_s
-        topics = self._described({place.topic for place in self._lost})
+        lost = self._losses.lost
+        topics = self._topics.readable({place.topic for place in lost})
         self._record_ids(topics)
-        affected = {place: at for place, at in self._positions.items() if place in self._lost}
-        gaps = self._found_gaps({place: at for place, at in affected.items() if place.topic in topics}, topics)
-        in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
-        confirmed = self._doubts.confirmed(affected, in_doubt, now_s, SURE_S)
-        in_doubt -= confirmed
-        gaps = {place: gap for place, gap in gaps.items() if place not in in_doubt}
+        affected = {place: at for place, at in self.positions.items() if place in lost}
+        gaps, in_doubt = self._losses.sure_gaps(affected, topics)
         self._stop(gaps)
         for place in affected.keys() - gaps.keys() - in_doubt:
             if place.topic in topics:
-                self._epochs.pop(place, None)  # the log has the position: with the epoch this would repeat for ever
-        self._begin_again({place: at for place, at in affected.items() if place not in self._gaps})
-        self._lost.clear()
-        self._cut.clear()
+                self._positions.epochs.pop(
+                    place, None
+                )  # the log has the position: with the epoch this would repeat for ever
+        self._begin_again({place: at for place, at in affected.items() if place not in self.gaps})
+        self._losses.clear()
 
     def _begin_again(self, affected: Mapping[TopicPartition, int]) -> None:
         """Look for partitions again: their topic is gone, or nothing is wrong with them any more."""
-        if not affected:
-            return
-        epochs = dict(self._epochs)
-        self._unassign(affected)
-        for place, at in affected.items():
-            self._waiting[place] = LogPosition(at, self._ids[place.topic], epochs.get(place, NO_EPOCH))
-        self._looked_s = float("-inf")
-
-    def _found_gaps(
-        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic], kind: GapKind | None = None
-    ) -> dict[TopicPartition, LogGap]:
-        """Return the gaps at these positions. `kind` is given if it is already known."""
-        there = [place for place in positions if place.partition < topics[place.topic].partitions]
-        starts, ends = self._starts(there), self._ends(there, read_committed=False)
-        found = {}
-        for place, at in positions.items():
-            start, end = starts.get(place, 0), ends.get(place, 0)
-            why = kind or _kind(at, start, end) or (GapKind.DIVERGED if place in self._cut else None)
-            if why is not None:
-                found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
-        return found
-
-    def _starts(self, places: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
-        return _patiently(lambda: self._admin.offsets.starts(places, timeout_s=_ASK_S))
-
-    def _ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
-        return _patiently(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
+        if affected:
+            again = {p: LogPosition(at, self._topics.ids[p.topic], self.epoch(p)) for p, at in affected.items()}
+            self._unassign(self._positions.remove(affected))
+            self._waiting.add(again)
 
     def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:
-        for gap in gaps.values():
-            log.warning("%s", gap)
-        self._unassign(gaps)
-        self._doubts.forget(gaps)
-        self._drop_unreturned(gaps)
-        self._gaps |= gaps
-
-    def _drop_unreturned(self, places: Collection[TopicPartition]) -> None:
-        """Drop positions that were not returned yet: they would be attributed to the present topic."""
-        for place in places:
-            self._unreturned.pop(place, None)
+        self._unassign(self._positions.stop(gaps))
+        self._losses.doubts.forget(gaps)
 
     def _unassign(self, places: Collection[TopicPartition]) -> None:
-        assigned = [place for place in places if self._positions.pop(place, None) is not None]
-        for place in assigned:
-            self._epochs.pop(place, None)
-        if assigned:
-            self._reader.unassign(assigned)
+        if places:
+            self._reader.unassign(places)
 
 
-def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
-    """Ask for start or end offsets. Raises KafkaUnavailableError also for a log that not all brokers know yet."""
-    try:
-        return ask()
-    except KafkaRequestError as error:
-        if error.code in _PASSING:
-            raise KafkaUnavailableError(str(error)) from error
-        raise
+class _BrokerAbsence:
+    """Logs once that nothing can be read, until the next records."""
 
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._is_away = False
 
-def _kind(at: int, start: int, end: int) -> GapKind | None:
-    if at < start:
-        return GapKind.TRUNCATED
-    return GapKind.CUT if at > end else None
+    def record(self, why: str) -> None:
+        if not self._is_away:
+            log.warning("no broker of %s can be reached; waiting: %s", self._bootstrap, why)
+        self._is_away = True
 
-
-def _names(places: Collection[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))
+    def end(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            log.info("%s answers again", self._bootstrap)

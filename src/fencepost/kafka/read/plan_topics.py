@@ -1,0 +1,150 @@
+"""What a plan's reader asks its cluster: what topics there are, and what is wrong with their logs."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topic
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
+from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.kafka.read.plan_positions import names
+from fencepost.kafka.read.plan_reader import Read
+from fencepost.kafka.value.log_gap import GapKind, LogGap
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_ASK_S = 5.0
+_DOUBT_EVERY_S = 0.25
+
+
+class PlanTopics:
+    """The topics that are read, by their ids, and those that the principal may not read.
+
+    All methods that ask raise KafkaUnavailableError if the cluster does not answer.
+    """
+
+    def __init__(self, admin: Admin, begins_at: str) -> None:
+        """`begins_at`: where partitions without a position start."""
+        self._admin = admin
+        self._begins_at = begins_at
+        self.ids: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        """Topics that the principal may not read, with the cluster's reason."""
+
+    def current(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Return those of the topics that exist."""
+        return self._admin.topics.get_all(topics, timeout_s=_ASK_S)
+
+    def readable(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Return those of the topics that exist and that the principal may see."""
+        try:
+            return self.current(topics)
+        except KafkaAuthorizationError as error:
+            if len(topics) == 1:
+                self.refuse(next(iter(topics)), str(error))
+                return {}
+        found: dict[str, Topic] = {}
+        for topic in topics:  # to find which one is refused
+            found |= self.readable([topic])
+        return found
+
+    def refuse(self, topic: str, why: str) -> None:
+        if topic not in self.refused:
+            log.error("topic %s is not read, the others are: %s", topic, why)
+        self.refused[topic] = why
+
+    def first_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the start offsets of partitions without a position. Raises KafkaRequestError if there may be none."""
+        if not places:
+            return {}
+        if self._begins_at == "none":
+            raise KafkaRequestError(
+                f"There is no position for {names(places)}, and auto.offset.reset is none: set their offsets "
+                "(PATCH /connectors/<name>/offsets)",
+                KafkaError._AUTO_OFFSET_RESET,
+            )
+        found = self.ends(places, read_committed=True) if self._begins_at == "latest" else self.starts(places)
+        fresh = {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
+        if later := [place for place, offset in fresh.items() if offset]:
+            log.info(
+                "partitions without a position start at the %s offset, not at 0: %s", self._begins_at, names(later)
+            )
+        return fresh
+
+    def starts(self, places: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
+        return _patiently(lambda: self._admin.offsets.starts(places, timeout_s=_ASK_S))
+
+    def ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
+        return _patiently(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
+
+
+class PlanLosses:
+    """The partitions for which the reader reports nothing at the position."""
+
+    def __init__(self, topics: PlanTopics) -> None:
+        self._topics = topics
+        self.lost: set[TopicPartition] = set()
+        self._cut: set[TopicPartition] = set()  # those of them whose read records no longer exist
+        self.doubts: Doubts[TopicPartition] = Doubts()
+        """Logs that seem to end before a position."""
+        self._looked_s = float("-inf")
+
+    def add(self, read: Read) -> None:
+        self.lost |= read.lost
+        self._cut |= read.cut
+
+    def clear(self) -> None:
+        self.lost.clear()
+        self._cut.clear()
+
+    def take_turn(self) -> bool:
+        """Return whether to look into them now; if not, this has to be asked again a little later."""
+        now_s = time.monotonic()
+        if not self.lost or (len(self.doubts) and now_s - self._looked_s < _DOUBT_EVERY_S):
+            return False
+        self._looked_s = now_s
+        return True
+
+    def sure_gaps(
+        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic]
+    ) -> tuple[dict[TopicPartition, LogGap], set[TopicPartition]]:
+        """Return gaps at positions of lost partitions, and the partitions for which it is not certain yet."""
+        gaps = self.gaps({place: at for place, at in positions.items() if place.topic in topics}, topics)
+        in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
+        in_doubt -= self.doubts.confirmed(positions, in_doubt, self._looked_s, SURE_S)
+        return {place: gap for place, gap in gaps.items() if place not in in_doubt}, in_doubt
+
+    def gaps(
+        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic], kind: GapKind | None = None
+    ) -> dict[TopicPartition, LogGap]:
+        """Return the gaps at these positions. `kind` is given if it is already known."""
+        there = [place for place in positions if place.partition < topics[place.topic].partitions]
+        starts, ends = self._topics.starts(there), self._topics.ends(there, read_committed=False)
+        found = {}
+        for place, at in positions.items():
+            start, end = starts.get(place, 0), ends.get(place, 0)
+            why = kind or _kind(at, start, end) or (GapKind.DIVERGED if place in self._cut else None)
+            if why is not None:
+                found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
+        return found
+
+
+def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
+    """Ask for start or end offsets. Raises KafkaUnavailableError also for a log that not all brokers know yet."""
+    try:
+        return ask()
+    except KafkaRequestError as error:
+        if error.code in UNKNOWN_PARTITION:
+            raise KafkaUnavailableError(str(error)) from error
+        raise
+
+
+def _kind(at: int, start: int, end: int) -> GapKind | None:
+    if at < start:
+        return GapKind.TRUNCATED
+    return GapKind.CUT if at > end else None
