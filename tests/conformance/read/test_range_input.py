@@ -18,7 +18,7 @@ from fencepost.kafka.errors import (
     KafkaUnavailableError,
     ReadTimeoutError,
 )
-from fencepost.kafka.read import range_batches, range_input
+from fencepost.kafka.read import range_batches, range_client
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.range_input import RangeInput
@@ -54,7 +54,7 @@ def way(request: pytest.FixtureRequest) -> Mapping[str, str]:
 @pytest.fixture
 def soon_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have what is lost be taken for lost soon; a broker that is slow has all the time that it has otherwise."""
-    monkeypatch.setattr(range_input, "SURE_S", 0.7)
+    monkeypatch.setattr(range_client, "SURE_S", 0.7)
 
 
 def batches_of(log_writer: LogWriter, topic: str, start: int, end: int, way: Mapping[str, str]) -> Generator[Any]:
@@ -119,7 +119,7 @@ def test_no_client_is_asked_where_all_goes_well(
     log_writer.write(topic, [str(n) for n in range(3_000)])
     log_writer.write(topic, ["x"], is_committed=False)
     log_writer.write(topic, ["y"])
-    monkeypatch.setattr(range_input, "new_client", refuse)
+    monkeypatch.setattr(range_client, "new_client", refuse)
     monkeypatch.setattr(range_batches, "IDLE_S", _LONG_S)
     rows = [row for batch in batches_of(log_writer, topic, 3, 3_005, IN_BATCHES) for row in batch.to_pylist()]
     assert [(row["offset"], row["value"].decode()) for row in rows] == [(n, str(n)) for n in range(3, 3_000)] + [
