@@ -38,26 +38,18 @@ class LogFollower:
     ) -> None:
         self._reader = reader
         self._end_reader = end_reader
-        self._on_record = on_record
-        self._on_batch = on_batch
-        self._handing_over = threading.Lock()
-        self._next: dict[int, int] = {}
-        self._is_batch_open = False
-        self._reached = threading.Condition()
-        self._positions: dict[int, int] = {}
-        self._wanted: dict[int, int] = {}
-        self._waiting = 0
-        self._failure: Exception | None = None
+        self._handover = _Handover(reader.topic, on_record, on_batch)
+        self._reached = _ReachedPositions()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def start(self, timeout_s: float) -> None:
         """Read everything up to the end, and then start to follow the log. May be called again after an error."""
         first = self._end_reader or self._reader
-        first.read_to_end(timeout_s, self._take)
-        self._is_batch_open = True  # the first batch is reported even if it is empty
-        self._finish_batch()
-        self._publish(first.positions)
+        first.read_to_end(timeout_s, self._handover.take)
+        self._handover.is_batch_open = True  # the first batch is reported even if it is empty
+        self._handover.finish_batch()
+        self._reached.publish(first.positions)
         if first is not self._reader:
             first.rest()
             self._reader.go_on_at(first.positions)
@@ -80,35 +72,22 @@ class LogFollower:
         if threading.current_thread() in self._threads:
             raise RuntimeError("A follower cannot wait for itself: callbacks must not read to the end.")
         deadline = time.monotonic() + timeout_s
-        ends = self._reader.ends(timeout_s)
-        with self._reached:
-            if not self._unread(ends):
-                return
-            self._wanted = {p: max(end, self._wanted.get(p, 0)) for p, end in ends.items()}
-            self._waiting += 1
-            self._reached.notify_all()
-            try:
-                while unread := self._unread(ends):
-                    left_s = deadline - time.monotonic()
-                    if left_s <= 0 or not self._reached.wait(left_s):
-                        raise self._failure or self._reader.timed_out(unread, timeout_s)
-            finally:
-                self._waiting -= 1
+        unread = self._reached.wait_for_all(self._reader.ends(timeout_s), deadline)
+        if unread:
+            raise self._reached.failure or self._reader.timed_out(unread, timeout_s)
 
     def read_past(self, partition: int, offset: int, timeout_s: float) -> None:
         """Wait, without a request, until `on_record` has received this record, which must be committed.
 
         After `timeout_s`, raises the error that prevents the follower from reading, or else ReadTimeoutError.
         """
-        with self._reached:
-            if not self._reached.wait_for(lambda: self._positions.get(partition, 0) > offset, timeout_s):
-                raise self._failure or self._reader.timed_out({partition: offset + 1}, timeout_s)
+        if not self._reached.wait_for(lambda: not self._reached.unread({partition: offset + 1}), timeout_s):
+            raise self._reached.failure or self._reader.timed_out({partition: offset + 1}, timeout_s)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop following the log. Idempotent."""
         self._stopping.set()
-        with self._reached:
-            self._reached.notify_all()
+        self._reached.publish({})  # so that threads that wait look up
         for thread in self._threads:
             thread.join(timeout_s)
             if thread.is_alive():
@@ -128,7 +107,7 @@ class LogFollower:
                     looked_s = time.monotonic()
                     self._look_for_partitions()
                 self._poll(self._reader)
-                self._failure = None
+                self._reached.failure = None
             except Exception as error:  # after any error, the follower must continue
                 self._fail(error)
 
@@ -140,62 +119,106 @@ class LogFollower:
 
     def _look_for_end(self, reader: LogReader) -> None:
         while not self._stopping.is_set():
-            with self._reached:
-                self._reached.wait_for(lambda: self._is_awaited() or self._stopping.is_set())
+            self._reached.wait_for(lambda: self._reached.are_awaited() or self._stopping.is_set())
             try:
-                reader.go_on_at(self._reached_so_far())
+                reader.go_on_at(self._reached.positions())
                 awaited_s = time.monotonic()
                 while time.monotonic() < awaited_s + _LINGER_S and not self._stopping.is_set():
                     self._poll(reader, _LINGER_S)
-                    if self._is_awaited():
+                    if self._reached.are_awaited():
                         awaited_s = time.monotonic()
                 reader.rest()
             except Exception as error:
                 self._fail(error)
 
-    def _reached_so_far(self) -> dict[int, int]:
-        with self._reached:
-            return dict(self._positions)
-
-    def _is_awaited(self) -> bool:
-        return self._waiting > 0 and bool(self._unread(self._wanted))
-
-    def _unread(self, ends: Mapping[int, int]) -> dict[int, int]:
-        return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
-
     def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:
         """Pass on the next records."""
-        if reader.poll(self._take, timeout_s):
-            self._finish_batch()
-        self._publish(reader.positions)
+        if reader.poll(self._handover.take, timeout_s):
+            self._handover.finish_batch()
+        self._reached.publish(reader.positions)
 
-    def _take(self, record: LogRecord) -> None:
+    def _fail(self, error: Exception) -> None:
+        if str(error) != str(self._reached.failure):
+            LOG.exception("Following topic %s failed; trying again", self._reader.topic)
+        self._reached.failure = error
+        self._stopping.wait(_BACKOFF_S)
+
+
+class _Handover:
+    """Passes on the records of a log that two readers read, each record once."""
+
+    def __init__(self, topic: str, on_record: Handler, on_batch: Callable[[], None]) -> None:
+        self._topic = topic
+        self._on_record = on_record
+        self._on_batch = on_batch
+        self._in_use = threading.Lock()
+        self._next: dict[int, int] = {}
+        self.is_batch_open = False
+
+    def take(self, record: LogRecord) -> None:
         """Pass on a record, unless the other reader of the same log has already passed it on."""
-        with self._handing_over:
+        with self._in_use:
             if record.offset < self._next.get(record.partition, 0):
                 return
             self._next[record.partition] = record.offset + 1
-            self._is_batch_open = True
+            self.is_batch_open = True
             try:
                 self._on_record(record)
             except Exception:  # a bug that affects one record must not lose the others
-                LOG.exception("Skipped %d/%d of topic %s", record.partition, record.offset, self._reader.topic)
+                LOG.exception("Skipped %d/%d of topic %s", record.partition, record.offset, self._topic)
 
-    def _finish_batch(self) -> None:
-        with self._handing_over:
-            if self._is_batch_open:
-                self._is_batch_open = False
+    def finish_batch(self) -> None:
+        with self._in_use:
+            if self.is_batch_open:
+                self.is_batch_open = False
                 self._on_batch()
 
-    def _publish(self, positions: Mapping[int, int]) -> None:
+
+class _ReachedPositions:
+    """The positions before which everything was passed on, and those that callers wait for."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._positions: dict[int, int] = {}
+        self._wanted: dict[int, int] = {}
+        self._waiting = 0
+        self.failure: Exception | None = None
+        """Why the log cannot be read now."""
+
+    def positions(self) -> dict[int, int]:
+        with self._changed:
+            return dict(self._positions)
+
+    def publish(self, positions: Mapping[int, int]) -> None:
         """Record that everything before these positions was passed on, by either reader, and its batch finished."""
-        with self._reached:
+        with self._changed:
             for partition, position in positions.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
-            self._reached.notify_all()
+            self._changed.notify_all()
 
-    def _fail(self, error: Exception) -> None:
-        if str(error) != str(self._failure):
-            LOG.exception("Following topic %s failed; trying again", self._reader.topic)
-        self._failure = error
-        self._stopping.wait(_BACKOFF_S)
+    def wait_for(self, is_so: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(is_so, timeout_s)
+
+    def wait_for_all(self, ends: Mapping[int, int], deadline_s: float) -> dict[int, int]:
+        """Wait until the ends are reached, and return those that are not when the time is up."""
+        with self._changed:
+            if not self.unread(ends):
+                return {}
+            self._wanted = {p: max(end, self._wanted.get(p, 0)) for p, end in ends.items()}
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                while unread := self.unread(ends):
+                    left_s = deadline_s - time.monotonic()
+                    if left_s <= 0 or not self._changed.wait(left_s):
+                        break
+                return unread
+            finally:
+                self._waiting -= 1
+
+    def are_awaited(self) -> bool:
+        return self._waiting > 0 and bool(self.unread(self._wanted))
+
+    def unread(self, ends: Mapping[int, int]) -> dict[int, int]:
+        return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}

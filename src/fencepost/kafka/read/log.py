@@ -18,23 +18,15 @@ from fencepost.kafka.errors import (
     KafkaRequestError,
     MissingTopicError,
     ReadTimeoutError,
-    is_unavailable,
     new_client,
     translate,
 )
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.read.consumer import arrived, is_passing
 
 LOG = logging.getLogger(__name__)
 _BATCH = 1_000
-_PASSING = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,  # the client does not know it yet
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-    }
-)
 _GROW_S = 10.0
 _TOPIC_CREATED_S, _AGAIN_S = 3.0, 0.05
 
@@ -71,12 +63,8 @@ class LogReader:
     ) -> None:
         self._guard = ForkGuard()
         self.topic = topic
-        self._admin = Admin(conf)
-        self._bootstrap = str(conf.get("bootstrap.servers", ""))
-        self._positions: dict[int, int] = {}
-        self._partitions: tuple[int, ...] = ()  # those that are read
-        self._count = 0  # of partitions, when they were last counted
-        self._is_single = is_single
+        self._partitions = _LogPartitions(conf, topic, is_single=is_single)
+        self._positions: dict[int, int] = {}  # of the partitions that are read
         self._assigned = False
         self._broker_error: Any = None
         self._throttled_until_s = float("-inf")  # by a broker's quota
@@ -85,17 +73,17 @@ class LogReader:
 
     def start(self, timeout_s: float = 30.0) -> None:
         """Find the partitions and begin to fetch. Idempotent. Raises MissingTopicError if there is no such topic."""
-        self._guard.check(f"The reader of topic {self.topic}")
-        if not self._count:
-            self._ensure_there(timeout_s)
-        if not self._assigned or len(self._partitions) < self._count:
+        self._check_process()
+        if not self._partitions.count:
+            self._partitions.ensure(timeout_s)
+        if not self._assigned or self._has_grown():
             self._take_up(timeout_s)
 
     def go_on_at(self, positions: Mapping[int, int]) -> None:
         """Begin to fetch at the positions of another reader, which must include all partitions of the topic."""
-        self._guard.check(f"The reader of topic {self.topic}")
-        self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
-        self._count = max(self._count, len(positions))
+        self._check_process()
+        self._positions = dict(positions)
+        self._partitions.count = max(self._partitions.count, len(positions))
         self._assign()
 
     def with_records(self, ends: Mapping[int, int], timeout_s: float) -> set[int]:
@@ -113,7 +101,7 @@ class LogReader:
 
     def rest(self) -> None:
         """Stop fetching until the next read, which continues at the same position."""
-        self._guard.check(f"The reader of topic {self.topic}")
+        self._check_process()
         if self._assigned:
             self._consumer.unassign()
             self._assigned = False
@@ -123,12 +111,8 @@ class LogReader:
 
         A topic that was deleted and created again has another id.
         """
-        self._guard.check(f"The reader of topic {self.topic}")
-        found = self._admin.topics.get(self.topic, timeout_s=timeout_s)
-        if found is None:
-            return None
-        self._count = max(self._count, 1 if self._is_single else found.partitions)
-        return found.id
+        self._check_process()
+        return self._partitions.look(timeout_s)
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -140,9 +124,9 @@ class LogReader:
 
         With `read_committed`, the end is before the first open transaction.
         """
-        if not self._is_single:
-            self._ensure_there(timeout_s)
-        return self._ends(timeout_s, read_committed=read_committed)
+        if not self._partitions.is_single:
+            self._partitions.ensure(timeout_s)
+        return self._partitions.ends(timeout_s, read_committed=read_committed)
 
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
         """Pass `handler` every record up to the current end. A ReadTimeoutError says what the read waited for.
@@ -154,10 +138,10 @@ class LogReader:
         `looks`, the partitions are not counted first.
         """
         deadline = time.monotonic() + timeout_s
-        if looks and self._count and not self._is_single:
-            self._ensure_there(timeout_s)
+        if looks and self._partitions.count and not self._partitions.is_single:
+            self._partitions.ensure(timeout_s)
         self.start(timeout_s)
-        ends = self._ends(timeout_s, read_committed=not waits)
+        ends = self._partitions.ends(timeout_s, read_committed=not waits)
         while unread := self.unread(ends):
             left_s = max(deadline, self._throttled_until_s + timeout_s) - time.monotonic()
             if left_s <= 0:
@@ -174,16 +158,13 @@ class LogReader:
         `handler` must not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the position is no longer in
         the log. Waits silently for a broker that is down.
         """
-        self._guard.check(f"The reader of topic {self.topic}")
-        if self._assigned and len(self._partitions) < self._count:
+        self._check_process()
+        if self._assigned and self._has_grown():
             self._take_up(_GROW_S)
         try:
-            messages = self._consumer.consume(_BATCH, 0)
-            if not messages:
-                first = self._consumer.poll(timeout_s)
-                messages = [] if first is None else [first]
+            messages = arrived(self._consumer, _BATCH, timeout_s)
         except KafkaException as error:
-            raise translate(error, f"reading topic {self.topic}", self._bootstrap) from error
+            raise self._partitions.failed(error, f"reading topic {self.topic}") from error
         if not messages:
             self._ask_positions()
         return sum(self._take(message, handler) for message in messages)
@@ -206,7 +187,7 @@ class LogReader:
 
     def close(self) -> None:
         """Close the consumer. Idempotent."""
-        self._guard.check(f"The reader of topic {self.topic}")
+        self._check_process()
         self._consumer.close()
 
     def _throttled(self, event: Any) -> None:
@@ -224,7 +205,7 @@ class LogReader:
         if error.code() == KafkaError._PARTITION_EOF:
             self._broker_error = None
             self._advance(partition, offset)  # skips transaction markers and aborted records
-        elif is_unavailable(error) or error.code() in _PASSING:
+        elif is_passing(error, has_group=False):
             self._broker_error = error
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise KafkaRequestError(
@@ -233,59 +214,87 @@ class LogReader:
                 error.code(),
             )
         else:
-            raise translate(error, f"reading topic {self.topic}", self._bootstrap)
+            raise self._partitions.failed(error, f"reading topic {self.topic}")
         return 0
+
+    def _check_process(self) -> None:
+        self._guard.check(f"The reader of topic {self.topic}")
+
+    def _has_grown(self) -> bool:
+        return len(self._positions) < self._partitions.count
 
     def _take_up(self, timeout_s: float) -> None:
         """Read all counted partitions, each from its position; a new one from its beginning."""
-        if self._partitions and len(self._partitions) < self._count:
-            LOG.info("Topic %s has %d partitions now, not %d", self.topic, self._count, len(self._partitions))
-            self._learn_of_partitions(timeout_s)
-        self._partitions = tuple(range(self._count))
-        # By offset, not by OFFSET_BEGINNING, which takes the client half a second to look up.
-        if len(self._positions) < len(self._partitions):
-            self._begin(timeout_s)
+        if self._has_grown():
+            if self._positions:
+                LOG.info(
+                    "Topic %s has %d partitions now, not %d", self.topic, self._partitions.count, len(self._positions)
+                )
+                self._learn_of_partitions(timeout_s)
+            # By offset, not by OFFSET_BEGINNING, which takes the client half a second to look up.
+            for partition, start in self._partitions.starts(timeout_s).items():
+                self._advance(partition, max(start, 0))
         self._assign()
-
-    def _ends(self, timeout_s: float, *, read_committed: bool) -> dict[int, int]:
-        found = self._admin.offsets.ends(
-            ((self.topic, p) for p in range(self._count)), read_committed=read_committed, timeout_s=timeout_s
-        )
-        return {partition: end for (_, partition), end in found.items()}
 
     def _learn_of_partitions(self, timeout_s: float) -> None:
         """Make the client look up new partitions now; otherwise it would take minutes."""
         try:
             self._consumer.list_topics(self.topic, timeout=timeout_s)
         except KafkaException as error:
-            raise translate(error, f"asking for the partitions of topic {self.topic}", self._bootstrap) from error
-
-    def _ensure_there(self, timeout_s: float) -> None:
-        """Raise MissingTopicError if the topic is missing for some seconds: brokers may not know a new topic yet."""
-        deadline = time.monotonic() + min(timeout_s, _TOPIC_CREATED_S)
-        while self.look(timeout_s) is None:
-            if time.monotonic() > deadline:
-                raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
-            time.sleep(_AGAIN_S)
+            raise self._partitions.failed(error, f"asking for the partitions of topic {self.topic}") from error
 
     def _assign(self) -> None:
-        self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])
+        self._consumer.assign([TopicPartition(self.topic, p, at) for p, at in sorted(self._positions.items())])
         self._assigned = True
-
-    def _begin(self, timeout_s: float) -> None:
-        starts = self._admin.offsets.starts(((self.topic, p) for p in self._partitions), timeout_s=timeout_s)
-        for (_, partition), start in starts.items():
-            self._advance(partition, max(start, 0))
 
     def _ask_positions(self) -> None:
         if not self._assigned:
             return
-        for tp in self._consumer.position([TopicPartition(self.topic, p) for p in self._partitions]):
+        for tp in self._consumer.position([TopicPartition(self.topic, p) for p in self._positions]):
             if tp.offset >= 0:
                 self._advance(tp.partition, tp.offset)
 
     def _advance(self, partition: int, offset: int) -> None:
         self._positions[partition] = max(self._positions.get(partition, 0), offset)
+
+
+class _LogPartitions:
+    """The partitions of a topic, when they were last counted."""
+
+    def __init__(self, conf: Mapping[str, Any], topic: str, *, is_single: bool) -> None:
+        self._topic = topic
+        self._admin = Admin(conf)
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self.is_single = is_single
+        self.count = 0
+
+    def failed(self, cause: Any, doing: str) -> Exception:
+        return translate(cause, doing, self._bootstrap)
+
+    def look(self, timeout_s: float) -> str | None:
+        """Count the partitions. Returns the topic's id; None if it is missing."""
+        found = self._admin.topics.get(self._topic, timeout_s=timeout_s)
+        if found is None:
+            return None
+        self.count = max(self.count, 1 if self.is_single else found.partitions)
+        return found.id
+
+    def ensure(self, timeout_s: float) -> None:
+        """Raise MissingTopicError if the topic is missing for some seconds: brokers may not know a new topic yet."""
+        deadline = time.monotonic() + min(timeout_s, _TOPIC_CREATED_S)
+        while self.look(timeout_s) is None:
+            if time.monotonic() > deadline:
+                raise MissingTopicError(f"Topic {self._topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+            time.sleep(_AGAIN_S)
+
+    def starts(self, timeout_s: float) -> dict[int, int]:
+        found = self._admin.offsets.starts(((self._topic, p) for p in range(self.count)), timeout_s=timeout_s)
+        return {partition: start for (_, partition), start in found.items()}
+
+    def ends(self, timeout_s: float, *, read_committed: bool) -> dict[int, int]:
+        places = ((self._topic, p) for p in range(self.count))
+        found = self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=timeout_s)
+        return {partition: end for (_, partition), end in found.items()}
 
 
 def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:
