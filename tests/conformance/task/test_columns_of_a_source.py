@@ -13,7 +13,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.columns import binary
-from fencepost.kafka.produce import batch_client as client
+from fencepost.kafka.produce import batch_records
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.record import BinaryColumn
@@ -73,7 +73,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return binary(values)
 
     monkeypatch.setattr(BinaryColumn, "_looked_at", look)
-    monkeypatch.setattr(client, "binary", noted)
+    monkeypatch.setattr(batch_records, "binary", noted)
     return counts
 
 

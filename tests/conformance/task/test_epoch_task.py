@@ -118,7 +118,7 @@ def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the
     assert stage.store.ranges() == [(0, 0, 5)]
     if fate == "deleted":
         admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-        admin.topics.delete([other])[other].result(30)
+        admin.delete_topics([other])[other].result(30)
     stage.produce(2)
     second = stage.start()
     eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
