@@ -8,6 +8,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Path
+from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -35,11 +36,14 @@ class Hosts:
         self.slots = SlotPool(
             supervision.supervisor,
             self._ledger,
-            self._channel.url,
             self.ends,
-            lease_s=config.slot_lease_ms / 1000,
-            max_slots=config.slots_max or max(2, os.cpu_count() or 2),
-            log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            SlotSpec(
+                "",
+                self._channel.url,
+                config.slot_lease_ms / 1000,
+                logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            ),
+            config.slots_max or max(2, os.cpu_count() or 2),
         )
         self.frames = DataFrameHost(
             supervision.supervisor,
@@ -52,9 +56,9 @@ class Hosts:
         )
         self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, forecast, stopping)
         self._handlers: dict[str, Handler] = {
-            Path.SLOT_REGISTER: self.slots.register,
-            Path.SLOT_DIRECTIVES: self.slots.directives,
-            Path.SLOT_REPORT: self.slots.report,
+            Path.SLOT_REGISTER: self.slots.channel.register,
+            Path.SLOT_DIRECTIVES: self.slots.channel.directives,
+            Path.SLOT_REPORT: self.slots.channel.report,
             Path.TASK_ADMIT: supervision.admissions.admit,
             Path.TASK_COPY: supervision.copying.handle,
             **self.frames.handlers(),

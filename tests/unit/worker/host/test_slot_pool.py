@@ -11,6 +11,7 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
@@ -59,10 +60,10 @@ class Pool:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 8, max_slots: int = 4) -> None:
         self.now = 1000.0
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(module, "_POLL_S", 0.01)
+        monkeypatch.setattr("fencepost.worker.host.slot_channel._POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
         self.ends = ProcessEnds()
-        self.slots = SlotPool(self.events, self.ledger, "http://w", self.ends, lease_s=10, max_slots=max_slots)
+        self.slots = SlotPool(self.events, self.ledger, self.ends, SlotSpec("", "http://w", 10), max_slots)
         self.slots.attach(self.jobs)
 
     def start(self, incarnation: str, **config: str) -> str:
@@ -72,22 +73,22 @@ class Pool:
         return str(self.slot_of(incarnation).id)
 
     def slot_of(self, incarnation: str) -> Any:
-        slot = self.slots._slot_of(incarnation)
+        slot = self.slots._table.of(incarnation)
         assert slot is not None
         return slot
 
     def register(self, slot: str, attempt: str = "0-a") -> None:
-        self.slots.register({"slot": slot, "attempt": attempt, "pid": 1})
+        self.slots.channel.register({"slot": slot, "attempt": attempt, "pid": 1})
 
     def directives(self, slot: str, attempt: str = "0-a", ack: int = 0) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.slots.directives({"slot": slot, "attempt": attempt, "ack": ack})[
+        found: list[dict[str, Any]] = self.slots.channel.directives({"slot": slot, "attempt": attempt, "ack": ack})[
             "directives"
         ]
         return found
 
     def report(self, slot: str, incarnation: str, state: str, polled: float = 0, attempt: str = "0-a") -> None:
         report = TaskReport("c", 0, incarnation, RunState(state), None, {"records_polled": polled})
-        self.slots.report({"slot": slot, "attempt": attempt, "reports": [report.to_json()]})
+        self.slots.channel.report({"slot": slot, "attempt": attempt, "reports": [report.to_json()]})
 
     def is_idle(self, slot: str, *incarnations: str) -> None:
         """Time passes in which these tasks do nothing."""
@@ -341,6 +342,6 @@ def test_a_trial_is_over_as_soon_as_the_task_has_committed_something(monkeypatch
     pool.register(own.id)
     for commits, owner in ((0.0, own.owner), (1.0, None)):
         report = TaskReport("suspect", 0, "s", RunState.RUNNING, None, {"commits": commits})
-        pool.slots.report({"slot": own.id, "attempt": "0-a", "reports": [report.to_json()]})
+        pool.slots.channel.report({"slot": own.id, "attempt": "0-a", "reports": [report.to_json()]})
         assert own.owner == owner
     assert pool.start("b") == own.id

@@ -1,0 +1,81 @@
+"""The channel's `/slot/…`: slots register, ask for directives, and report."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost.task.channel.message import Directives, DirectivesRequest, Registration, Reports, TaskReport
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.host.slot_table import PooledSlot, SlotTable, Use
+from fencepost.worker.supervision.port import HostEvents
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+
+
+class SlotChannel:
+    """Only the newest registration of a slot counts; an older attempt that still lives is asked to leave."""
+
+    def __init__(self, table: SlotTable, events: HostEvents, retire: Callable[[PooledSlot], None]) -> None:
+        """`retire` ends a slot that is no longer used."""
+        self._table = table
+        self._events = events
+        self._retire = retire
+
+    def register(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Register the process of a slot."""
+        message = Registration.from_json(body)
+        lost: Sequence[str] = ()
+        with self._table.changed:
+            slot = self._table.slots.get(message.slot)
+            if slot is None or slot.use is Use.LEAVING:
+                raise RefusedError(f"slot {message.slot} is no longer needed")
+            if slot.attempt is not None and slot.attempt != message.attempt:
+                if _attempt_number(message.attempt) < _attempt_number(slot.attempt):
+                    raise RefusedError(f"attempt {message.attempt} of slot {slot.id} has a successor")
+                lost = tuple(slot.tasks)
+                slot.tasks.clear()
+                slot.outbox.directives.clear()
+            slot.attempt, slot.last_contact = message.attempt, time.monotonic()
+            self._table.changed.notify_all()
+        log.info("slot %s is ready (pid %s)", message.slot, message.pid)
+        if lost:
+            self._events.crashed(lost, "Spark has run its slot's process again")
+        return {}
+
+    def directives(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer a slot that asks for directives; the answer waits until there are some."""
+        asked = DirectivesRequest.from_json(body)
+        with self._table.changed:
+            slot = self._table.current(asked.slot, asked.attempt)
+            slot.outbox.acknowledge(asked.ack)
+            self._table.changed.wait_for(lambda: slot.outbox.directives or slot.attempt != asked.attempt, _POLL_S)
+            slot = self._table.current(asked.slot, asked.attempt)
+            return Directives(tuple(slot.outbox.directives)).to_json()
+
+    def report(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Take a slot's reports about its tasks."""
+        message = Reports.from_json(body)
+        with self._table.changed:
+            slot = self._table.current(message.slot, message.attempt)
+            known = [one for one in message.reports if one.incarnation in slot.tasks]
+            for each in known:
+                self._record_report(slot, each)
+        self._events.reported(known)
+        return {}
+
+    def _record_report(self, slot: PooledSlot, report: TaskReport) -> None:
+        if report.state.is_over:
+            slot.tasks.pop(report.incarnation, None)
+            self._retire(slot)
+            return
+        slot.tasks[report.incarnation].record(report)
+        if slot.is_trial and report.counters.get("commits", 0.0):
+            slot.end_trial()
+
+
+def _attempt_number(attempt: str) -> int:
+    """Return Spark's number of an attempt, which grows with every re-run; its rest distinguishes processes."""
+    return int(attempt.partition("-")[0])

@@ -1,0 +1,110 @@
+"""The slots of a worker, as its pool and its channel know them."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from fencepost.task.channel.message import Directive, TaskReport, Verb
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.worker.channel import RefusedError
+
+_BUSY_RECORDS_PER_S = 500.0
+_NEW_TASK_S = 3.0
+
+
+@dataclass
+class SlotTask:
+    placed: float
+    polled: float = 0.0
+    seen: float = 0.0
+    rate: float = 0.0
+
+    def load(self, now: float) -> float:
+        """Return 0 to 1: little for an idle task, a whole thread for a busy one, and something in between for a new
+        one.
+        """
+        if self.rate >= _BUSY_RECORDS_PER_S:
+            return 1.0
+        return 0.25 if now - self.placed < _NEW_TASK_S else 0.01
+
+    def record(self, report: TaskReport) -> None:
+        """Measure the rate at which the task moves records."""
+        now, polled = time.monotonic(), report.counters.get("records_polled", 0.0)
+        if self.seen and now - self.seen > 0.2:
+            self.rate = (polled - self.polled) / (now - self.seen)
+        self.polled, self.seen = polled, now
+
+
+class Use(Enum):
+    """OPEN: it may get tasks. TAINTED: it has an abandoned thread, and gets no more. LEAVING: it is to end."""
+
+    OPEN = auto()
+    TAINTED = auto()
+    LEAVING = auto()
+
+
+@dataclass
+class Outbox:
+    """Directives that a slot has not acknowledged."""
+
+    directives: list[Directive] = field(default_factory=list)
+    next_seq: int = 1
+
+    def add(self, verb: Verb, incarnation: str, spec: TaskSpec | None) -> None:
+        self.directives.append(Directive(self.next_seq, verb, incarnation, spec))
+        self.next_seq += 1
+
+    def acknowledge(self, seq: int) -> None:
+        self.directives = [one for one in self.directives if one.seq > seq]
+
+
+@dataclass
+class PooledSlot:
+    """A slot that was launched. `owner` is the task, or connector's task, for which alone it is."""
+
+    id: str
+    owner: str | None = None
+    is_trial: bool = False  # its owner has it alone until it makes progress
+    use: Use = Use.OPEN
+    attempt: str | None = None
+    last_contact: float = 0.0
+    tasks: dict[str, SlotTask] = field(default_factory=dict)
+    outbox: Outbox = field(default_factory=Outbox)
+
+    def end_trial(self) -> None:
+        """Become an ordinary slot."""
+        self.is_trial, self.owner = False, None
+
+
+class SlotTable:
+    """The slots by id. Its users hold `changed` while they read or change them."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, PooledSlot] = {}
+        self.changed = threading.Condition()
+
+    def all(self) -> Sequence[PooledSlot]:
+        return tuple(self.slots.values())
+
+    def of(self, incarnation: str) -> PooledSlot | None:
+        """Return the slot that runs a start of a task."""
+        return next((s for s in self.slots.values() if incarnation in s.tasks), None)
+
+    def current(self, slot_id: str, attempt: str) -> PooledSlot:
+        """Return the slot that makes a request. Raises RefusedError if it has a successor."""
+        slot = self.slots.get(slot_id)
+        if slot is None or slot.attempt != attempt:
+            raise RefusedError(f"attempt {attempt} of slot {slot_id} has a successor")
+        slot.last_contact = time.monotonic()
+        return slot
+
+    def send(self, slot: PooledSlot, verb: Verb, incarnation: str = "", spec: TaskSpec | None = None) -> None:
+        """Queue a directive for a slot."""
+        slot.outbox.add(verb, incarnation, spec)
+        self.changed.notify_all()
+
+    def ask_to_leave(self, slot: PooledSlot) -> None:
+        slot.use = Use.LEAVING
+        self.send(slot, Verb.LEAVE)
