@@ -213,7 +213,7 @@ class Stage:
         return self
 
     ledger = CoreLedger(4)
-    channel_url = ""
+    url = ""
     ends = ProcessEnds()
 
     def connector_of(self, name: str) -> type[Any]:
@@ -222,10 +222,14 @@ class Stage:
     def decide(self, *_: object) -> Admission:
         return Admission(True)
 
-    def add_reading(self, conf: object) -> str:
+    @property
+    def channel(self) -> Any:
+        return self
+
+    def add(self, entry: object) -> str:
         return ""
 
-    def remove_reading(self, name: str) -> None: ...
+    def remove(self, name: str) -> None: ...
 
     def reported(self, reports: list[TaskReport]) -> None:
         self.reports += reports

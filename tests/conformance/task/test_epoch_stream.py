@@ -57,8 +57,8 @@ class StreamStage(Stage):
         )
         return EpochStreamTask(cast(Any, self), found, Runtime())
 
-    def add_reading(self, conf: object) -> str:
-        self.readings.append(cast(EpochReading, conf))
+    def add(self, entry: object) -> str:
+        self.readings.append(cast(EpochReading, entry))
         return ""
 
     def write(self, epoch: Epoch) -> None:

@@ -71,8 +71,8 @@ class EpochStreamTask(EpochLife):
         self._topics.ensure([self._connector.topic])
         if not self._take_core():
             raise CutShortError("the task is stopping or pausing")
-        run = self._host.add_reading(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
-        session, url = self._runtime.session, self._host.channel_url
+        run = self._host.channel.add(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
+        session, url = self._runtime.session, self._host.channel.url
         self._may_be_open = True
         try:
             self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run))
@@ -80,7 +80,7 @@ class EpochStreamTask(EpochLife):
             self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
             raise
         finally:
-            self._host.remove_reading(run)
+            self._host.channel.remove(run)
             self._release_core()
         self._may_be_open = False
         self.membership.held.offsets.update(epoch.ended())

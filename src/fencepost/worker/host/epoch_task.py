@@ -128,11 +128,11 @@ class EpochTask(EpochLife):
         made: list[str] = []
         has_dead_letters = self._reader.has_dead_letters
         reading = EpochReading(self.spec.input.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None)
-        run = self._host.add_reading(reading)
+        run = self._host.channel.add(reading)
         tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
         def write() -> None:
-            frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel_url, run, tally)
+            frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel.url, run, tally)
             made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
         try:
@@ -142,7 +142,7 @@ class EpochTask(EpochLife):
                 self._work.run("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
                 self._has_dead_letters_of = epoch.epoch.id
         finally:
-            self._host.remove_reading(run)
+            self._host.channel.remove(run)
             self._release_core()
         written = epoch.with_token(made[0])
         offsets = written.standings()
@@ -157,7 +157,7 @@ class EpochTask(EpochLife):
 
         `count`: how many there were, if known.
         """
-        session, url = self._runtime.session, self._host.channel_url
+        session, url = self._runtime.session, self._host.channel.url
         ensure_topics(self.spec)
         left_out = self._reader.left_out(session, epoch, url, run)
         written = write_dead_letters(left_out, url, run, self._properties["value.converter"])

@@ -14,7 +14,6 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.message import Admission, RunState
-from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
@@ -35,25 +34,29 @@ PASSING = (RetriableError, OSError)
 """Errors of Kafka, a network or a file system that is unavailable for a while."""
 
 
+class FrameChannel(Protocol):
+    """The part of `SplitChannel` that is needed here."""
+
+    url: str
+
+    def add(self, entry: Any) -> str: ...
+
+    def remove(self, name: str) -> None: ...
+
+    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None: ...
+
+
 class FrameHost(Protocol):
-    """What a task needs of its host. Added runs and readings are known to the channel by the returned name."""
+    """What a task needs of its host."""
 
     events: HostEvents
     ledger: CoreLedger
     admissions: Admissions
     connector_of: Callable[[str], type[Any]]
-    channel_url: str
     ends: ProcessEnds
 
-    def add_run(self, run: Any) -> str: ...
-
-    def remove_run(self, name: str) -> None: ...
-
-    def add_reading(self, reading: EpochReading) -> str: ...
-
-    def remove_reading(self, name: str) -> None: ...
-
-    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None: ...
+    @property
+    def channel(self) -> FrameChannel: ...
 
     def ended(self, incarnation: str) -> None: ...
 

@@ -62,7 +62,7 @@ class FrameTask(FrameLife):
         self._may_be_open = True
         self._set_aside: set[Any] = set()
         self._apart: set[Any] = set()
-        self._forgetting = Forgetting(spec, self.admit, lambda copies: host.copy(spec, copies))
+        self._forgetting = Forgetting(spec, self.admit, lambda copies: host.channel.copy(spec, copies))
         self._parts: dict[Any, int] = {}
         self._topics = topics_of(spec)
         self.counters = Counters()
@@ -171,17 +171,17 @@ class FrameTask(FrameLife):
         if not self._take_core():
             return False
         run = Run(self, splits, forget)
-        name = self._host.add_run(run)
+        name = self._host.channel.add(run)
         self._jobs.group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
-            run_splits(self._runtime, self._reader, splits, self._host.channel_url, name)
+            run_splits(self._runtime, self._reader, splits, self._host.channel.url, name)
         except Exception as error:
             self._host.ends.record(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
         finally:
             self._jobs.group = None
-            self._host.remove_run(name)
+            self._host.channel.remove(name)
             self._release_core()
         self._back_off.passed()
         self._bundles_failed = 0

@@ -15,6 +15,7 @@ from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.slot_pool import SlotPool
 from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
+from fencepost.worker.host.split_channel import SplitChannel
 from fencepost.worker.supervision.supervision import Supervision
 
 
@@ -50,8 +51,7 @@ class Hosts:
             self._ledger,
             supervision.admissions,
             classes.find,
-            self._channel.url,
-            supervision.copying,
+            SplitChannel(self._channel.url, supervision.copying),
             self.ends,
         )
         self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, forecast, stopping)
@@ -61,7 +61,7 @@ class Hosts:
             Path.SLOT_REPORT: self.slots.channel.report,
             Path.TASK_ADMIT: supervision.admissions.admit,
             Path.TASK_COPY: supervision.copying.handle,
-            **self.frames.handlers(),
+            **self.frames.channel.handlers(),
         }
         supervision.hosts.attach(self.slots, self.frames)
 

@@ -21,6 +21,7 @@ from fencepost.worker.host import frame_life, retried_error
 from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame_task import FrameTask
+from fencepost.worker.host.split_channel import SplitChannel
 from support.no_exception import no_exceptions
 
 _MOST_TURNS = 30
@@ -94,7 +95,12 @@ class Stage:
         self.events, self.runtime, self.ledger = Events(), Runtime(), CoreLedger(1)
         anything = cast(Any, self)
         self.host = DataFrameHost(
-            self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), "", anything, ProcessEnds()
+            self.events,
+            self.ledger,
+            anything,
+            lambda _: cast(Any, lambda _: self),
+            SplitChannel("", anything),
+            ProcessEnds(),
         )
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "BACK_OFF_S", 0.0)
@@ -170,7 +176,7 @@ class Stage:
         self.done += [split.partition["file"] for split in splits]
 
     def ask(self, verb: str, name: str | None = None, **body: Any) -> dict[str, Any]:
-        return self.host.handlers()[f"/split/{verb}"]({"run": name or self.run_name, **body})
+        return self.host.channel.handlers()[f"/split/{verb}"]({"run": name or self.run_name, **body})
 
 
 class Reader:
