@@ -3,41 +3,26 @@
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import OffsetsInGroup
 from fencepost.config.connector import (
-    DeadLetterConfig,
     RuntimeChoice,
-    SinkChoice,
-    SinkConnectorConfig,
-    SourceConnectorConfig,
-    StreamConnectorConfig,
 )
 from fencepost.config.raw import RawConfig
-from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.setting.client_settings import (
-    OF_A_STREAM,
     Translated,
     admin_conf,
-    chosen_client,
     member_conf,
-    most_records,
-    own_batch_bytes,
     producer_conf,
-    range_conf,
     reader_conf,
     sink_conf,
-    transaction_timeout_ms,
     transactional_conf,
 )
-from fencepost.kafka.setting.table import AUTO
 from fencepost.storage.offset_view import OffsetTopic
-from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.task_spec import CommitSpec, DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)
@@ -73,19 +58,19 @@ class WorkerSettings:
         return worker_id(self.url)
 
     def reader_conf(self) -> dict[str, Any]:
-        return _logged(reader_conf(self.config.internal_client_properties))
+        return logged(reader_conf(self.config.internal_client_properties))
 
     def admin_conf(self) -> dict[str, Any]:
-        return _logged(admin_conf(self.config.internal_client_properties))
+        return logged(admin_conf(self.config.internal_client_properties))
 
     def producer_conf(self) -> dict[str, Any]:
-        return _logged(producer_conf(self.config.internal_client_properties))
+        return logged(producer_conf(self.config.internal_client_properties))
 
     def leader_conf(self) -> dict[str, Any]:
         return _without_id(self.config.internal_client_properties)
 
     def member_conf(self) -> dict[str, Any]:
-        conf = _logged(member_conf(self.config.internal_client_properties, self.group_id))
+        conf = logged(member_conf(self.config.internal_client_properties, self.group_id))
         return {
             **conf,
             "session.timeout.ms": self.config.session_timeout_ms,
@@ -99,7 +84,7 @@ class WorkerSettings:
     def task_producer_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings of a connector's producers: the worker's `producer.`, then its own overrides."""
         properties = self.producer_properties(connector_config)
-        return _without_id(properties) if self.is_exactly_once else _logged(producer_conf(properties))
+        return _without_id(properties) if self.is_exactly_once else logged(producer_conf(properties))
 
     def fencing_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for fencing the tasks' transactional ids, even on a worker without exactly-once."""
@@ -121,7 +106,7 @@ class WorkerSettings:
     def _admin_conf(self, connector_config: RawConfig, target: Mapping[str, str]) -> dict[str, Any]:
         properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
         own = _overrides(connector_config, "admin.override.")
-        return _logged(admin_conf({**properties, **target, **own}))
+        return logged(admin_conf({**properties, **target, **own}))
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
         """Return the connector's config, completed with its class's or the worker's converters."""
@@ -131,7 +116,7 @@ class WorkerSettings:
         """Return the settings for reading a connector's own offsets topic, as its own principal."""
         properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
         own = _overrides(connector_config, "consumer.override.")
-        return _logged(reader_conf({**properties, **self._target(connector_config), **own}))
+        return logged(reader_conf({**properties, **self._target(connector_config), **own}))
 
     def offsets_in_group(self, connector: str, connector_config: RawConfig) -> OffsetsInGroup | None:
         """Return how a group of the target cluster keeps a source's offsets; None if a topic keeps them."""
@@ -176,7 +161,8 @@ class WorkerSettings:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
 
-    def _consumer_properties(self, connector_config: RawConfig) -> dict[str, object]:
+    def consumer_properties(self, connector_config: RawConfig) -> dict[str, object]:
+        """Return Java's properties of a sink's consumers."""
         return {
             **self.config.internal_client_properties,
             **self.config.client_properties("consumer."),
@@ -189,145 +175,20 @@ class WorkerSettings:
 
     def task_consumer_conf(self, connector: str, connector_config: RawConfig, task: int) -> dict[str, Any]:
         """Return the consumer settings of a sink's task, as a member of its group."""
-        properties, group = self._consumer_properties(connector_config), self.sink_group(connector, connector_config)
-        return _logged(sink_conf(properties, group, sink_client_id(connector, task)))
+        properties, group = self.consumer_properties(connector_config), self.sink_group(connector, connector_config)
+        return logged(sink_conf(properties, group, sink_client_id(connector, task)))
 
     def dead_letters_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the producer settings for a sink's dead letters."""
-        return _logged(producer_conf(self.producer_properties(connector_config)))
+        return logged(producer_conf(self.producer_properties(connector_config)))
 
     def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for requests about a sink's group, as the connector's own principal, where it reads.
 
         `admin.override.bootstrap.servers` is not used: it may name the cluster of the dead letters.
         """
-        servers = str(self._consumer_properties(connector_config)[_BOOTSTRAP])
+        servers = str(self.consumer_properties(connector_config)[_BOOTSTRAP])
         return {**self._admin_conf(connector_config, {}), **admin_conf({_BOOTSTRAP: servers}).conf}
-
-    def epoch_spec(
-        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
-    ) -> TaskSpec:
-        """Return the spec of a DataFrame sink's task; `identity` holds task, generation, incarnation."""
-        return self._in_epochs(snapshot, self.sink_spec(snapshot, connector, task_config, **identity))
-
-    def epoch_stream_spec(
-        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
-    ) -> TaskSpec:
-        """Return the spec of a DataFrame stream's task, which writes in transactions."""
-        return self._in_epochs(snapshot, self.stream_spec(snapshot, connector, task_config, **identity))
-
-    def _in_epochs(self, snapshot: ClusterSnapshot, spec: TaskSpec) -> TaskSpec:
-        """Add to a spec what planning epochs and reading them on executors needs."""
-        raw = snapshot.connectors[spec.connector]
-        reader = range_conf(self._consumer_properties(raw), self.sink_group(spec.connector, raw))
-        read = replace(spec.input, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
-        return replace(spec, input=read)
-
-    def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
-        """Return the spec of a sink's task for a slot; `identity` holds task, generation, incarnation."""
-        raw = snapshot.connectors[connector]
-        given = {k: v for k, v in raw.items() if v is not None}
-        sink = SinkConnectorConfig(given)
-        output = OutputSpec()
-        if sink.dead_letters_topic:
-            output = OutputSpec(self.dead_letters_conf(raw), admin_conf=self.task_admin_conf(raw))
-        return TaskSpec(
-            output=output,
-            commits=self._flushes(),
-            input=InputSpec(
-                self.task_consumer_conf(connector, raw, identity["task"]),
-                tuple(sink.topics),
-                sink.topics_regex,
-                most_records(self._consumer_properties(raw)),
-                SinkChoice(given).resend_topic or "",
-            ),
-            dead_letters=_dead_letters(sink),
-            **self._common(snapshot, connector, task_config),
-            **identity,
-        )
-
-    def stream_spec(
-        self,
-        snapshot: ClusterSnapshot,
-        connector: str,
-        task_config: RawConfig,
-        *,
-        transactional_id: str,
-        **identity: Any,
-    ) -> TaskSpec:
-        """Return the spec of a stream's task for a slot; it writes in transactions on any worker."""
-        raw = snapshot.connectors[connector]
-        spec = self.sink_spec(snapshot, connector, task_config, **identity)
-        stream = StreamConnectorConfig({k: v for k, v in raw.items() if v is not None})
-        producer, admin, creates = self.fencing_conf(raw), self.task_admin_conf(raw), self.config.topic_creation_enable
-        consumer = {**spec.input.consumer_conf, **OF_A_STREAM}
-        return replace(
-            spec,
-            output=OutputSpec(producer, "", transactional_id, admin, creates),
-            commits=self._commits(raw, producer),
-            input=replace(spec.input, consumer_conf=consumer, foreign_ids=tuple(stream.foreign_producers)),
-        )
-
-    def _common(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig) -> dict[str, Any]:
-        """Return what the specs of sources' and sinks' tasks have in common."""
-        return {
-            "connector": connector,
-            "connector_config": self.effective_config(snapshot.connectors[connector]),
-            "task_config": dict(task_config),
-            "target_state": snapshot.target_state(connector).value,
-            "plugin_path": tuple(self.config.plugin_path or ()),
-        }
-
-    def task_spec(
-        self,
-        snapshot: ClusterSnapshot,
-        connector: str,
-        task_config: RawConfig,
-        *,
-        transactional_id: str | None,
-        **identity: Any,
-    ) -> TaskSpec:
-        """Return the spec of a source's task; `identity` holds task, generation, incarnation."""
-        raw = snapshot.connectors[connector]
-        producer = self.task_producer_conf(raw)
-        has_group = self.offsets_in_group(connector, raw) is not None
-        return TaskSpec(
-            output=OutputSpec(
-                producer,
-                self.offsets_topic(raw),
-                transactional_id,
-                self.task_admin_conf(raw),
-                self.config.topic_creation_enable,
-                chooses_client=chosen_client(self.producer_properties(raw)) == AUTO,
-                copies_offsets=not has_group and self.has_own_offsets(raw),
-                has_offsets_in_group=has_group,
-            ),
-            commits=self._commits(raw, producer),
-            dead_letters=_dead_letters(DeadLetterConfig({k: v for k, v in raw.items() if v is not None})),
-            task_count=snapshot.task_counts.get(connector, 1),
-            **self._common(snapshot, connector, task_config),
-            **identity,
-        )
-
-    def _commits(self, connector_config: RawConfig, producer: Mapping[str, Any]) -> CommitSpec:
-        """Return when a task that writes transactions commits."""
-        given = {k: v for k, v in connector_config.items() if v is not None}
-        source = SourceConnectorConfig(given)
-        own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
-        return replace(
-            self._flushes(),
-            boundary=source.transaction_boundary.lower(),
-            boundary_interval_ms=interval_of(own_ms, self.config.offset_flush_interval_ms, timeout_ms),
-            lanes=RuntimeChoice(given).transaction_lanes,
-            batch_bytes=own_batch_bytes(self.producer_properties(connector_config)),
-        )
-
-    def _flushes(self) -> CommitSpec:
-        """Return how often offsets are flushed outside of transactions."""
-        return CommitSpec(
-            offset_flush_interval_ms=self.config.offset_flush_interval_ms,
-            offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,
-        )
 
 
 def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> dict[str, object]:
@@ -343,13 +204,9 @@ def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> di
 
 def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return the settings of a transactional producer without its id."""
-    conf = _logged(transactional_conf(properties, ""))
+    conf = logged(transactional_conf(properties, ""))
     del conf["transactional.id"]
     return conf
-
-
-def _dead_letters(config: DeadLetterConfig) -> DeadLetterSpec:
-    return DeadLetterSpec(config.dead_letters_topic, config.dead_letters_replication, config.dead_letters_headers)
 
 
 def own_group(connector: str) -> str:
@@ -390,7 +247,8 @@ _named: set[str] = set()
 _OF_A_CLIENT = re.compile(r"^Ignoring the \w+ setting ")
 
 
-def _logged(translated: Translated) -> dict[str, Any]:
+def logged(translated: Translated) -> dict[str, Any]:
+    """Return the settings, after logging their warnings, each once."""
     for warning in translated.warnings:
         named = _OF_A_CLIENT.sub("", warning)  # the worker's settings go to clients of every kind: log each once
         if named not in _named:

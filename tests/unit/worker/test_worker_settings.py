@@ -9,8 +9,11 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task_specs import task_spec
 from support.settings import SETTINGS
 
 WORKER = {**SETTINGS, "bootstrap.servers": "k1:9092,k2:9092"}
@@ -114,7 +117,7 @@ def test_an_interval_that_nobody_set_leaves_half_of_the_time_of_a_transaction(
     settings, _ = settings_of(**shared, exactly_once_source_support="enabled")
     config = {"name": "c", "connector.class": "FileStreamSource", "transaction.boundary": "interval", **own}
     snapshot = ClusterSnapshot(connectors={"c": config})
-    spec = settings.task_spec(snapshot, "c", {}, task=0, generation=1, incarnation="i", transactional_id="g-c-0")
+    spec = task_spec(settings, snapshot, TaskHandle(TaskId("c", 0), 1, "i", "STARTED"))
     assert spec.commits.boundary_interval_ms == expected_ms
 
 

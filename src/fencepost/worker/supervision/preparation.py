@@ -16,7 +16,6 @@ from fencepost.cluster.errors import (
     NotFoundError,
     OperationError,
 )
-from fencepost.cluster.fencing import task_transactional_id
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
@@ -27,10 +26,11 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.back_off import pause_after
-from fencepost.worker.connector_classes import is_dataframe, is_stream, type_of
+from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task_specs import task_spec
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Preparation:
         connector, task = snapshot.connectors.get(handle.id.connector), snapshot.task_config(handle.id)
         check_references(connector or {}, task or {})  # another worker's REST may have accepted them
         try:
-            spec = self._spec(snapshot, handle)
+            spec = task_spec(self.settings, snapshot, handle)
             if not handle.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config)  # step 4
         except KafkaUnavailableError as error:
@@ -98,18 +98,3 @@ class Preparation:
                 log.warning("fencing for %s will be retried: %s", handle.id, error)
                 if self.is_stopping.wait(pause_after(attempt, _PAUSES_S)) or not handle.is_live:
                     raise AbandonedError("the start is no longer wanted") from error
-
-    def _spec(self, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
-        connector, task = handle.id
-        config = snapshot.task_config(handle.id) or {}
-        start = {"task": task, "generation": handle.generation, "incarnation": handle.incarnation}
-        own_id = task_transactional_id(self.settings.group_id, connector, task)
-        if handle.is_sink:
-            is_epochs = is_dataframe(snapshot, connector)
-            if is_stream(snapshot, connector):
-                spec_of = self.settings.epoch_stream_spec if is_epochs else self.settings.stream_spec
-                return spec_of(snapshot, connector, config, transactional_id=own_id, **start)
-            spec_of = self.settings.epoch_spec if is_epochs else self.settings.sink_spec
-            return spec_of(snapshot, connector, config, **start)
-        transactional_id = own_id if self.settings.is_exactly_once else None
-        return self.settings.task_spec(snapshot, connector, config, transactional_id=transactional_id, **start)

@@ -17,6 +17,7 @@ from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_specs import task_spec
 from support.settings import SETTINGS
 
 TASK = TaskId("out", 1)
@@ -82,7 +83,7 @@ def test_where_a_name_is_not_the_tasks_own_nobody_is_removed(key: str) -> None:
 
 def test_what_a_start_without_a_successor_has_left_is_removed() -> None:
     scene = LeftMembersStage()
-    spec = scene.settings.sink_spec(scene.snapshot, "out", {}, task=1, generation=1, incarnation="i")
+    spec = task_spec(scene.settings, scene.snapshot, scene.handle)
     scene.fence.lock_out(spec)
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
 

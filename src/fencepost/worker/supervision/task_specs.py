@@ -1,0 +1,136 @@
+"""The spec of a start: everything that the host of a task needs to run it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fencepost.cluster.fencing import task_transactional_id
+from fencepost.config.connector import (
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+    StreamConnectorConfig,
+)
+from fencepost.config.raw import RawConfig
+from fencepost.config.transaction import interval_of
+from fencepost.kafka.setting.client_settings import (
+    OF_A_STREAM,
+    chosen_client,
+    most_records,
+    own_batch_bytes,
+    range_conf,
+    transaction_timeout_ms,
+)
+from fencepost.kafka.setting.table import AUTO
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.channel.task_spec import CommitSpec, DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
+from fencepost.worker.connector_classes import is_dataframe, is_stream
+from fencepost.worker.settings import WorkerSettings, logged
+from fencepost.worker.supervision.task_handle import TaskHandle
+
+
+def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
+    """Return the spec of a start of a task, of any kind."""
+    connector, task = handle.id
+    raw = snapshot.connectors[connector]
+    spec = TaskSpec(
+        connector,
+        task,
+        handle.generation,
+        handle.incarnation,
+        settings.effective_config(raw),
+        dict(snapshot.task_config(handle.id) or {}),
+        target_state=snapshot.target_state(connector).value,
+        plugin_path=tuple(settings.config.plugin_path or ()),
+        task_count=1 if handle.is_sink else snapshot.task_counts.get(connector, 1),
+    )
+    transactional_id = task_transactional_id(settings.group_id, connector, task)
+    if not handle.is_sink:
+        return _of_source(settings, raw, spec, transactional_id if settings.is_exactly_once else None)
+    spec = _of_sink(settings, raw, spec)
+    if is_stream(snapshot, connector):
+        spec = _of_stream(settings, raw, spec, transactional_id)
+    return _in_epochs(settings, raw, spec) if is_dataframe(snapshot, connector) else spec
+
+
+def _of_source(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transactional_id: str | None) -> TaskSpec:
+    producer = settings.task_producer_conf(raw)
+    has_group = settings.offsets_in_group(spec.connector, raw) is not None
+    output = OutputSpec(
+        producer,
+        settings.offsets_topic(raw),
+        transactional_id,
+        settings.task_admin_conf(raw),
+        settings.config.topic_creation_enable,
+        chooses_client=chosen_client(settings.producer_properties(raw)) == AUTO,
+        copies_offsets=not has_group and settings.has_own_offsets(raw),
+        has_offsets_in_group=has_group,
+    )
+    dead_letters = _dead_letters(DeadLetterConfig(_given(raw)))
+    return replace(spec, output=output, commits=_commits(settings, raw, producer), dead_letters=dead_letters)
+
+
+def _of_sink(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:
+    sink = SinkConnectorConfig(_given(raw))
+    output = OutputSpec()
+    if sink.dead_letters_topic:
+        output = OutputSpec(settings.dead_letters_conf(raw), admin_conf=settings.task_admin_conf(raw))
+    read = InputSpec(
+        settings.task_consumer_conf(spec.connector, raw, spec.task),
+        tuple(sink.topics),
+        sink.topics_regex,
+        most_records(settings.consumer_properties(raw)),
+        SinkChoice(_given(raw)).resend_topic or "",
+    )
+    return replace(spec, output=output, commits=_flushes(settings), input=read, dead_letters=_dead_letters(sink))
+
+
+def _of_stream(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transactional_id: str) -> TaskSpec:
+    """Turn a sink's spec into that of a stream, which writes in transactions on any worker."""
+    stream = StreamConnectorConfig(_given(raw))
+    producer, admin = settings.fencing_conf(raw), settings.task_admin_conf(raw)
+    consumer = {**spec.input.consumer_conf, **OF_A_STREAM}
+    return replace(
+        spec,
+        output=OutputSpec(producer, "", transactional_id, admin, settings.config.topic_creation_enable),
+        commits=_commits(settings, raw, producer),
+        input=replace(spec.input, consumer_conf=consumer, foreign_ids=tuple(stream.foreign_producers)),
+    )
+
+
+def _in_epochs(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:
+    """Add to a spec what planning epochs and reading them on executors needs."""
+    reader = range_conf(settings.consumer_properties(raw), settings.sink_group(spec.connector, raw))
+    read = replace(spec.input, reader_admin_conf=settings.sink_admin_conf(raw), reader_conf=logged(reader))
+    return replace(spec, input=read)
+
+
+def _commits(settings: WorkerSettings, raw: RawConfig, producer: Mapping[str, Any]) -> CommitSpec:
+    """Return when a task that writes transactions commits."""
+    source = SourceConnectorConfig(_given(raw))
+    own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
+    return replace(
+        _flushes(settings),
+        boundary=source.transaction_boundary.lower(),
+        boundary_interval_ms=interval_of(own_ms, settings.config.offset_flush_interval_ms, timeout_ms),
+        lanes=RuntimeChoice(_given(raw)).transaction_lanes,
+        batch_bytes=own_batch_bytes(settings.producer_properties(raw)),
+    )
+
+
+def _flushes(settings: WorkerSettings) -> CommitSpec:
+    """Return how often offsets are flushed outside of transactions."""
+    return CommitSpec(
+        offset_flush_interval_ms=settings.config.offset_flush_interval_ms,
+        offset_flush_timeout_ms=settings.config.offset_flush_timeout_ms,
+    )
+
+
+def _dead_letters(config: DeadLetterConfig) -> DeadLetterSpec:
+    return DeadLetterSpec(config.dead_letters_topic, config.dead_letters_replication, config.dead_letters_headers)
+
+
+def _given(raw: RawConfig) -> dict[str, str]:
+    return {key: value for key, value in raw.items() if value is not None}
