@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 
 TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -59,7 +60,7 @@ class PreparationStage:
         self.write(records.connector_config("c", self.config))
         self.assign("me")
         self.generation = self.new_generation()
-        self.handle = TaskHandle(TASK, self.generation, "i", "STARTED")
+        self.handle = TaskHandle(StartIdentity(TASK, self.generation, "i"), "STARTED")
         self.on_fence: Callable[[], None] = self.record_count
         self.is_stopping = threading.Event()
 
@@ -246,7 +247,8 @@ def test_step_7_the_own_topic_comes_first_and_the_worker_s_fills_in(scene: Prepa
     own = f"{scene.offsets_topic}-own"
     scene.admin.topics.create(own, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": own}))
-    scene.generation = scene.handle.generation = scene.new_generation()
+    scene.generation = scene.new_generation()
+    scene.handle.identity = replace(scene.handle.identity, generation=scene.generation)
     admissions = scene.hosted()
     writer = scene.task_producer()
     for topic, partition, position in ((scene.offsets_topic, "a", 1), (scene.offsets_topic, "b", 2), (own, "a", 9)):

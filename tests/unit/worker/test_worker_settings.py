@@ -12,7 +12,7 @@ from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task_handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task_specs import task_spec
 from support.settings import SETTINGS
 
@@ -117,7 +117,7 @@ def test_an_interval_that_nobody_set_leaves_half_of_the_time_of_a_transaction(
     settings, _ = settings_of(**shared, exactly_once_source_support="enabled")
     config = {"name": "c", "connector.class": "FileStreamSource", "transaction.boundary": "interval", **own}
     snapshot = ClusterSnapshot(connectors={"c": config})
-    spec = task_spec(settings, snapshot, TaskHandle(TaskId("c", 0), 1, "i", "STARTED"))
+    spec = task_spec(settings, snapshot, TaskHandle(StartIdentity(TaskId("c", 0), 1, "i"), "STARTED"))
     assert spec.commits.boundary_interval_ms == expected_ms
 
 

@@ -34,7 +34,7 @@ class Endings:
         self.table.newest.pop(handle.id, None)
         if handle.state is HandleState.HOSTED and handle.host is not None:
             handle.move(HandleState.STOPPING)
-            handle.stop_deadline = time.monotonic() + self.grace_s
+            handle.times.to_stop_by = time.monotonic() + self.grace_s
             self.table.stopping.append(handle)
             handle.host.stop(handle.incarnation)
         elif handle.state is not HandleState.ENDED:
@@ -49,7 +49,7 @@ class Endings:
 
     def abandon_late(self, now: float) -> None:
         """Abandon the starts whose time to stop is over."""
-        for handle in [h for h in self.table.stopping if h.stop_deadline is not None and now >= h.stop_deadline]:
+        for handle in [h for h in self.table.stopping if now >= h.times.to_stop_by]:
             self._abandon(handle)
 
     def lost(self, incarnations: Collection[str], reason: str) -> None:
@@ -98,4 +98,4 @@ class Endings:
         if self.table.is_cut_off:
             return  # it would appear after the status of the task's next owner
         if handle.id not in self.table.newest and self.table.snapshot.has_task(handle.id):
-            self.board.task(handle.id, State.UNASSIGNED, generation=handle.assigned_in)
+            self.board.task(handle.id, State.UNASSIGNED, generation=handle.identity.assigned_in)

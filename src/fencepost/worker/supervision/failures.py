@@ -47,17 +47,17 @@ class Failures:
         if self.table.is_newest(handle):
             log.info("start of task %s abandoned: %s", handle.id, reason)
             handle.move(HandleState.ENDED)
-            handle.starts_again_at = time.monotonic() + _ABANDONED_RETRY_S
+            handle.again.at = time.monotonic() + _ABANDONED_RETRY_S
 
     def failed(self, handle: TaskHandle, trace: str) -> None:
         if not self.table.is_newest(handle) or not handle.is_live:
             return
         log.error("connector %s, task %d: failed: %s", *handle.id, trace.strip())
         handle.move(HandleState.FAILED)
-        handle.failure = trace
+        handle.again.why = trace
         self.totals.failed(handle.id)
         self._plan_restart(handle)
-        self.board.failed(handle.id, trace, handle.plan)
+        self.board.failed(handle.id, trace, handle.again.plan)
 
     def crashed(self, incarnations: Collection[str], reason: str) -> list[TaskHandle]:
         """Fail the start that is to blame for the end of the process that ran these. Returns it, if there is one."""
@@ -75,12 +75,12 @@ class Failures:
         A pause cancels the restart; after a resume the count begins at 0.
         """
         if self.table.target(handle.id).value != handle.target:
-            before = handle.plan
+            before = handle.again.plan
             self.restarts.forget(handle.start)
             self._plan_restart(handle)
-            if handle.plan != before:
-                self.board.failed(handle.id, handle.failure, handle.plan)
-        elif now >= handle.starts_again_at:
+            if handle.again.plan != before:
+                self.board.failed(handle.id, handle.again.why, handle.again.plan)
+        elif now >= handle.again.at:
             self.restarts.made(handle.start)
             self.totals.restarted()
             log.info("task %s is restarted automatically", handle.id)
@@ -91,9 +91,9 @@ class Failures:
         """Plan an automatic restart after a failure, if configured, and unless the task is paused."""
         target, now = self.table.target(handle.id), time.monotonic()
         policy = RestartPolicy.of(self.table.snapshot.connectors.get(handle.id.connector, {}))
-        lived_s = now - handle.hosted_at if handle.hosted_at else 0.0
+        lived_s = now - handle.times.hosted if handle.times.hosted else 0.0
         is_paused = target is TargetState.PAUSED
         handle.target = target.value
-        handle.plan = None if is_paused else self.restarts.failed(handle.start, policy, lived_s)
-        in_s = None if handle.plan is None else handle.plan.in_s
-        handle.starts_again_at = math.inf if in_s is None else now + in_s
+        handle.again.plan = None if is_paused else self.restarts.failed(handle.start, policy, lived_s)
+        in_s = None if handle.again.plan is None else handle.again.plan.in_s
+        handle.again.at = math.inf if in_s is None else now + in_s

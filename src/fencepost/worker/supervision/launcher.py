@@ -17,7 +17,7 @@ from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.port import HostLookup, NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.supervision.task_table import TaskTable
 
@@ -42,14 +42,9 @@ class Launcher:
         """Begin with steps 1 to 4. The rest follows when they have been carried out."""
         assignment = self.table.snapshot.assignment
         assert assignment is not None  # as there is something to begin
-        handle = TaskHandle(
-            task,
-            generation,
-            uuid.uuid4().hex,
-            self.table.target(task).value,
-            assigned_in=assignment.generation,
-            is_sink=type_of(self.table.snapshot, task.connector) is ConnectorType.SINK,
-        )
+        is_sink = type_of(self.table.snapshot, task.connector) is ConnectorType.SINK
+        identity = StartIdentity(task, generation, uuid.uuid4().hex, assignment.generation, is_sink)
+        handle = TaskHandle(identity, self.table.target(task).value)
         self.table.newest[task] = handle
         self.totals.started(task)
         prepared = self.loop.submit(task.connector, self.preparation.prepare, handle)
@@ -66,7 +61,7 @@ class Launcher:
         elif self.table.is_newest(handle) and handle.state is HandleState.PREPARING:
             handle.spec = done.result()
             handle.move(HandleState.WAITING)
-            handle.prepared_at = time.monotonic()
+            handle.times.prepared = time.monotonic()
             self.place(handle)
 
     def place(self, handle: TaskHandle) -> None:
@@ -78,14 +73,14 @@ class Launcher:
         try:
             handle.host = self.hosts.of(str(spec.connector_config["connector.class"]))
             handle.move(HandleState.HOSTED)  # before the start, as its request for admission may come at once
-            handle.hosted_at = time.monotonic()
+            handle.times.hosted = time.monotonic()
             handle.host.start(spec)
             log.info("task %s starts here", handle.id)
         except NoRoomError as error:
             handle.move(HandleState.WAITING)
-            handle.starts_again_at = time.monotonic() + _NO_ROOM_RETRY_S
-            if handle.reason != str(error):
-                handle.reason = str(error)
+            handle.again.at = time.monotonic() + _NO_ROOM_RETRY_S
+            if handle.again.why != str(error):
+                handle.again.why = str(error)
                 self.board.task(handle.id, State.UNASSIGNED, str(error))
         except BaseException as error:
             self.failures.failed(handle, trace_of(error))

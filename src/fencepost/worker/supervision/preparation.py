@@ -66,7 +66,7 @@ class Preparation:
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
         """Return the spec to hand to a host. Raises AbandonedError, or an error that makes the task fail."""
-        if self.settings.is_exactly_once and not handle.is_sink:
+        if self.settings.is_exactly_once and not handle.identity.is_sink:
             self._fence(handle)  # step 2; one task before and after needs no round, as its id fences itself
         snapshot = self.read_to_end(_READ_S)  # step 3
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
@@ -76,11 +76,11 @@ class Preparation:
         check_references(connector or {}, task or {})  # another worker's REST may have accepted them
         try:
             spec = task_spec(self.settings, snapshot, handle)
-            if not handle.is_sink:
+            if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config)  # step 4
         except KafkaUnavailableError as error:
             raise AbandonedError(str(error)) from error
-        if handle.is_sink:  # this start has not joined the group yet
+        if handle.identity.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)
         return spec
 

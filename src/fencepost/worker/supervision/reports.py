@@ -56,7 +56,7 @@ class TaskReports:
             self.failures.abandoned(handle, report.trace or "")
         elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving by itself
-            handle.starts_again_at = time.monotonic() + TICK_S
+            handle.again.at = time.monotonic() + TICK_S
         elif report.state in (RunState.RUNNING, RunState.PAUSED):
             before = None if last is None else last.state
             if report.state is RunState.RUNNING and before is not RunState.RUNNING:

@@ -158,9 +158,9 @@ class TaskSupervisor:
             if current is None:
                 if not self._has_predecessor(task, generation):
                     self._launcher.begin(task, generation)
-            elif current.state is HandleState.WAITING and now >= current.starts_again_at:
+            elif current.state is HandleState.WAITING and now >= current.again.at:
                 self._launcher.place(current)
-            elif current.state is HandleState.ENDED and now >= current.starts_again_at:
+            elif current.state is HandleState.ENDED and now >= current.again.at:
                 self._launcher.begin(task, generation)
             elif current.state is HandleState.HOSTED:
                 self._launcher.follow_target(current)

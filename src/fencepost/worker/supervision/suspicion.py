@@ -11,7 +11,7 @@ together with its tasks are cleared: one of these tasks makes progress and still
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fencepost.storage.ids import TaskId
+from fencepost.cluster.running import Start
 from fencepost.task.failure.back_off import pause_after
 
 TRIAL_S = 60.0
@@ -19,9 +19,6 @@ TRIAL_S = 60.0
 
 _MOST_TOGETHER = 2
 _PAUSES_S = (0.0, 0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-
-Start = tuple[TaskId, int]
-"""A task and its task generation: with another config, counting begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,10 @@ def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Sta
 
 
 class Suspicions:
-    """How often each start's process died in a row. Used by the supervisor's thread."""
+    """How often each start's process died in a row. Used by the supervisor's thread.
+
+    A start is a task and its generation: with another config, counting begins at 0.
+    """
 
     def __init__(self) -> None:
         self._crashes: dict[Start, int] = {}

@@ -1,5 +1,6 @@
 """One start of a task as the supervisor sees it: its states and the moves between them."""
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -34,31 +35,62 @@ LEGAL_MOVES: dict[HandleState, frozenset[HandleState]] = {
 }
 
 
-@dataclass
-class TaskHandle:
-    """Owned by the supervisor's thread; other threads only read single fields.
-
-    `generation` is the task generation, `assigned_in` the group generation in which the task was assigned here.
-    """
+@dataclass(frozen=True)
+class StartIdentity:
+    """`generation` is the task generation, `assigned_in` the group generation in which the task was assigned here."""
 
     id: TaskId
     generation: int
     incarnation: str
-    target: str
-    state: HandleState = HandleState.PREPARING
     assigned_in: int = 0
     is_sink: bool = False
+
+
+@dataclass
+class StartTimes:
+    """Monotonic times; 0 if it has not come to that."""
+
+    prepared: float = 0.0
+    hosted: float = 0.0
+    to_stop_by: float = math.inf
+
+
+@dataclass
+class NextStart:
+    """When the task starts again, or its host is asked again, and why not before.
+
+    `plan` is the plan of its automatic restart, once it has failed.
+    """
+
+    at: float = 0.0
+    why: str = field(default="", repr=False)
+    plan: RestartSchedule | None = None
+
+
+@dataclass
+class TaskHandle:
+    """Owned by the supervisor's thread; other threads only read single fields."""
+
+    identity: StartIdentity
+    target: str
+    state: HandleState = HandleState.PREPARING
     spec: TaskSpec | None = None
     host: TaskHost | None = None
-    stop_deadline: float | None = None
-    reason: str | None = None
-    starts_again_at: float = 0.0
-    failure: str = field(default="", repr=False)
-    plan: RestartSchedule | None = None
-    """The plan of its automatic restart, once it has failed."""
-    prepared_at: float = 0.0  # monotonic time, like the next one
-    hosted_at: float = 0.0
+    times: StartTimes = field(default_factory=StartTimes)
+    again: NextStart = field(default_factory=NextStart)
     report: TaskReport | None = field(default=None, repr=False)
+
+    @property
+    def id(self) -> TaskId:
+        return self.identity.id
+
+    @property
+    def generation(self) -> int:
+        return self.identity.generation
+
+    @property
+    def incarnation(self) -> str:
+        return self.identity.incarnation
 
     @property
     def start(self) -> Start:

@@ -44,10 +44,10 @@ def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskH
         dict(snapshot.task_config(handle.id) or {}),
         target_state=snapshot.target_state(connector).value,
         plugin_path=tuple(settings.config.plugin_path or ()),
-        task_count=1 if handle.is_sink else snapshot.task_counts.get(connector, 1),
+        task_count=1 if handle.identity.is_sink else snapshot.task_counts.get(connector, 1),
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)
-    if not handle.is_sink:
+    if not handle.identity.is_sink:
         return _of_source(settings, raw, spec, transactional_id if settings.is_exactly_once else None)
     spec = _of_sink(settings, raw, spec)
     if is_stream(snapshot, connector):

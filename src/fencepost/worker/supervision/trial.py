@@ -19,7 +19,7 @@ class Trials:
         there = {handle.start: handle for handle in handles}
         outcomes = self._suspicions.crashed([_life(handle) for handle in there.values()])
         for start, outcome in outcomes.items():
-            there[start].starts_again_at = time.monotonic() + outcome.delay_s
+            there[start].again.at = time.monotonic() + outcome.delay_s
         return [(there[start], outcome) for start, outcome in outcomes.items()]
 
     def runs_alone(self, handle: TaskHandle, all_handles: Iterable[TaskHandle]) -> bool:
@@ -30,7 +30,7 @@ class Trials:
         """
         if not self._suspicions.runs_alone(handle.start):
             return False
-        waits_s = time.monotonic() - handle.prepared_at
+        waits_s = time.monotonic() - handle.times.prepared
         return waits_s < TRIAL_S or any(self._is_on_trial(other) for other in all_handles)
 
     def clear(self, handle: TaskHandle) -> None:
@@ -41,7 +41,7 @@ class Trials:
         """Clear the starts that have lived long enough or make progress, and forget those that are over."""
         self._suspicions.keep_only(handle.start for handle in handles)
         for handle in handles:
-            if handle.state is HandleState.HOSTED and (now - handle.hosted_at > TRIAL_S or _has_committed(handle)):
+            if handle.state is HandleState.HOSTED and (now - handle.times.hosted > TRIAL_S or _has_committed(handle)):
                 self._suspicions.clear(handle.start)
 
     def _is_on_trial(self, handle: TaskHandle) -> bool:
@@ -67,4 +67,4 @@ def _has_committed(handle: TaskHandle) -> bool:
 def _life(handle: TaskHandle) -> Life:
     is_paused = handle.report is not None and handle.report.state is RunState.PAUSED
     is_at_work = not is_paused and not _has_committed(handle)
-    return Life(handle.start, time.monotonic() - handle.hosted_at, is_at_work)
+    return Life(handle.start, time.monotonic() - handle.times.hosted, is_at_work)

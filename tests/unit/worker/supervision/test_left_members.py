@@ -16,7 +16,7 @@ from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task_specs import task_spec
 from support.settings import SETTINGS
 
@@ -45,7 +45,7 @@ class LeftMembersStage:
             apply(builder, builder.offset, key, value)
         self.snapshot = builder.freeze()
         generation = self.snapshot.commit_offsets["out"]
-        self.handle = TaskHandle(TASK, generation, "i", "STARTED", is_sink=True)
+        self.handle = TaskHandle(StartIdentity(TASK, generation, "i", is_sink=True), "STARTED")
 
     def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
         """Stand in for `MemberRemoval`."""

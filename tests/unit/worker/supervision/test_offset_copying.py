@@ -8,7 +8,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.offset_copying import OffsetCopying
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 
 TASK = TaskId("c", 0)
 THEIRS = b'["c", {"p": "a"}]'
@@ -34,7 +34,7 @@ def topic() -> Topic:
 
 @pytest.fixture
 def handle() -> TaskHandle:
-    return TaskHandle(TASK, 7, "newest", "STARTED", HandleState.HOSTED)
+    return TaskHandle(StartIdentity(TASK, 7, "newest"), "STARTED", HandleState.HOSTED)
 
 
 @pytest.fixture

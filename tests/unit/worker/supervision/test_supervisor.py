@@ -30,7 +30,7 @@ from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError
 from fencepost.worker.supervision.supervisor import TaskSupervisor
 from fencepost.worker.supervision.suspicion import TRIAL_S
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from support.no_exception import no_exceptions
 from support.settings import SETTINGS
@@ -633,7 +633,7 @@ def test_new_task_configs_stop_older_tasks_at_once_and_wait_for_those_of_others(
 
 
 def test_illegal_moves_are_bugs() -> None:
-    handle = TaskHandle(FIRST, 0, "i", "STARTED")
+    handle = TaskHandle(StartIdentity(FIRST, 0, "i"), "STARTED")
     with pytest.raises(RuntimeError, match="cannot go from preparing to hosted"):
         handle.move(HandleState.HOSTED)
 

@@ -1,7 +1,8 @@
 """Who is to blame when the process of a slot dies with its tasks."""
 
+from fencepost.cluster.running import Start
 from fencepost.storage.ids import TaskId
-from fencepost.worker.supervision.suspicion import Life, Start, Suspicions
+from fencepost.worker.supervision.suspicion import Life, Suspicions
 
 CULPRIT, IDLE, BUSY = ((TaskId(name, 0), 7) for name in ("culprit", "idle", "busy"))
 
