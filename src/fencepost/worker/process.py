@@ -1,15 +1,12 @@
 """A whole worker in one process: its parts, its start and its end."""
 
 import uuid
-from collections.abc import Sequence
 
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
-from fencepost.storage.change import Change
-from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.config_changes import ConfigChanges, Restarts
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.declaration import Declaration, Declared
@@ -49,7 +46,7 @@ class WorkerProcess:
         require_converters(config, use_plugin_path(config.plugin_path or ()).find)
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
-        topics = self._topics = WorkerTopics(settings, life, self._changed)
+        topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))
         departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
         fence, classes = TaskFence(settings), ConnectorClasses()
         membership = self._membership = Membership(settings, topics, life, departures, fence, classes)
@@ -58,13 +55,11 @@ class WorkerProcess:
         )
         forecast = TaskForecast(url, topics, supervision, membership.attendance)
         hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, life.stopping)
-        lifeline = self._lifeline = Lifeline(
-            membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor
-        )
+        lifeline = Lifeline(membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor)
         cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
-        self._changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
-        self._housekeeping = Housekeeping(
+        changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
+        housekeeping = Housekeeping(
             [
                 lifeline.judge,  # first: after a pause of this process and its slots, the tasks may be others'
                 hosts.slots.check_leases,
@@ -74,14 +69,7 @@ class WorkerProcess:
             ]
         )
         self._start_up = StartUp(
-            settings.worker_id,
-            life,
-            topics,
-            membership,
-            supervision,
-            self._changes,
-            lifeline,
-            self._housekeeping,
+            settings.worker_id, life, topics, membership, supervision, changes, lifeline, housekeeping
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(topics, membership, supervision, hosts, self._retention)
@@ -119,8 +107,7 @@ class WorkerProcess:
         if self._life.progress.is_started:
             self._supervision.stop(is_replaced=self._life.error is not None)
             self._hosts.slots.release_all()
-        self._lifeline.stop()
-        self._housekeeping.stop()
+        self._start_up.stop_checks()
         self._membership.leave()
 
     def stop(self) -> None:
@@ -128,10 +115,6 @@ class WorkerProcess:
         self._topics.close()
         self._hosts.stop()
         self._membership.log_farewell()
-
-    def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
-        """Pass on changes of the config topic; its reader is created before `ConfigChanges`."""
-        self._changes.changed(old, new, changes)
 
 
 def _metrics(

@@ -38,6 +38,11 @@ class StartUp:
         """Start with step 2."""
         threading.Thread(target=self._run, name="start-up", daemon=True).start()
 
+    def stop_checks(self) -> None:
+        """Stop the checks that were started."""
+        self.lifeline.stop()
+        self.housekeeping.stop()
+
     def _run(self) -> None:
         try:
             self._come_up()
