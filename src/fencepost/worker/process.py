@@ -124,7 +124,7 @@ def _metrics(
         is_leader=lambda: membership.leader.is_leading,
         connectors=supervision.connectors.count,
         tasks=supervision.supervisor.count,
-        connector_startups=lambda: supervision.connectors.startups,
+        connector_startups=lambda: supervision.connectors.services.startups,
         jvm_pid=hosts.spark.jvm_pid,
         ended_by_signal=hosts.ends.counts,
         retention=retention.info,

@@ -6,19 +6,14 @@ other. Task configs go to the leader, which writes them if they differ from the 
 
 import logging
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, wait
-from typing import Any
+from concurrent.futures import wait
 
-from fencepost.api import SourceConnector
-from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
-from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.connector_life import ConnectorLife, PutTaskConfigs
-from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.connector_life import ConnectorLife
+from fencepost.worker.supervision.connector_services import ConnectorServices
 
 log = logging.getLogger(__name__)
 
@@ -33,31 +28,19 @@ class ConnectorHost:
     Only `stop` waits, and only for a short time.
     """
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        find: Callable[[str], type[SourceConnector]],
-        put_task_configs: PutTaskConfigs,
-        board: StatusBoard,
-        offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],
-    ) -> None:
-        self.settings = settings
-        self.find = find
-        self.put_task_configs = put_task_configs
-        self.board = board
-        self.offsets_of = offsets_of
-        self.startups = {"attempts": 0, "successes": 0, "failures": 0, "restarts": 0}
+    def __init__(self, incarnation: str, services: ConnectorServices) -> None:
+        self._incarnation = incarnation
+        self.services = services
         self._lock = threading.Lock()
         self._snapshot = ClusterSnapshot()
         self._lives: dict[str, ConnectorLife] = {}
         self._wanted: dict[str, _Wanted] = {}
-        self._threads = ThreadsByKey(1, "connector")
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
         """Follow a new state of the config topic."""
         with self._lock:
             self._snapshot = snapshot
-            mine = snapshot.assigned_to(self.settings.incarnation)
+            mine = snapshot.assigned_to(self._incarnation)
             wanted: dict[str, _Wanted] = {
                 name: (snapshot.connectors[name], snapshot.target_state(name))
                 for name in sorted(mine.connectors if mine else ())
@@ -65,7 +48,7 @@ class ConnectorHost:
             }
             before, self._wanted = self._wanted, wanted
             for name in before.keys() - wanted.keys():
-                self.take_turn(name, self._life(name).leave)
+                self.services.take_turn(name, self._life(name).leave)
             for name, now in wanted.items():
                 if not _is_same(before.get(name), now) or name in snapshot.inconsistent:
                     self._have_follow(name, now, is_inconsistent=name in snapshot.inconsistent)
@@ -80,14 +63,14 @@ class ConnectorHost:
             finally:
                 done.set()
 
-        self.take_turn(name, act)
+        self.services.take_turn(name, act)
         return done
 
     def stop(self) -> None:
         """Stop every connector. One that does not end in time is abandoned."""
         with self._lock:
             wanted, self._wanted = self._wanted, {}
-            ending = {name: self.take_turn(name, self._life(name).leave) for name in wanted}
+            ending = {name: self.services.take_turn(name, self._life(name).leave) for name in wanted}
         wait(ending.values(), _STOP_S)
         for name, ended in ending.items():
             if not ended.done():
@@ -95,41 +78,21 @@ class ConnectorHost:
                     "connector %s is abandoned: its start(), task_configs() or stop() has not returned in time", name
                 )
             if name in self._snapshot.connectors:
-                self.board.connector(name, State.UNASSIGNED)
-        self._threads.stop()
+                self.services.board.connector(name, State.UNASSIGNED)
+        self.services.stop()
 
     def count(self) -> int:
         return len(self._wanted)
 
-    def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
-        """Run `act` in the connector's own thread, after the work that is queued there, or after `in_s` seconds."""
-        if in_s == 0:
-            return self._threads.submit(connector, _logging_errors, act)
-        later = threading.Timer(in_s, self.take_turn, (connector, act))
-        later.daemon = True
-        later.start()
-        return Future()
-
-    def count_startup(self, outcome: str) -> None:
-        with self._lock:
-            self.startups[outcome] += 1
-
     def _have_follow(self, name: str, wanted: _Wanted, *, is_inconsistent: bool) -> None:
         config, target = wanted
         life = self._life(name)
-        self.take_turn(name, lambda: life.follow(config, target, is_inconsistent=is_inconsistent))
+        self.services.take_turn(name, lambda: life.follow(config, target, is_inconsistent=is_inconsistent))
 
     def _life(self, name: str) -> ConnectorLife:
-        return self._lives.setdefault(name, ConnectorLife(name, self))
+        return self._lives.setdefault(name, ConnectorLife(name, self.services))
 
 
 def _is_same(one: _Wanted | None, other: _Wanted) -> bool:
     """Say whether config and target are the same objects; a config that was stored again unchanged counts as new."""
     return one is not None and one[0] is other[0] and one[1] is other[1]
-
-
-def _logging_errors(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except BaseException:
-        log.exception("the connector host had an unexpected error")

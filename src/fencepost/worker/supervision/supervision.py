@@ -18,6 +18,7 @@ from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.connector_host import ConnectorHost
+from fencepost.worker.supervision.connector_services import ConnectorServices
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.offsets_ahead import OffsetsAhead
@@ -82,9 +83,8 @@ class Supervision:
         self.admissions = Admissions(settings, topics.read_config, self.supervisor.handle)
         self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
         self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
-        self.connectors = ConnectorHost(
-            settings, classes.find, line.put_task_configs, self.board, self._committed_offsets
-        )
+        services = ConnectorServices(classes.find, line.put_task_configs, self.board, self._committed_offsets)
+        self.connectors = ConnectorHost(settings.incarnation, services)
 
     def start(self) -> None:
         """Start to run what is assigned here."""

@@ -10,7 +10,6 @@ import pytest
 
 from fencepost.api import RetriableError, SourceConnector, SourceTask
 from fencepost.cluster.errors import BadRequestError
-from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -19,12 +18,11 @@ from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
-from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision import connector_life
+from fencepost.worker.supervision import task_config_sender
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector_host import ConnectorHost
+from fencepost.worker.supervision.connector_services import ConnectorServices
 from support.no_exception import no_exceptions
-from support.settings import SETTINGS
 
 CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id:sequence"}
 
@@ -147,14 +145,13 @@ class Stage:
     def __init__(self) -> None:
         self.board = Board()
         self.published: list[tuple[str, Future[None]]] = []
-        settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
-        self.host = ConnectorHost(
-            settings,
+        services = ConnectorServices(
             lambda name: OWN.get(name) or registry().find("connector", name),
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],
         )
+        self.host = ConnectorHost("me", services)
         self.builder = SnapshotBuilder()
         self.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
 
@@ -192,7 +189,7 @@ def test_task_configs_are_published_one_set_at_a_time_and_the_newest_last(stage:
     eventually(lambda: stage.topics == ["first"], within_s=10)
     stage.put(topic="second")
     stage.put(topic="third")
-    eventually(lambda: stage.host.startups["successes"] == 3, within_s=10)
+    eventually(lambda: stage.host.services.startups["successes"] == 3, within_s=10)
     assert stage.topics == ["first"], "a second request could arrive before the first"
     stage.published[0][1].set_exception(ConnectionError("late"))
     eventually(lambda: stage.topics == ["first", "third"], within_s=10)
@@ -205,7 +202,7 @@ def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stag
     stage.host.changed(stage.builder.freeze())
     stage.put()
     eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)
-    assert stage.host.startups["attempts"] == 2
+    assert stage.host.services.startups["attempts"] == 2
 
 
 def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage: Stage) -> None:
@@ -219,7 +216,7 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
 def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connector_life, "_RETRY_S", 0.005)
+    monkeypatch.setattr(task_config_sender, "_RETRY_S", 0.005)
     monkeypatch.setattr(Unknowing, "answers", threading.Event())
     stage.put(**{"connector.class": "Unknowing"})
     eventually(lambda: caplog.text.count("the world does not answer") >= 3, within_s=10)
@@ -258,7 +255,7 @@ def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the
             raise TypeError("str is not valid UTF-8: surrogates not allowed")
         return sends(connector, configs)
 
-    monkeypatch.setattr(stage.host, "put_task_configs", put)
+    monkeypatch.setattr(stage.host.services, "put_task_configs", put)
     stage.put(topic="bad")
     eventually(lambda: stage.board.said[-1:] == [State.FAILED], within_s=10)
     stage.put(topic="good")
@@ -294,7 +291,7 @@ def test_a_connector_that_has_failed_is_restarted_by_itself_until_it_starts(
     assert [plan.made for plan in stage.board.plans[:3] if plan] == [0, 1, 2]
     monkeypatch.setattr(Broken, "is_mended", True)
     eventually(lambda: stage.board.said[-2:] == [State.RESTARTING, State.RUNNING], within_s=10)
-    assert stage.host.startups["restarts"] == stage.host.startups["failures"]
+    assert stage.host.services.startups["restarts"] == stage.host.services.startups["failures"]
 
 
 @pytest.mark.parametrize("by", ["restart", "pause", "config"])
@@ -302,9 +299,11 @@ def test_who_sees_to_a_failed_connector_calls_its_restart_off(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     later: list[Any] = []
-    take_turn = stage.host.take_turn
+    take_turn = stage.host.services.take_turn
     monkeypatch.setattr(
-        stage.host, "take_turn", lambda name, act, in_s=0.0: later.append(act) if in_s else take_turn(name, act)
+        stage.host.services,
+        "take_turn",
+        lambda name, act, in_s=0.0: later.append(act) if in_s else take_turn(name, act),
     )
     monkeypatch.setattr(Broken, "is_mended", False)
     stage.put(**_RESTART)

@@ -1,0 +1,57 @@
+"""What connectors on this worker need of it, and the threads in which they are called."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from fencepost.api import Connector
+from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.config.raw import RawConfig
+from fencepost.worker.supervision.status import StatusBoard
+
+log = logging.getLogger(__name__)
+
+
+class ConnectorServices:
+    """Any thread may call its methods; only `find` and `offsets_of` wait."""
+
+    def __init__(
+        self,
+        find: Callable[[str], type[Connector]],
+        put_task_configs: Callable[[str, Sequence[RawConfig]], "Future[Any]"],
+        board: StatusBoard,
+        offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],
+    ) -> None:
+        self.find = find
+        self.put_task_configs = put_task_configs
+        self.board = board
+        self.offsets_of = offsets_of
+        self.startups = {"attempts": 0, "successes": 0, "failures": 0, "restarts": 0}
+        self._lock = threading.Lock()
+        self._threads = ThreadsByKey(1, "connector")
+
+    def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
+        """Run `act` in the connector's own thread, after the work that is queued there, or after `in_s` seconds."""
+        if in_s == 0:
+            return self._threads.submit(connector, _logging_errors, act)
+        later = threading.Timer(in_s, self.take_turn, (connector, act))
+        later.daemon = True
+        later.start()
+        return Future()
+
+    def count_startup(self, outcome: str) -> None:
+        with self._lock:
+            self.startups[outcome] += 1
+
+    def stop(self) -> None:
+        """Take no more turns."""
+        self._threads.stop()
+
+
+def _logging_errors(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except BaseException:
+        log.exception("the connector host had an unexpected error")
