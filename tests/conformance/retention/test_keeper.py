@@ -6,11 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from fencepost.cluster.command import now_ms
 from fencepost.kafka.admin.topics import Topic, Topics
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
-from fencepost.retention import gone, keeper
+from fencepost.retention import clients, deletion, gone, survey
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
@@ -119,7 +120,7 @@ def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as slow:
-        slow.setattr(keeper, "_OLDEST_LOOK_S", -1.0)
+        slow.setattr(deletion, "_OLDEST_LOOK_S", -1.0)
         assert "too long" in str(scene.round())
         assert scene.start == 0
     assert scene.round() is None
@@ -215,7 +216,7 @@ def test_there_is_one_round_at_a_time(scene: RetentionStage) -> None:
 def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
     log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_ASK_S", 0.5)
+    monkeypatch.setattr(clients, "_ASK_S", 0.5)
     scene = RetentionStage(log_writer, {"bootstrap.servers": "127.0.0.1:1"})
     assert "127.0.0.1:1" in str(scene.round())
     assert scene.retention.preview().error
@@ -237,8 +238,8 @@ def test_records_are_kept_until_they_are_as_old_as_is_asked_for(
     assert scene.round() is None
     assert scene.start == 0
     assert scene.retention.info().topics[0].partitions[0].held_by == "delete.committed.keep.ms"
-    later_ms = keeper.now_ms() + 7_200_000
-    monkeypatch.setattr(keeper, "now_ms", lambda: later_ms)
+    later_ms = now_ms() + 7_200_000
+    monkeypatch.setattr(survey, "now_ms", lambda: later_ms)
     assert scene.round() is None
     assert scene.start == 8
     scene.retention.stop()

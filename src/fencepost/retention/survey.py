@@ -1,0 +1,205 @@
+"""The first half of a round: ask Kafka, and decide."""
+
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from fencepost.cluster.command import now_ms
+from fencepost.config.retention import RetentionConfig
+from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.topics import Topic
+from fencepost.kafka.group.subscription import GroupSubscription
+from fencepost.retention.clients import REFUSED, RetentionClients, conf_key
+from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
+from fencepost.retention.gone import GoneTopics
+from fencepost.retention.reading import Readings, SinkReading
+from fencepost.storage.change import TopicRetention
+from fencepost.storage.snapshot import ClusterSnapshot
+
+T = TypeVar("T")
+
+_ASK_ONE_S = 5.0
+_BLIND = (
+    "this worker's principal may not Describe the cluster, so groups that it does not see may read it: grant what "
+    "`fencepost acls` lists"
+)
+
+
+class Newest(Protocol):
+    """The part of the config topic's reader that is needed here."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot: ...
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The outcome of the first half of a round."""
+
+    verdicts: Sequence[TopicDecision]
+    found: Readings
+    snapshot: ClusterSnapshot
+    term: object
+    looked_s: float  # on the monotonic clock, which continues while a process is suspended
+    forgotten: Collection[str]  # topics that are gone
+
+
+class RetentionSurvey:
+    """Finds out what may be deleted. One thread at a time."""
+
+    def __init__(
+        self,
+        config: RetentionConfig,
+        clients: RetentionClients,
+        own_topics: Collection[str],
+        look: Callable[[ClusterSnapshot], Readings],
+        cluster_ids: ClusterIds,
+    ) -> None:
+        """`own_topics` are never touched. `look` returns what sinks read in a snapshot."""
+        self._config = config
+        self.clients = clients
+        self._own_topics = frozenset(own_topics)
+        self.look = look
+        self._cluster_ids = cluster_ids
+        self._matching = tuple(re.compile(pattern) for pattern in config.delete_committed_topics)
+        self._respected = tuple(re.compile(pattern) for pattern in config.delete_committed_respect_groups)
+        self.gone = GoneTopics()
+
+    def decide(self, term: object, topics: Newest) -> Decided:
+        """Ask Kafka, and decide. Logs are asked last, so that their ends are beyond the committed offsets."""
+        looked_s = time.monotonic()
+        snapshot = topics.snapshot
+        found = self.look(snapshot)
+        names = [name for name in self.clients.admin().topics.names() if any(p.fullmatch(name) for p in self._matching)]
+        described = self.clients.admin().topics.get_all(names)
+        here = self._cluster_ids.of(self.clients.conf)
+        covering = {topic: [r for r in found if r.covers(topic)] for topic in described}
+        read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
+        gone = self._are_gone(snapshot, described)
+        groups, blind = self._groups() if read or gone else ([], "")
+        sinks = self._sinks([r for r in found if any(r in covering[topic] for topic in read)], here)
+        configs, faults = self._configs(read)
+        logs, silent = self._logs({topic: described[topic].partitions for topic in configs})
+        faults |= silent
+        respected = [g.group for g in groups if any(p.fullmatch(g.group) for p in self._respected)]
+        rules = Rules(frozenset(respected), self._config.delete_committed_keep_records)
+        verdicts = [
+            decide(
+                TopicFacts(
+                    topic,
+                    what.id,
+                    self._is_internal(topic, what),
+                    configs.get(topic, {}),
+                    logs.get(topic, {}),
+                    [sinks[r] for r in covering[topic] if r in sinks],
+                    groups,
+                    faults.get(topic) or blind,
+                    snapshot.retention.get(topic),
+                ),
+                rules,
+            )
+            for topic, what in sorted(described.items())
+        ]
+        forgotten = self.gone.forgotten({} if blind else gone, groups, looked_s)
+        return Decided(verdicts, found, snapshot, term, looked_s, sorted(forgotten))
+
+    def _are_gone(self, snapshot: ClusterSnapshot, there: Mapping[str, Topic]) -> dict[str, TopicRetention]:
+        """Return the stored facts of topics that Kafka reports as missing or as created again."""
+
+        def ask(some: Sequence[str], is_one: bool) -> dict[str, Topic]:
+            return self.clients.admin().topics.get_all(some, timeout_s=_ASK_ONE_S if is_one else None)
+
+        found, silent = _together_or_one_by_one(snapshot.retention.keys() - there.keys(), ask)
+        ids = {topic: what.id for topic, what in {**there, **found}.items()}
+        return {t: r for t, r in snapshot.retention.items() if t not in silent and ids.get(t) != r.topic_id}
+
+    def _is_internal(self, topic: str, described: Topic) -> bool:
+        return described.is_internal or topic.startswith("__") or topic in self._own_topics
+
+    def _groups(self) -> tuple[list[GroupSubscription], str]:
+        survey = self.clients.survey(self.clients.conf)
+        if not survey.sees_all():
+            return [], _BLIND
+        return survey.look(), ""
+
+    def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
+        """Return the offsets of sinks that read, or may read, this cluster."""
+        stands: dict[SinkReading, Sink] = {}
+        askers: dict[tuple[tuple[str, str], ...], list[SinkReading]] = {}
+        for reading in found:
+            try:
+                if reading.fault:
+                    stands[reading] = Sink(reading.connector, reading.group, {}, reading.fault)
+                elif self._cluster_ids.of(reading.conf) == here:
+                    askers.setdefault(conf_key(reading.conf), []).append(reading)
+            except REFUSED as error:
+                stands[reading] = Sink(reading.connector, reading.group, {}, f"its cluster does not answer ({error})")
+        for together in askers.values():
+            stands.update(self._offsets_of_sinks(together))
+        return stands
+
+    def _offsets_of_sinks(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
+        """Return the offsets of sinks whose groups the same principal may ask for. A refused group affects no other."""
+        client = self.clients.survey(together[0].conf)
+        try:
+            offsets = client.offsets({reading.group for reading in together})
+        except REFUSED as error:
+            offsets = {}
+            if len(together) == 1:
+                return {together[0]: Sink(together[0].connector, together[0].group, {}, str(error))}
+            return {each: sink for one in together for each, sink in self._offsets_of_sinks([one]).items()}
+        return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
+
+    def _configs(self, topics: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
+        return _together_or_one_by_one(topics, lambda some, is_one: self.clients.admin().configs.get_all(some))
+
+    def _logs(self, partitions: Mapping[str, int]) -> tuple[dict[str, dict[int, Log]], dict[str, str]]:
+        def ask(some: Sequence[str], is_one: bool) -> dict[str, dict[int, Log]]:
+            wanted = {topic: partitions[topic] for topic in some}
+            return self._logs_of(wanted, timeout_s=_ASK_ONE_S if is_one else None)
+
+        return _together_or_one_by_one(partitions, ask)
+
+    def _logs_of(self, partitions: Mapping[str, int], timeout_s: float | None = None) -> dict[str, dict[int, Log]]:
+        places = [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
+        starts = self.clients.admin().offsets.starts(places, timeout_s=timeout_s)
+        stable = self.clients.admin().offsets.ends(places, read_committed=True, timeout_s=timeout_s)
+        ends = self.clients.admin().offsets.ends(places, read_committed=False, timeout_s=timeout_s)
+        kept = self._kept_from([place for place in places if starts[place] < ends[place]])
+        found: dict[str, dict[int, Log]] = {topic: {} for topic in partitions}
+        for place in places:
+            found[place[0]][place[1]] = Log(starts[place], stable[place], ends[place], kept.get(place))
+        return found
+
+    def _kept_from(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int | None]:
+        keep_ms = self._config.delete_committed_keep_ms
+        if not keep_ms or not places:
+            return {}
+        young_ms = now_ms() - keep_ms
+        return self.clients.admin().offsets.at_times(dict.fromkeys(places, young_ms), read_committed=False)
+
+
+def _together_or_one_by_one(
+    topics: Collection[str], ask: Callable[[Sequence[str], bool], dict[str, T]]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Return the answers for topics, and the errors of the others. An error of one topic does not affect the rest.
+
+    `ask(topics, is_one)` is called for all topics, and if that fails, for each topic alone.
+    """
+    if not topics:
+        return {}, {}
+    try:
+        return ask(list(topics), False), {}
+    except REFUSED as error:
+        if len(topics) < 2:
+            return {}, dict.fromkeys(topics, str(error))
+    found: dict[str, T] = {}
+    faults: dict[str, str] = {}
+    for topic in topics:
+        try:
+            found |= ask([topic], True)
+        except REFUSED as error:
+            faults[topic] = str(error)
+    return found, faults
