@@ -295,8 +295,16 @@ def casts() -> list[Case]:
     for payload in ({"a": None, "b": None}, {"a": 5, "b": "6"}, None):
         for settings in ({}, NULLS_STAY):
             found.append(changed("Cast$Value", {"spec": "a:string,b:int8", **settings}, message(outer, payload)))
-    plain = {"a": 1, "b": "2", "c": None, "d": 2.75, "e": True}
-    for spec in ("a:string", "b:int64", "c:int8", "d:int32,e:string", "none:string", "a:boolean, d:float32"):
+    plain = {"a": 1, "b": "2", "c": None, "d": 2.75, "e": True, "f": 0.1}
+    for spec in (
+        "a:string",
+        "b:int64",
+        "c:int8",
+        "d:int32,e:string",
+        "none:string",
+        "a:boolean, d:float32",
+        "f:float32",
+    ):
         found.append(changed("Cast$Value", {"spec": spec}, message(None, plain)))
     return found
 

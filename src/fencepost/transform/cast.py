@@ -11,7 +11,7 @@ from typing import Any
 from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import Check
 from fencepost.record import Field, SchemaType
-from fencepost.record.java_float import float32
+from fencepost.record.java_float import float32, shortest_float32
 from fencepost.record.java_text import java_text
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.transform.java_date import DAY_MS, iso_text, milliseconds
@@ -130,7 +130,9 @@ def _converted(schema: Schema | None, value: Any, kind: SchemaType) -> Any:
     if not isinstance(plain, bool | int | float | str | Decimal):
         raise RecordError(f"Unexpected type in Cast transformation: {type(value).__name__}")
     try:
-        return _CONVERTERS[kind](plain)
+        found = _CONVERTERS[kind](plain)
+        # Without a schema nothing says later that it has 32 bits: 0.1 stays 0.1, as Java prints it.
+        return shortest_float32(found) if schema is None and kind is SchemaType.FLOAT32 else found
     except (ValueError, OverflowError):
         raise RecordError(f"Value ({plain}) was out of range for requested data type") from None
 
