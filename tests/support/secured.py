@@ -159,7 +159,7 @@ class SecuredKafka:
         """Add ACLs; the broker goes by them when this returns."""
         wanted = [_binding(grant) for grant in grants]
         if wanted:
-            for future in self.admin.acls.create(wanted).values():
+            for future in self.admin.create_acls(wanted).values():
                 future.result(30)
             eventually(lambda: set(map(str, wanted)) <= self._known(), within_s=30)
 

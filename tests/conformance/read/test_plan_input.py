@@ -315,7 +315,7 @@ def test_a_doubt_ends_with_the_next_record(
 
     with monkeypatch.context() as patched:  # a leader that was deposed, and has not heard of it
         patched.setattr(reader.reader, "read", lost)
-        patched.setattr(reader.admin, "end_offsets", lambda places, **_: dict.fromkeys(places, 2))
+        patched.setattr(reader.admin.offsets, "ends", lambda places, **_: dict.fromkeys(places, 2))
         eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
     reader.input._losses.lost.clear()  # the next look of the reader finds the log as it is
     log_writer.send(topic, numbers(3, 6))
