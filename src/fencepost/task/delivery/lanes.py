@@ -121,7 +121,7 @@ class LanedDelivery(Delivery):
         self._turns = Turns(on_failure, sizes)
         self._current: Lane | None = None  # with the transaction that the task is writing
         self._sent = Sent()  # in the newest transaction
-        self._widens_below = widens_below
+        self.widens_below = widens_below
         self._collisions = 0
 
     @property
@@ -130,7 +130,7 @@ class LanedDelivery(Delivery):
 
     @property
     def is_narrow(self) -> bool:
-        return self._widens_below > 0 and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
+        return self.widens_below > 0 and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
 
     @property
     def is_light(self) -> bool:
@@ -149,7 +149,7 @@ class LanedDelivery(Delivery):
 
     def is_ready(self) -> bool:
         if self._current is None and self._lanes[0].is_busy:
-            self._collisions += self._sent.size_bytes < self._widens_below
+            self._collisions += self._sent.size_bytes < self.widens_below
             self._lanes[0].await_idle()
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 
@@ -201,10 +201,6 @@ class LanedDelivery(Delivery):
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
         self._current = None
         self._turns.hand_over(lane, self._queue.take(), finish, self._sent)
-
-    def stay_narrow(self) -> None:
-        """Never ask for a second producer."""
-        self._widens_below = 0
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
         return self._turns.finished(wait=wait)

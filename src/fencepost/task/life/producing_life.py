@@ -199,7 +199,7 @@ class ProducingLife(TaskLife):
                     second.transactional_id,
                 )
             self._lanes_allowed = 1
-            delivery.stay_narrow()
+            delivery.widens_below = 0
             if self.uses_both_lanes:
                 self.uses_both_lanes = False
                 raise StartOverError("the transactional id of the second lane is no longer authorised")
