@@ -15,7 +15,7 @@ from fencepost.kafka.admin.topic_configs import TopicSetting
 from fencepost.kafka.admin.topics import TopicSpec, TopicView
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.mirror.setting.filters import NameFilter, TopicSelection
-from fencepost.mirror.setting.mirror_settings import MirrorSettings
+from fencepost.mirror.setting.mirror_settings import MirrorSettings, ReplicationSettings
 from fencepost.mirror.source.planning import Selection, partitions_to_copy, shared_names, shortage
 from fencepost.record import TopicPartition
 
@@ -105,7 +105,7 @@ class RemoteTopics:
         try:
             known = self._source.acls.list()
         except KafkaAuthorizationError as denied:
-            key = MirrorSettings.key_of("sync_topic_acls_enabled")
+            key = ReplicationSettings.key_of("sync_topic_acls_enabled")
             log.warning("the ACLs of topics are not mirrored: %s To mirror none, set %s to false", denied, key)
             return
         acls = {self._remote_acl(acl) for acl in known if self._is_mirrored(acl)}
