@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.read import plan_reader
+from fencepost.kafka.read import offset_committer
 from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
@@ -21,7 +21,7 @@ def test_a_position_is_begun_with_under_its_leader_epoch_where_that_is_known(mon
         def incremental_assign(self, partitions: list[Any]) -> None:
             assigned.extend((each.topic, each.partition, each.offset, each.leader_epoch) for each in partitions)
 
-    monkeypatch.setattr(plan_reader, "Consumer", Client)
+    monkeypatch.setattr(offset_committer, "Consumer", Client)
     ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf).assign(
         {
             TopicPartition("t", 0): LogPosition(7, "id", 3),
