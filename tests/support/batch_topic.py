@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.compress import NAMES, Codec
-from fencepost.kafka.codec.encode_cut import Limits, encoded_batches, spare_partitions
+from fencepost.kafka.codec.encode import encode_batch
+from fencepost.kafka.codec.encode_cut import Limits, cuts
 from fencepost.kafka.codec.encode_header import BatchProducer, EncodedBatch, taken_batch
 from fencepost.testing import eventually
 from support.batch_records import rows_of
@@ -63,7 +62,7 @@ class BatchWriter:
         from kafka.protocol.producer import ProduceRequest as Request
 
         sequence = self._sequences.get((topic, partition), 0)
-        self._sequences[topic, partition] = batch.next_sequence(sequence)
+        self._sequences[topic, partition] = sequence + batch.count
         records = b"".join(batch.stamped(self.producer, sequence))
         here = Request.TopicProduceData.PartitionProduceData(index=partition, records=records)
         data = [Request.TopicProduceData(name=topic, partition_data=[here])]
@@ -129,11 +128,9 @@ def written_batches(bootstrap: str, topic: str, rng: random.Random) -> Records:
         for partition, name in enumerate(NAMES):
             found[partition] = []
             for records in _lots(rng):
-                placed = pa.array([partition] * len(records), pa.int32())
-                spare = spare_partitions(len(NAMES), 0)
-                encoded = encoded_batches(topic, rows_of(records), Codec(name), _LIMITS, len(NAMES), spare, placed)
-                for _, batch in encoded:
-                    writer.write(topic, partition, batch)
+                rows = rows_of(records)
+                for start, stop in cuts(rows, _LIMITS):
+                    writer.write(topic, partition, encode_batch(rows.slice(start, stop), Codec(name)))
                 found[partition] += records
     return found
 

@@ -214,11 +214,6 @@ class SourceConnectorConfig(ConnectorConfig):
         """Return where transactions begin and end."""
         return TransactionBoundary(self.transaction_boundary.lower())
 
-    @property
-    def exactly_once_demand(self) -> ExactlyOnceDemand:
-        """Return whether the connector requires exactly-once."""
-        return ExactlyOnceDemand(self.exactly_once_support.lower())
-
     def topic_creation(self) -> tuple[TopicCreationGroup, ...]:
         """Return the groups in order of precedence; empty if topics are created by the broker."""
         names = [name for name in self.topic_creation_group_names if name != DEFAULT_GROUP]

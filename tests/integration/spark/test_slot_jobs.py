@@ -53,7 +53,7 @@ def slots(runtime: SparkRuntime, tmp_path: Path) -> Iterator[Slots]:
     yield made
     for slot_id in made.jobs.running:
         made.jobs.cancel(slot_id)
-    assert made.jobs.join(10)
+    eventually(lambda: not made.jobs.running, within_s=10)
 
 
 def test_python_below_a_local_master_searches_no_archive_of_what_is_installed(runtime: SparkRuntime) -> None:

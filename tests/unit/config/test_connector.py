@@ -2,7 +2,7 @@ import pytest
 
 from fencepost.config import ConfigError, topic_name
 from fencepost.config.connector import PredicateSpec, SourceConnectorConfig
-from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
+from fencepost.config.transaction import TransactionBoundary
 
 NEEDED = {"name": "c", "connector.class": "X"}
 
@@ -10,7 +10,7 @@ NEEDED = {"name": "c", "connector.class": "X"}
 def test_reads_boundaries_in_any_case():
     config = SourceConnectorConfig({**NEEDED, "transaction.boundary": "INTERVAL", "exactly.once.support": "Required"})
     assert config.boundary is TransactionBoundary.INTERVAL
-    assert config.exactly_once_demand is ExactlyOnceDemand.REQUIRED
+    assert config.exactly_once_support == "Required"
     assert config.transaction_boundary_interval_ms is None
 
 

@@ -7,20 +7,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.api.errors import RecordError
 from fencepost.kafka.codec import murmur
-from fencepost.kafka.codec.compress import Codec
-from fencepost.kafka.codec.encode import Rows, encode_batch
+from fencepost.kafka.codec.encode import Rows
 from fencepost.kafka.codec.encode_field import lengths, varint
-from fencepost.kafka.codec.encode_header import HEADER, EncodedBatch
+from fencepost.kafka.codec.encode_header import HEADER
 from fencepost.record.binary_column import ends
 
 _MOST_RECORDS = 1 << 20
 _INT32 = pa.int32()
-
-
-class RecordTooLargeError(RecordError):
-    """A batch of one single record is larger than its topic accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +34,21 @@ class Limits:
         return min(self.batch_bytes, self.topic_bytes)
 
 
-def encoded_batches(
-    topic: str,
-    rows: Rows,
-    codec: Codec,
-    limits: Limits,
-    partition_count: int,
-    spare: Iterator[int],
-    given: pa.Array | None = None,
-) -> Iterator[tuple[int, EncodedBatch]]:
-    """Encode rows as batches, each with its partition. Batches of a partition come in the order of their rows.
+def placed(rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int]) -> Iterator[tuple[int, Rows]]:
+    """Split rows by partition. Rows of a partition keep their order. Without keys nothing is copied.
 
-    A row goes to the partition that is `given` for it (int32, null: none), else to that of its key, else to a spare
-    one. `spare` yields the next spare partition for each batch.
-
-    Raises:
-        RecordTooLargeError: when a record's turn comes; the batches before it have already been yielded.
+    A row with a key goes to the key's partition. Rows without a key share a partition for as many rows as make a
+    batch; `spare` yields these partitions.
     """
-    for partition, part in placed(rows, limits, partition_count, spare, given):
-        for start, stop in cuts(part, limits):
-            batch = encode_batch(part.slice(start, stop), codec)
-            if len(batch) > limits.topic_bytes:
-                raise RecordTooLargeError(_too_large(topic, partition, part.slice(start, stop), len(batch), limits))
-            yield partition, batch
-
-
-def placed(
-    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None = None
-) -> Iterator[tuple[int, Rows]]:
-    """Split rows by partition. The arguments are those of `encoded_batches`. Without keys nothing is copied."""
     if not len(rows):
         return
-    if given is None and partition_count == 1:
+    if partition_count == 1:
         yield 0, rows
-    elif given is None and rows.keys is None:
+    elif rows.keys is None:
         for start, stop in cuts(rows, limits):
             yield next(spare), rows.slice(start, stop)
     else:
-        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare, given)):
+        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare)):
             yield partition, rows if len(indices) == len(rows) else rows.take(indices)
 
 
@@ -107,13 +78,9 @@ def spare_partitions(count: int, first: int) -> Iterator[int]:
         partition += 1
 
 
-def _partitions(
-    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None
-) -> pa.Array:
-    """Return each row's partition. Rows without one share a spare partition for as many rows as make a batch."""
-    found = pa.nulls(len(rows), _INT32) if given is None else given
-    if rows.keys is not None and found.null_count:
-        found = pc.coalesce(found, murmur.partitions(rows.keys, partition_count))
+def _partitions(rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int]) -> pa.Array:
+    """Return each row's partition."""
+    found = murmur.partitions(rows.keys, partition_count)
     if not found.null_count:
         return found
     runs = [pa.repeat(pa.scalar(next(spare), _INT32), stop - start) for start, stop in cuts(rows, limits)]
@@ -140,12 +107,3 @@ def _most_overhead(rows: Rows) -> int:
         spread = last - first
     inner = 1 + len(varint(spread)) + len(varint(len(rows))) + sum(len(varint(size)) for size in most) + 2
     return inner + len(varint(sum(most) + inner))
-
-
-def _too_large(topic: str, partition: int, row: Rows, size: int, limits: Limits) -> str:
-    parts = zip(("value", "key"), (row.values, row.keys), strict=True)
-    sizes = ", ".join(f"its {name} {max(lengths(data)[0].as_py(), 0)}" for name, data in parts if data is not None)
-    return (
-        f"A record for topic {topic}, partition {partition}, takes {size} bytes as a batch of its own ({sizes} bytes "
-        f"before compression), and the topic takes {limits.topic_bytes}: raise its max.message.bytes, or send less"
-    )

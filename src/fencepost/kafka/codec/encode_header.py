@@ -22,7 +22,6 @@ _CODEC = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
-_MOST_SEQUENCES = 1 << 31
 
 Buffer = bytes | memoryview
 
@@ -66,7 +65,7 @@ class EncodedBatch:
         return self._size
 
     def stamped(self, producer: BatchProducer, sequence: int) -> tuple[Buffer, ...]:
-        """Return the buffers to send, in order. `next_sequence` returns the sequence of the next batch.
+        """Return the buffers to send, in order. The next batch has the sequence `sequence + count`, modulo 2^31.
 
         A batch may be stamped again, by a producer of a later incarnation.
         """
@@ -91,10 +90,6 @@ class EncodedBatch:
         )
         _CHECKSUM.pack_into(head, _CHECKSUM_AT, _checksum(memoryview(head)[_AFTER_CHECKSUM:], *self.body))
         return bytes(head), *self.body
-
-    def next_sequence(self, sequence: int) -> int:
-        """Return the sequence after this batch if this batch has `sequence`. The largest one is followed by 0."""
-        return (sequence + self.count) % _MOST_SEQUENCES
 
 
 def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
@@ -149,10 +144,3 @@ _CORRUPT = (
     "Nothing of it was written: read it with another client; where that fails too, the log of the source's broker is "
     "damaged"
 )
-
-
-def restamp(
-    data: Buffer, producer: BatchProducer, sequence: int, *, is_append_time: bool = False
-) -> tuple[Buffer, ...]:
-    """Return a broker's batch with another producer's header, as buffers to send. Raises what `taken_batch` raises."""
-    return taken_batch(data, is_append_time=is_append_time).stamped(producer, sequence)

@@ -1,6 +1,5 @@
 """The options of reading. Names, meaning and defaults are those of Spark's own Kafka source, unless stated here."""
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +9,6 @@ from fencepost.config.setting import Type
 from fencepost.kafka.setting.client_settings import ClientKind, range_conf, translate
 from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
 from fencepost.spark.kafka_read.choice import CHOICES, Choice
-
-log = logging.getLogger(__name__)
 
 _KAFKA = "kafka."
 _SERVERS, _GROUP, _ISOLATION = "bootstrap.servers", "group.id", "isolation.level"

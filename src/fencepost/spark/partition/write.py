@@ -6,7 +6,6 @@ struck is replaced through steps 1 to 3, and the position must then be the one t
 """
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,8 +15,6 @@ from fencepost.task.delivery.copies import OffsetCopier, with_copies
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.task.delivery.outgoing import OutgoingColumns
-
-log = logging.getLogger(__name__)
 
 _FLUSH_S = 60.0
 _COMMIT_TRIES = 5

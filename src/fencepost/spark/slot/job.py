@@ -39,7 +39,6 @@ def _ended_by(failure: Exception) -> SlotEndedError:
 @dataclass
 class _Slot:
     group: str
-    thread: threading.Thread | None = None
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -64,10 +63,7 @@ class SlotJobs:
             if slot_id in self._slots:
                 raise ValueError(f"slot {slot_id} is running")
             slot = self._slots[slot_id] = _Slot(group=f"slot-{slot_id}-{uuid.uuid4().hex}")
-        slot.thread = threading.Thread(
-            target=self._run, args=(slot_id, slot, spec_json), name=f"slot-{slot_id}", daemon=True
-        )
-        slot.thread.start()
+        threading.Thread(target=self._run, args=(slot_id, slot, spec_json), name=f"slot-{slot_id}", daemon=True).start()
 
     def cancel(self, slot_id: str) -> None:
         """End the slot's job; do nothing if no such slot runs.
@@ -86,14 +82,6 @@ class SlotJobs:
     def running(self) -> frozenset[str]:
         with self._lock:
             return frozenset(self._slots)
-
-    def join(self, timeout_s: float) -> bool:
-        """Wait until no slot runs. Returns False if `timeout_s` was not enough."""
-        with self._lock:
-            threads = [slot.thread for slot in self._slots.values() if slot.thread is not None]
-        for thread in threads:
-            thread.join(timeout_s)
-        return not self.running
 
     def _run(self, slot_id: str, slot: _Slot, spec_json: str) -> None:
         error: Exception | None = None

@@ -36,7 +36,6 @@ class StreamProcessor:
     """Turns fetched records into batches, and a task's results into records to send. One task, one thread."""
 
     def __init__(self, spec: TaskSpec, incoming: SinkProcessor, outgoing: Processor) -> None:
-        self._spec = spec
         self._incoming = incoming
         self._outgoing = outgoing
         incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)

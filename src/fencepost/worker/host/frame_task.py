@@ -8,7 +8,6 @@ from typing import Any
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.config import ConfigError
-from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
@@ -56,7 +55,6 @@ class FrameTask(FrameLife):
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
-        self._tolerates_errors = SourceConnectorConfig(self._properties).errors_tolerance.lower() == "all"
         self._reader = SplitReader(self._connector, self._properties, is_exactly_once=spec.is_exactly_once)
         self._bundles_failed = 0
         self._may_be_open = True

@@ -69,12 +69,6 @@ def test_a_batch_may_be_stamped_again() -> None:
     assert len(again) == len(batch)
 
 
-def test_the_sequence_behind_the_largest_is_0() -> None:
-    batch = encode_batch(rows_of([PlainRecord(None, b"v", 5)] * 3), PLAIN)
-    assert batch.next_sequence(2**31 - 2) == 1
-    assert batch.next_sequence(2**31 - 3) == 0
-
-
 NUMBERS = [
     0,
     -1,

@@ -5,15 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
 from fencepost.kafka.codec.compress import NONE, Codec
-from fencepost.kafka.codec.encode import Rows
-from fencepost.kafka.codec.encode_cut import Limits, RecordTooLargeError, encoded_batches, grouped, spare_partitions
-from fencepost.kafka.codec.encode_header import BatchProducer
+from fencepost.kafka.codec.encode import Rows, encode_batch
+from fencepost.kafka.codec.encode_cut import Limits, cuts, grouped, placed, spare_partitions
+from fencepost.kafka.codec.encode_header import BatchProducer, EncodedBatch
 from support.batch_records import drawn_records, rows_of
 from support.partitioner import partition_for
 from support.slow_batch import PlainRecord
@@ -23,18 +22,24 @@ ROOMY = Limits(1 << 20, 1 << 20)
 Written = dict[int, list[list[PlainRecord]]]
 
 
+def encoded_batches(
+    rows: Rows, limits: Limits, partitions: int, spare: Iterator[int]
+) -> Iterator[tuple[int, EncodedBatch]]:
+    for partition, part in placed(rows, limits, partitions, spare):
+        for start, stop in cuts(part, limits):
+            yield partition, encode_batch(part.slice(start, stop), PLAIN)
+
+
 def written(
     rows: Rows,
     limits: Limits = ROOMY,
     partitions: int = 4,
     spare: Iterator[int] | None = None,
-    given: list[int | None] | None = None,
 ) -> Written:
     """Return the records of each partition's batches, read by kafka-python."""
     found: Written = defaultdict(list)
-    placed = None if given is None else pa.array(given, pa.int32())
     turns = spare_partitions(partitions, 0) if spare is None else spare
-    for partition, batch in encoded_batches("t", rows, PLAIN, limits, partitions, turns, placed):
+    for partition, batch in encoded_batches(rows, limits, partitions, turns):
         [read] = MemoryRecords(b"".join(batch.stamped(BatchProducer(), -1)))
         found[partition].append(
             [PlainRecord(record.key, record.value, record.timestamp, tuple(record.headers)) for record in read]
@@ -51,27 +56,24 @@ def numbered(count: int, key: bytes | None = None) -> list[PlainRecord]:
 
 
 KEYS = st.one_of(st.none(), st.sampled_from((b"", b"a", b"bb", b"ccc", b"k" * 40)))
-PLACES = st.one_of(st.none(), st.integers(0, 3))
 
 
 @settings(max_examples=60)
-@given(wanted=st.lists(st.tuples(KEYS, PLACES), max_size=60), size=st.integers(100, 1_000))
-def test_every_row_goes_to_its_partition_in_order(wanted: list[tuple[bytes | None, int | None]], size: int) -> None:
-    records = [PlainRecord(key, b"%09d" % index, 5) for index, (key, _) in enumerate(wanted)]
-    found = flat(written(rows_of(records), Limits(1 << 20, size), given=[place for _, place in wanted]))
+@given(keys=st.lists(KEYS, max_size=60), size=st.integers(100, 1_000))
+def test_every_row_goes_to_its_partition_in_order(keys: list[bytes | None], size: int) -> None:
+    records = [PlainRecord(key, b"%09d" % index, 5) for index, key in enumerate(keys)]
+    found = flat(written(rows_of(records), Limits(1 << 20, size)))
     assert sorted(itertools.chain.from_iterable(found.values()), key=lambda record: record.value or b"") == records
     for partition, here in found.items():
         numbers = [int(record.value or b"") for record in here]
         assert numbers == sorted(numbers)
-        for key, place in map(wanted.__getitem__, numbers):
-            assert place in (None, partition)
-            assert place is not None or key is None or partition_for(key, 4) == partition
+        assert all(key is None or partition_for(key, 4) == partition for key in map(keys.__getitem__, numbers))
 
 
 @settings(max_examples=60)
 @given(records=drawn_records(60), size=st.integers(100, 30_000))
 def test_no_batch_of_several_is_larger_than_it_may_be(records: list[PlainRecord], size: int) -> None:
-    batches = list(encoded_batches("t", rows_of(records), PLAIN, Limits(1 << 20, size), 1, spare_partitions(1, 0)))
+    batches = list(encoded_batches(rows_of(records), Limits(1 << 20, size), 1, spare_partitions(1, 0)))
     assert sum(batch.count for _, batch in batches) == len(records)
     assert all(len(batch) <= size or batch.count == 1 for _, batch in batches)
 
@@ -79,9 +81,7 @@ def test_no_batch_of_several_is_larger_than_it_may_be(records: list[PlainRecord]
 def test_batches_are_as_large_as_they_may_be() -> None:
     batches = [
         batch
-        for _, batch in encoded_batches(
-            "t", rows_of(numbered(10_000)), PLAIN, Limits(1 << 20, 16_384), 1, spare_partitions(1, 0)
-        )
+        for _, batch in encoded_batches(rows_of(numbered(10_000)), Limits(1 << 20, 16_384), 1, spare_partitions(1, 0))
     ]
     assert all(len(batch) > 15_000 for batch in batches[:-1])
 
@@ -96,24 +96,6 @@ def test_a_record_that_is_larger_than_a_batch_stands_alone() -> None:
     found = written(rows_of(records), Limits(1 << 20, 1_000), partitions=1)
     assert [len(batch) for batch in found[0]] == [5, 1, 5]
     assert flat(found)[0] == records
-
-
-def test_a_record_that_the_topic_does_not_take_is_named_when_those_before_it_are_out() -> None:
-    records = [*numbered(5), PlainRecord(b"key", b"x" * 5_000, 5), *numbered(5)]
-    batches = encoded_batches("lines", rows_of(records), PLAIN, Limits(4_000, 1_000), 1, spare_partitions(1, 0))
-    assert next(batches)[1].count == 5
-    with pytest.raises(
-        RecordTooLargeError, match=r"topic lines, partition 0, takes 50\d\d bytes .*max\.message\.bytes"
-    ):
-        next(batches)
-
-
-def test_a_record_that_the_topic_takes_compressed_is_written() -> None:
-    limits = Limits(4_000, 1_000)
-    [(_, batch)] = encoded_batches(
-        "t", rows_of([PlainRecord(None, b"x" * 5_000, 5)]), Codec("lz4"), limits, 1, spare_partitions(1, 0)
-    )
-    assert len(batch) < 200
 
 
 def test_rows_without_a_key_change_the_partition_with_the_batch() -> None:
@@ -136,7 +118,3 @@ def test_rows_without_a_partition_are_in_no_group() -> None:
     groups = grouped(pa.array([2, None, 0, 2, None, 0, 2], pa.int32()))
     assert [(partition, indices.to_pylist()) for partition, indices in groups] == [(0, [2, 5]), (2, [0, 3, 6])]
     assert not list(grouped(pa.array([], pa.int32())))
-
-
-def test_a_given_partition_counts_for_more_than_a_key() -> None:
-    assert set(written(rows_of(numbered(20, b"key")), given=[3] * 20)) == {3}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.kafka.codec.compress import NAMES, Codec
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_header import BatchProducer, CorruptBatchError, LooseBatchError, restamp, taken_batch
+from fencepost.kafka.codec.encode_header import BatchProducer, CorruptBatchError, LooseBatchError, taken_batch
 from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord, slow_batch
 
@@ -39,14 +39,14 @@ def with_attributes(batch: bytearray, more: int) -> bytes:
 @pytest.mark.parametrize("codec", NAMES)
 def test_a_restamped_batch_is_what_the_target_producer_would_have_written(codec: str) -> None:
     expected = b"".join(encode_batch(rows_of(RECORDS), Codec(codec)).stamped(TARGET, 9))
-    assert b"".join(restamp(stored(codec), TARGET, 9)) == expected
+    assert b"".join(taken_batch(stored(codec)).stamped(TARGET, 9)) == expected
 
 
 @settings(max_examples=30)
 @given(records=drawn_records(20))
 def test_any_batch_is_restamped_as_a_slow_encoder_writes_it(records: list[PlainRecord]) -> None:
     expected = slow_batch(records, producer_id=77, epoch=5, sequence=9, is_transactional=True)
-    assert b"".join(restamp(stored(records=records), TARGET, 9)) == expected
+    assert b"".join(taken_batch(stored(records=records)).stamped(TARGET, 9)) == expected
 
 
 @given(bit=st.integers(0, (len(stored()) - 17) * 8 - 1))
@@ -54,13 +54,13 @@ def test_a_batch_of_which_a_bit_has_changed_is_refused(bit: int) -> None:
     batch = stored()
     batch[17 + bit // 8] ^= 1 << bit % 8
     with pytest.raises(CorruptBatchError, match="offset 1000"):
-        restamp(batch, TARGET, 9)
+        taken_batch(batch)
 
 
 @pytest.mark.parametrize("size", [0, 60, 61, 200])
 def test_a_batch_that_is_cut_off_is_refused(size: int) -> None:
     with pytest.raises(CorruptBatchError):
-        restamp(stored()[:size], TARGET, 9)
+        taken_batch(stored()[:size])
 
 
 def test_a_compacted_batch_is_to_be_made_anew() -> None:
@@ -82,12 +82,12 @@ def test_a_batch_of_an_older_format_is_to_be_made_anew() -> None:
 
 def test_what_compaction_notes_in_a_batch_is_not_passed_on() -> None:
     noted = with_attributes(stored("zstd"), 0x40)
-    assert b"".join(restamp(noted, TARGET, 9)) == b"".join(restamp(stored("zstd"), TARGET, 9))
+    assert b"".join(taken_batch(noted).stamped(TARGET, 9)) == b"".join(taken_batch(stored("zstd")).stamped(TARGET, 9))
 
 
 def test_times_of_appending_are_passed_on_only_where_the_target_gives_its_own() -> None:
     appended = with_attributes(stored(), 0x08)
     with pytest.raises(LooseBatchError, match="time of its append"):
         taken_batch(appended)
-    head, _ = restamp(appended, TARGET, 9, is_append_time=True)
+    head, _ = taken_batch(appended, is_append_time=True).stamped(TARGET, 9)
     assert not struct.unpack_from(">h", head, 21)[0] & 0x08
