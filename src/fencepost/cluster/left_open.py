@@ -192,7 +192,10 @@ class _Work:
         self._settled.set()
         for target in self._targets:
             if (not target.is_tried or target.left) and not self._stopping.is_set():
-                log.warning("%s does not answer: the starts of its tasks fence what a lost worker held", target.servers)
+                log.warning(
+                    "%s does not answer: its tasks fence the lost worker's ids when they start",
+                    target.servers,
+                )
         self._on_settled()
 
     def _see_to(self, target: _Target) -> None:
@@ -230,7 +233,7 @@ class _Work:
             if error.is_passing:
                 target.left.append(held)
                 return False
-            log.warning("what a lost worker held is not fenced: %s", error)
+            log.warning("a transactional id of a lost worker is not fenced: %s", error)
         target.heard_s = time.monotonic()
         return True
 

@@ -118,9 +118,10 @@ class FencingRounds:
             fence(transactional_ids, lambda _: conf, REQUEST_S)
         except WriterOpenError as error:
             raise WriterOpenError(
-                f"{error}. Tasks of connector {connector} may still write to bootstrap.servers="
-                f"{conf.get('bootstrap.servers')}, so that new ones start only when they are fenced there; where that "
-                "cluster is gone for good, create the connector under another name, with initial_offsets",
+                f"{error}. Tasks of connector {connector} may still write to "
+                f"bootstrap.servers={conf.get('bootstrap.servers')}: new ones start only after these are fenced "
+                "there. If that cluster is gone for good, create the connector under another name, with "
+                "initial_offsets",
                 is_passing=error.is_passing,
             ) from error
 

@@ -51,7 +51,7 @@ class _File(_Provider):
         except KeyError:
             raise MissingValueError(f"there is no {key} in {path}: add it") from None
         except ConfigError as error:
-            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it is no properties file"
+            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it is not a properties file"
             raise MissingValueError(f"{path} cannot be read: {why}") from None
 
 
@@ -67,7 +67,7 @@ class _Directory(_Provider):
         except OSError as error:
             raise MissingValueError(f"{path}/{key} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise MissingValueError(f"{path}/{key} cannot be read: it is no text") from None
+            raise MissingValueError(f"{path}/{key} cannot be read: it is not text") from None
 
 
 class _Environment(_Provider):
@@ -75,12 +75,12 @@ class _Environment(_Provider):
 
     def value(self, path: str, key: str) -> str:
         if path:
-            raise MissingValueError("variables of the environment have no path: write it without")
+            raise MissingValueError("environment variables have no path: write ${env:NAME}")
         pattern = self._given.get("allowlist.pattern", ".*")
         try:
             is_allowed = re.fullmatch(pattern, key) is not None
         except re.error as error:
-            raise MissingValueError(f"{self._prefix}allowlist.pattern is no pattern: {error}") from None
+            raise MissingValueError(f"{self._prefix}allowlist.pattern is not a regular expression: {error}") from None
         if not is_allowed:
             raise MissingValueError(f"{key} is not in {self._prefix}allowlist.pattern: add it there")
         if key not in os.environ:

@@ -24,8 +24,8 @@ def reference_faults(config: Mapping[str, object]) -> dict[str, str]:
         found = _first(str(value or ""), _OF_SPARK if key.startswith(_SPARK) else ())
         if found is not None:
             faults[key] = (
-                f"Invalid value for configuration {key}: {shown(found)} refers to a config provider. There are none "
-                f"yet, and the text would be taken as it is: write the value itself"
+                f"Invalid value for configuration {key}: {shown(found)} refers to a config provider. No provider "
+                "resolves it, so the text would be used as the value: write the value itself"
             )
     return faults
 

@@ -86,13 +86,13 @@ class RestConfig(Config):
 
     def unprotected(self) -> dict[str, str]:
         """Return the keys that would protect the REST API in Kafka Connect and cannot here, with the reasons."""
-        found = {key: "this worker speaks no https" for key in self.originals if key.startswith(_HTTPS)}
+        found = {key: "this worker does not serve https" for key in self.originals if key.startswith(_HTTPS)}
         if self.rest_extension_classes:
             found[RestConfig.key_of("rest_extension_classes")] = "this worker has no REST extensions"
         if self.admin_listeners:
             found[RestConfig.key_of("admin_listeners")] = "the admin resources are at the addresses of 'listeners'"
         if self.ssl_client_auth.lower() == "required":
-            found[RestConfig.key_of("ssl_client_auth")] = "this worker asks nobody for a certificate"
+            found[RestConfig.key_of("ssl_client_auth")] = "this worker does not request client certificates"
         return found
 
     def unprotected_faults(self) -> list[str]:
@@ -100,8 +100,8 @@ class RestConfig(Config):
         if self.rest_unprotected.lower() == _ACCEPTED:
             return []
         return [
-            f"Configuration {key} would protect the REST API in Kafka Connect, and does not here: {why}. Let a proxy "
-            f"in front do it and set {RestConfig.key_of('rest_unprotected')}={_ACCEPTED}, or take {key} out"
+            f"Configuration {key} protects the REST API in Kafka Connect, but has no effect here: {why}. Protect the "
+            f"API with a proxy and set {RestConfig.key_of('rest_unprotected')}={_ACCEPTED}, or remove {key}"
             for key, why in self.unprotected().items()
         ]
 

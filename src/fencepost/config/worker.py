@@ -322,7 +322,7 @@ class WorkerConfig(
             why = "with exactly-once on, the time-out of the transaction bounds a commit"
             yield WorkerConfig.key_of("offset_flush_timeout_ms"), why
         if self.ssl_client_auth.lower() == "requested":
-            yield WorkerConfig.key_of("ssl_client_auth"), "this worker asks nobody for a certificate"
+            yield WorkerConfig.key_of("ssl_client_auth"), "this worker does not request client certificates"
 
     def _is_without_effect(self, key: str) -> bool:
         declared = self.settings().get(key)

@@ -39,7 +39,7 @@ def verify(directory: Path, expected: Mapping[str, str]) -> None:
         if found != expected[name]:
             problems.append(f"{name} has SHA-256 {found}, expected {expected[name]}")
     if problems:
-        raise JarError("refusing to run Kafka, its jars are not the listed ones: " + "; ".join(problems))
+        raise JarError("refusing to run Kafka, because its jars do not match the checksums: " + "; ".join(problems))
 
 
 class Manifest:

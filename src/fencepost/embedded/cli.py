@@ -25,7 +25,7 @@ def _kafka() -> None:
 def start(
     port: Annotated[int, typer.Option(help="Where clients connect; 0 takes any free port.")] = 9092,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Keep data here. Without it they go when Kafka stops.")
+        Path | None, typer.Option("--dir", help="Keep data here. Without it, they are deleted when Kafka stops.")
     ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="A broker setting; repeatable.")
@@ -46,7 +46,7 @@ def start(
 
 
 def _announce(kafka: EmbeddedKafka, directory: Path | None) -> None:
-    kept = f"data in {directory}" if directory else "its data go when it stops"
+    kept = f"data in {directory}" if directory else "its data are deleted when it stops"
     typer.echo(f"Kafka {KAFKA_VERSION} is ready, {kept}; Ctrl-C stops it. Its log: {kafka.log}", err=True)
     typer.echo(kafka.bootstrap_servers)
 

@@ -53,7 +53,7 @@ def _imported(file: Path) -> ModuleType:
     if known is not None:
         if Path(getattr(known, "__file__", None) or "").resolve() == file.resolve():
             return known
-        raise ImportError(f"a module named {name} is there already; rename the file")
+        raise ImportError(f"a module named {name} already exists; rename the file")
     found = importlib.util.spec_from_file_location(name, file)
     if found is None or found.loader is None:
         raise ImportError(f"{file} is not a Python module")

@@ -180,4 +180,4 @@ _KINDS: dict[type, tuple[str, str]] = {
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")

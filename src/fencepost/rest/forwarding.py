@@ -85,12 +85,12 @@ class Forwarding:
         if request.method not in _REPEATABLE:
             raise ConflictError(error.message)
         if await _is_left(request):
-            log.info("%s %s is not passed on: who asked has gone", request.method, request.url.path)
+            log.info("%s %s is not forwarded: the client has disconnected", request.method, request.url.path)
             raise ConflictError(error.message)
         try:
             return await self._send(request, error.url, "false")
         except httpx.TransportError as failure:
-            log.info("%s is not passed on to %s: %s", request.url.path, error.url, failure)
+            log.info("%s cannot be forwarded to %s: %s", request.url.path, error.url, failure)
             raise ConflictError(error.message) from failure
 
     async def _first_hop(self, request: Request, error: ElsewhereError) -> Response:
@@ -124,12 +124,12 @@ class Forwarding:
         except httpx.TimeoutException:
             raise RequestTimeoutError(f"Request timed out. The worker at {url} did not answer.") from None
         except httpx.TransportError as failure:
-            log.info("%s has gone: %r", url, failure)
+            log.info("the connection to %s broke: %r", url, failure)
             if request.method in _REPEATABLE:
                 return None
             raise ConflictError(
-                f"The worker at {url} went away while it handled this request, which may have been carried out; "
-                "look, and ask again."
+                f"The worker at {url} became unreachable while it handled this request, which may have been carried "
+                "out; check, and send it again if needed."
             ) from failure
         finally:
             sending.cancel()

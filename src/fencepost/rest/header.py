@@ -47,7 +47,7 @@ def _parse_rule(text: str) -> HeaderRule:
     if rule.action.endswith("Date") and not re.fullmatch(r"-?\d{1,15}", rule.value):
         raise ValueError(f"header rule '{text}' needs milliseconds from now, not '{rule.value}'")
     if not rule.value.isascii() or not rule.value.isprintable():
-        raise ValueError(f"header rule '{text}' holds characters that a header cannot")
+        raise ValueError(f"header rule '{text}' contains characters that a header cannot contain")
     return rule
 
 

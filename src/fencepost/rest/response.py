@@ -32,7 +32,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} has no JSON")
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
     kind: type = type(value)
     return _adapter(kind).dump_python(value, by_alias=True, warnings=False)
 

@@ -176,9 +176,9 @@ def _refusal(facts: TopicFacts, others: Iterable[GroupSubscription], readers: Se
         return facts.blind
     policy = (facts.configs.get(_POLICY) or "").replace(" ", "").lower()
     if policy != "delete":
-        return f"its {_POLICY} is {policy or 'not known'}: only a topic with delete alone is emptied"
+        return f"its {_POLICY} is {policy or 'not known'}: records are deleted only from topics with delete alone"
     if (facts.configs.get(_TIERED) or "false").lower() != "false":
-        return f"its {_TIERED} is true: what lies in remote storage is left alone"
+        return f"its {_TIERED} is true: records in remote storage are never deleted"
     if facts.blind:
         return facts.blind
     if readers:
@@ -222,11 +222,11 @@ def _of_partition(
         if place not in reader.offsets:
             return _held(partition, log, f"{_named(reader)} has committed nothing there yet")
         if at is None:
-            return _held(partition, log, f"{_named(reader)} has a commit there that is not decided yet")
+            return _held(partition, log, f"{_named(reader)} has an offset there in a transaction that has not ended")
         if at > log.end:
-            return _held(partition, log, f"{_named(reader)} stands at {at}, beyond the end of the log at {log.end}")
+            return _held(partition, log, f"{_named(reader)} has committed {at}, beyond the end of the log at {log.end}")
         if partition in inherited.get(reader.group, {}):
-            return _held(partition, log, f"what {_named(reader)} has committed is of an older topic of the name")
+            return _held(partition, log, f"{_named(reader)} has committed offsets of an older topic of the same name")
         if at < until:
             until, held_by = at, f"{_named(reader)}, which has committed {at}"
     until, held_by = _lower(until, held_by, log.stable_end, "an open transaction")

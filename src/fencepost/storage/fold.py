@@ -79,7 +79,7 @@ def _target_state(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Ch
     try:
         state = TargetState(text)
     except ValueError as error:
-        raise MalformedRecordError(f"{text!r} is no target state") from error
+        raise MalformedRecordError(f"{text!r} is not a target state") from error
     return TargetStateChanged(name, state) if builder.put_target_state(name, state) else None
 
 

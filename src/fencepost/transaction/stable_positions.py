@@ -88,7 +88,7 @@ class StablePositions:
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
             while True:
-                self._say(f"a transaction of others has offsets of {_names(pending)}, and has to end first")
+                self._say(f"another producer's transaction has offsets of {_names(pending)}, and must end first")
                 if time.monotonic() >= deadline_s or self._is_over():
                     raise ReadTimeoutError(
                         f"Group {self._group} has offsets of {_names(pending)} in a transaction that has not ended "

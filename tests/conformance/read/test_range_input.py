@@ -208,7 +208,7 @@ def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
     monkeypatch.setattr(BatchReader, "read", cut)
     monkeypatch.setattr(range_batches, "IDLE_S", _LONG_S)
     monkeypatch.setattr(range_batches, "ROWS", 1)
-    with pytest.raises(DataLossError, match="what was read there is not in the log any more"):
+    with pytest.raises(DataLossError, match="what was read is gone: an unclean leader election"):
         list(batches_of(log_writer, topic, 0, 2, IN_BATCHES))
 
 

@@ -197,7 +197,7 @@ def test_a_loss_ends_the_stream_or_is_stepped_over(
 
 
 def test_a_topic_that_is_not_there_is_refused_by_name(stream: Stream) -> None:
-    with pytest.raises(ConfigError, match=r"option subscribe names what is not there: topic nowhere"):
+    with pytest.raises(ConfigError, match=r"option subscribe names what does not exist: topic nowhere"):
         stream(subscribe="nowhere").initial()
 
 

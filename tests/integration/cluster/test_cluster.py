@@ -189,7 +189,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
     proxy.pause()
     try:
         cluster.await_owners(name, TASKS, others, others[0], within_s=20)
-        eventually(lambda: "its tasks end here" in cut.log_text(), within_s=20)
+        eventually(lambda: "its tasks are stopped" in cut.log_text(), within_s=20)
         eventually(lambda: not _running(cut, name, lost), within_s=20)
         assert cut.rest.get(f"/connectors/{name}").status_code == 200, "it answers what it knows"
     finally:

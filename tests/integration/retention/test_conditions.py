@@ -272,7 +272,7 @@ def test_a_commit_that_a_transaction_may_lower_does_not_count_until_it_is_decide
     stage.commit(holding, topic, 9, 9)
     stage.rounds()
     assert stage.starts(topic)[0] == 0
-    assert stage.held(topic) == f"sink connector {moving} has a commit there that is not decided yet"
+    assert stage.held(topic) == f"sink connector {moving} has an offset there in a transaction that has not ended"
     producer.commit_transaction(30)
     stage.await_starts(topic, 3, 8)
     reader.close()
@@ -297,7 +297,7 @@ def test_nothing_goes_from_an_open_transaction_on(stage: Stage) -> None:
 def test_a_compacted_topic_is_left_alone(stage: Stage, policy: str) -> None:
     topic = stage.topic(9, cleanup_policy=policy)
     stage.sink(topic, 9)
-    stage.refused(topic, "its cleanup.policy is ", "compact", "only a topic with delete alone is emptied")
+    stage.refused(topic, "its cleanup.policy is ", "compact", "records are deleted only from topics with delete alone")
 
 
 def test_a_topic_that_was_deleted_and_created_again_is_another_one(stage: Stage) -> None:

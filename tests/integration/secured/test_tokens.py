@@ -86,7 +86,7 @@ def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
     broker.grant([Grant("User:writer", "transactional-id", f"lone-{client}", "Write")])
     id_ = f"lone-{client}"
     wrong = writer_conf(broker, tokens.login("writer", "hush-wrong"), id_, client)
-    reason = f"{tokens.url} gives no token: it answers 401" if client == "batch" else ""
+    reason = f"{tokens.url} gives no token: it answered with status 401" if client == "batch" else ""
     refusals: list[str] = []
 
     def is_refused_with_reason() -> bool:

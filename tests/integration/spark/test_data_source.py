@@ -156,7 +156,7 @@ def test_rows_are_committed_in_parts_when_asked(
     [
         ({"topic": "t", "nonsense": "1"}, "'x' as value", "option nonsense is unknown"),
         ({"topic": "t"}, "1 as value", "column value is int: it must be string or binary"),
-        ({"topic": "t"}, "'x' as value, 1 as other", "column other has no place beside value"),
+        ({"topic": "t"}, "'x' as value, 1 as other", "column other is not allowed in a frame with value"),
         ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "option rows.per.commit is x"),
         (
             {"topic": "t", "producer_client": "java"},

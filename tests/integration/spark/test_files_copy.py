@@ -85,7 +85,7 @@ def test_e17_without_a_rename_a_reader_sees_each_record_once_whatever_copy_fails
     for number in range(1, 4):
         token = sink.write(session, rows_of(session, number), epoch_of(number))
         before = shown(out)
-        with once.failing(fault), pytest.raises(DirectoryError, match=r"cannot be shown: .*(lost|busy)"):
+        with once.failing(fault), pytest.raises(DirectoryError, match=r"cannot be published: .*(lost|busy)"):
             sink.publish(session, epoch_of(number), token)
         assert shown(out) == before
         for _ in range(2):  # whoever takes over, and a start that was replaced
@@ -151,6 +151,6 @@ def test_where_a_file_is_seen_while_it_is_written_nothing_is_copied(
     runtime: SparkRuntime, out: Path, tmp_path: Path
 ) -> None:
     sink = FilesSink({"name": "c", "path": str(out), "aside.path": str(tmp_path / "aside")})
-    with pytest.raises(ConfigError, match=r"^aside\.path: .*shows a file from its first byte on.*remove aside\.path"):
+    with pytest.raises(ConfigError, match=r"^aside\.path: .*shows files while they are written.*remove aside\.path"):
         sink.started(runtime.session, 1, ())
     assert not out.exists()

@@ -247,7 +247,7 @@ def test_a_loss_fails_the_query_or_leaves_what_there_is(read: Read, log_writer: 
     ("options", "message"),
     [
         ({}, "exactly one of the options subscribe, subscribePattern, assign"),
-        ({"subscribe": "nowhere"}, "option subscribe names what is not there: topic nowhere"),
+        ({"subscribe": "nowhere"}, "option subscribe names what does not exist: topic nowhere"),
         ({"subscribe": "TIMED", "startingOffsets": "latest"}, "option startingOffsets is latest for every partition"),
         ({"subscribe": "TIMED", "endingOffsets": '{"TIMED":{"0":-2,"1":1}}'}, "option endingOffsets is earliest for"),
         ({"subscribe": "TIMED", "startingOffsets": '{"TIMED":{"0":1}}'}, r"does not name TIMED-1"),

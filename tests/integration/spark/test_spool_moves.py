@@ -222,5 +222,5 @@ def test_what_hadoop_throws_is_told_with_the_path_and_what_could_not_be_done(
     with pytest.raises(DirectoryError, match=r"/directory cannot be read: "):
         store.read("directory")
     (tmp_path / "other").write_text("text")
-    with pytest.raises(DirectoryError, match=r"/file/below cannot be shown: "):
+    with pytest.raises(DirectoryError, match=r"/file/below cannot be published: "):
         store.move("other", "file/below")

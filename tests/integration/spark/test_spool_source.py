@@ -486,7 +486,7 @@ def test_a_file_without_the_columns_that_others_had_is_at_fault_and_not_the_sett
             reader.frame(runtime.session, [misfit])
         with pytest.raises(RecordError, match=next(iter(named))):
             reader.frame(runtime.session, [misfit, fitting])
-        with pytest.raises(RecordError, match="others fit"):
+        with pytest.raises(RecordError, match="other splits fit"):
             reader.frame(runtime.session, [misfit])
 
 

@@ -250,7 +250,7 @@ def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read
     assert times == [1_700_000_000_001, 1_700_000_000_003, 1_700_000_000_005]
     assert min(each["timestamp"] for each in letters) > 1_750_000_000_000  # their own: retention counts from there
     assert all(each["headers"] == [["h", {"base64": "/Q=="}], ["none", None]] for each in letters)
-    assert all("is no JSON that fits value.schema" in each["message"] for each in letters), letters
+    assert all("is not JSON that fits value.schema" in each["message"] for each in letters), letters
     for metric in ("deadletterqueue_produce_requests", "records_skipped_total", "record_errors_total"):
         line = f'{metric}{{connector="{name}",task="0"}} 3.0'
         eventually(lambda line=line: line in worker.rest.get("/metrics").text)

@@ -180,7 +180,7 @@ def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_any
     assert worker.create(name, topic_sql(topic, target, transforms__sql=query)).status_code == 201
     eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=240)
     trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
-    assert "transforms.sql gives no rows" in trace
+    assert "transforms.sql never returns rows" in trace
     assert not any(offsets(worker, name).values())
 
 

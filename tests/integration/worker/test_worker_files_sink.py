@@ -193,7 +193,7 @@ def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_i
     assert worker.create(name, settings).status_code == 201
     eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=90)
     trace = worker.status(name)["tasks"][0]["trace"]
-    assert f"{topic}-0 at offset 1: the value is no JSON that fits value.schema" in trace, trace
+    assert f"{topic}-0 at offset 1: the value is not JSON that fits value.schema" in trace, trace
     assert shown(out, ".parquet") == []
     tolerant = {**settings, "errors.tolerance": "all"}
     assert worker.rest.put(f"/connectors/{name}/config", json=tolerant).status_code == 200
@@ -245,12 +245,12 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("transforms", "a", "a DataFrame sink transforms with transforms.sql"),
+        ("transforms", "a", "transforms does not apply to a DataFrame sink"),
         ("partition.by", "at:week", "it may end with :year, :month, :day, :hour"),
         ("format", "xml", "String must be one of"),
         ("epoch.partition.rows.min", "1000001", "is more than an epoch holds: lower it, or raise epoch.rows.max"),
         ("value.converter.schemas.enable", "true", "value.schema is missing"),
-        ("errors.deadletterqueue.resend.topic.name", "again", "a DataFrame sink reads its own topics alone"),
+        ("errors.deadletterqueue.resend.topic.name", "again", "does not apply to a DataFrame sink"),
     ],
 )
 def test_settings_that_cannot_be_followed_are_refused(

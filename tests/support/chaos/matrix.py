@@ -25,7 +25,7 @@ from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 log = logging.getLogger(__name__)
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
-_GIVEN_UP = "does not answer: the starts of its tasks fence what a lost worker held"
+_GIVEN_UP = "does not answer: its tasks fence the lost worker's ids when they start"
 TRANSACTION_TIMEOUT_S = 300  # of the tasks' producers; more than RECOVERY_S, so who waits for one does not recover
 _TIME_OUT_S = TRANSACTION_TIMEOUT_S - 60.0
 

@@ -21,7 +21,7 @@ def test_a_reference_is_refused_with_its_key_and_what_to_do(value: str) -> None:
     faults = reference_faults({"topic": value, "plain": "x"})
     assert faults.keys() == {"topic"}
     assert "configuration topic: ${" in faults["topic"]
-    assert "refers to a config provider. There are none yet" in faults["topic"]
+    assert "refers to a config provider. No provider resolves it" in faults["topic"]
     assert faults["topic"].endswith("write the value itself")
 
 

@@ -39,7 +39,7 @@ def test_header_rules_are_read(text: str, rules: tuple[HeaderRule, ...]) -> None
         ("set X: a, b", "is not of the form"),
         ("put X: a", "has action 'put'; give one of set, add, setDate, addDate"),
         ("setDate Expires: tomorrow", "needs milliseconds from now, not 'tomorrow'"),
-        ("set X: a\x07b", "holds characters"),
+        ("set X: a\x07b", "contains characters"),
     ],
 )
 def test_a_wrong_header_rule_is_named(text: str, problem: str) -> None:

@@ -95,8 +95,8 @@ def test_each_bound_holds(log: Log, rules: Rules, until: int, held_by: str) -> N
     ("offsets", "why"),
     [
         ({}, "sink connector b has committed nothing there yet"),
-        (at(None), "sink connector b has a commit there that is not decided yet"),
-        (at(101), "sink connector b stands at 101, beyond the end of the log at 100"),
+        (at(None), "sink connector b has an offset there in a transaction that has not ended"),
+        (at(101), "sink connector b has committed 101, beyond the end of the log at 100"),
         (at(50, topic="other"), "sink connector b has committed nothing there yet"),
     ],
     ids=["nothing", "pending", "beyond the end", "of another topic"],
@@ -233,7 +233,7 @@ OLDER = TopicRetention("older", {0: 60})
 def test_offsets_that_were_there_when_a_topic_came_again_are_not_of_it() -> None:
     verdict = decide(facts(sink(60), known=OLDER), Rules())
     assert (of_topic(verdict), verdict.deletes) == (
-        (0, "what sink connector a has committed is of an older topic of the name"),
+        (0, "sink connector a has committed offsets of an older topic of the same name"),
         {},
     )
     assert verdict.known == TopicRetention("id", {}, {"connect-a": {0: 60}})

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from fencepost.cli.acls.rights import KAFKA_CLUSTER, Acl, ClientIdentity, Need, Operation, Resource
 
-_ONLY_ACLS = "without it rights are not mirrored: set sync.topic.acls.enabled=false"
-_ONLY_LAG = "without it tools at the source do not see how far the mirror is"
-_ONLY_LOST = "without it a position that the target's group has lost is not found again there"
+_ONLY_ACLS = "without it, ACLs are not mirrored: set sync.topic.acls.enabled=false"
+_ONLY_LAG = "without it, tools at the source do not see the mirror's progress"
+_ONLY_LOST = "without it, a position that the target's group has lost cannot be restored from there"
 _UNTIL_MADE = "only until the topic exists"
 
 
@@ -78,18 +78,18 @@ def _kept(mirror: MirrorAccess) -> Iterator[Acl]:
     """Yield the rights to create remote topics, and to keep them like the source's topics."""
     admin = mirror.target.admin
     for remote in mirror.topics.values():
-        yield from _topic(admin, remote, f"{mirror.name} makes it", Operation.CREATE, note=_UNTIL_MADE)
-        grown = f"{mirror.name} gives it the partitions of its source"
+        yield from _topic(admin, remote, f"{mirror.name} creates it", Operation.CREATE, note=_UNTIL_MADE)
+        grown = f"{mirror.name} adds the partitions that the source has"
         yield from _topic(admin, remote, grown, Operation.ALTER)
-        yield from _topic(admin, remote, f"{mirror.name} looks for it", Operation.DESCRIBE)
+        yield from _topic(admin, remote, f"{mirror.name} checks whether it exists", Operation.DESCRIBE)
         if mirror.has_configs:
-            configs = f"{mirror.name} gives it the configs of its source"
+            configs = f"{mirror.name} sets the configs that the source has"
             yield from _topic(admin, remote, configs, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS)
 
 
 def _rights(mirror: MirrorAccess) -> Iterator[Acl]:
     if mirror.has_acls:
-        why = f"{mirror.name} mirrors who may read"
+        why = f"{mirror.name} mirrors ACLs"
         for access, operation in ((mirror.source.admin, Operation.DESCRIBE), (mirror.target.admin, Operation.ALTER)):
             yield Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, operation, why, Need.OPTIONAL, _ONLY_ACLS)
 
@@ -98,7 +98,7 @@ def _synced(mirror: MirrorAccess) -> Iterator[Acl]:
     """Yield the rights to create the topic of offset syncs and write to it."""
     if not mirror.syncs:
         return
-    why = f"{mirror.name} tells which record went where"
+    why = f"{mirror.name} writes offset syncs"
     end, writer = (
         (mirror.source, mirror.source.producer) if mirror.has_syncs_at_source else (mirror.target, mirror.writer)
     )
@@ -109,18 +109,18 @@ def _synced(mirror: MirrorAccess) -> Iterator[Acl]:
 
 def _held(mirror: MirrorAccess) -> Iterator[Acl]:
     """Yield the rights to keep positions in a group of the target, and to show them at the source."""
-    why = f"{mirror.name} commits where it stands"
+    why = f"{mirror.name} commits its positions"
     yield from _group(mirror.writer, mirror.group, why, Operation.READ, Operation.DESCRIBE)
     for remote in mirror.topics.values():
         yield from _topic(mirror.writer, remote, why, Operation.READ)
-    reading = f"where {mirror.name} stands is read"
+    reading = f"the positions of {mirror.name} are read"
     for access in (mirror.asker, mirror.target.admin):
         yield from _group(access, mirror.group, reading, Operation.DESCRIBE)
     for remote in mirror.topics.values():
         yield from _topic(mirror.asker, remote, reading, Operation.DESCRIBE)
-    reason = f"{mirror.name} tells the source how far it is"
+    reason = f"{mirror.name} commits its progress at the source"
     yield from _group(mirror.source.consumer, mirror.group, reason, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LAG)
-    lost = f"{mirror.name} finds a lost position again"
+    lost = f"{mirror.name} restores a lost position"
     yield from _group(mirror.source.admin, mirror.group, lost, Operation.DESCRIBE, need=Need.OPTIONAL, note=_ONLY_LOST)
     if mirror.syncs:
         yield from _topic(mirror.target.admin, mirror.syncs, lost, Operation.READ, need=Need.OPTIONAL, note=_ONLY_LOST)
@@ -135,7 +135,7 @@ def _made(mirror: MirrorAccess) -> Iterator[Acl]:
 
 def _followed(mirror: MirrorAccess) -> Iterator[Acl]:
     """Yield the rights to translate the positions of groups, and to commit them."""
-    why = f"{mirror.name} looks where groups stand"
+    why = f"{mirror.name} reads the offsets of groups"
     for group in mirror.groups:
         yield from _group(mirror.source.admin, group, why, Operation.DESCRIBE)
     for topic in mirror.topics:

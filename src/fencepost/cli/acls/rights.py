@@ -149,12 +149,12 @@ AnyAccess = ConnectorAccess | SinkAccess | StreamAccess
 
 KAFKA_CLUSTER = "kafka-cluster"
 EVERY = "*"  # every resource of a kind
-_ONLY_FOR_OFFSETS = "without it nobody can see or change the offsets over REST"
-_ONLY_NOTES = "without it only earlier tasks of the connector are fenced, and others are waited for, which the log says"
+_ONLY_FOR_OFFSETS = "without it, offsets cannot be read or changed over REST"
+_ONLY_NOTES = "without it, only earlier tasks of the connector are fenced; the task logs and waits for other producers"
 _OFFSETS_LOG = "__consumer_offsets"
 _UNTIL_MADE = "only until the topic exists"
-_ONE_LANE = "without it the task uses one producer, and the log warns"
-_UNCHECKED = "without it nobody checks that the topic is compacted, and the log warns"
+_ONE_LANE = "without it, the task uses one producer and logs a warning"
+_UNCHECKED = "without it, the worker cannot check that the topic is compacted, and logs a warning"
 _IMPLIED_BY: Mapping[Operation, tuple[Operation, ...]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
@@ -200,7 +200,7 @@ def _retention_acls(worker: WorkerAccess) -> list[Acl]:
     """Return the rights to delete records that all sinks have committed, which include Describe on all groups."""
     if not worker.emptied:
         return []
-    access, seeing = worker.access, "whoever else reads a topic keeps it from being emptied"
+    access, seeing = worker.access, "the worker finds other readers of a topic, and keeps its records for them"
     listed = [
         Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.DESCRIBE, seeing),
         Acl(access, Resource.GROUP, EVERY, Operation.DESCRIBE, seeing),
@@ -279,7 +279,7 @@ def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
     listed += _of(writes.producer, Resource.GROUP, reads.group, committing, Operation.READ)
     for name in reads.topics:
         listed += _topic(writes.producer, name, committing, Operation.READ)
-    fencing = f"whoever has the input of {reads.name} in a transaction is found, and fenced"
+    fencing = f"producers with offsets of {reads.name}'s input in a transaction are found, and fenced"
     looked_up = _topic(writes.producer, _OFFSETS_LOG, fencing, Operation.READ)
     listed += [replace(acl, need=Need.OPTIONAL, note=_ONLY_NOTES) for acl in looked_up]
     return [*listed, _idempotent(writes.producer)]

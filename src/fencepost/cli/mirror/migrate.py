@@ -62,7 +62,7 @@ def shown(old: TypedFlow, new: TypedFlow, plan: MigrationPlan) -> Iterator[str]:
     if plan.moves:
         yield from _table(plan)
     else:
-        yield f"{old.name} has no positions: nothing is taken along."
+        yield f"{old.name} has no positions: nothing is copied."
     for place in plan.left_out:
         yield f"skipped: {place.topic}-{place.partition}, which has no remote topic; it is mirrored from the start"
     if plan.gaps:

@@ -53,7 +53,7 @@ class Processes:
 
     def _ended_by_itself(self, ended: _Running, running: _Running) -> int:
         for name, child in ended.items():
-            log.error("%s has ended by itself (%d): the others end, too", name, child.returncode)
+            log.error("process %s exited unexpectedly (code %d): ending the others", name, child.returncode)
         first = next(iter(ended.values())).returncode
         self._end(running)
         return abs(first) or 1

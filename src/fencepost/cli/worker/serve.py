@@ -53,7 +53,7 @@ def serve(
     listener = config.rest_listeners[0]
     if listener.scheme != "http":
         raise ConfigError(
-            f"listeners: {listener} asks for TLS, which the REST server does not support yet; listen on "
+            f"listeners: {listener} requires TLS, which the REST server does not support; listen on "
             "http://127.0.0.1:PORT behind a proxy that does"
         )
     process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)), driver, declared)

@@ -95,8 +95,8 @@ class GrowingFile:
     def _check(self, position: int, read_last: bytes) -> None:
         if (encoding := marked_encoding(self.read(0, 4))) is not None:
             raise FatalError(
-                f"{self.path} is {encoding}, of which a byte is not always a character: convert it to UTF-8, "
-                f"for example with iconv -f {encoding} -t UTF-8"
+                f"{self.path} is encoded in {encoding}, in which line ends are not single bytes: convert it to "
+                f"UTF-8, for example with iconv -f {encoding} -t UTF-8"
             )
         is_same = self._start.is_of(self.read, position)
         if not is_same or (read_last and self.read(position - len(read_last), len(read_last)) != read_last):

@@ -31,7 +31,7 @@ def ensure_nothing(path: str) -> None:
         found = os.lstat(path)
     except FileNotFoundError:
         return
-    raise OSError("its target is away" if stat.S_ISLNK(found.st_mode) else "it is there, and cannot be read")
+    raise OSError("its target does not exist" if stat.S_ISLNK(found.st_mode) else "it exists, but cannot be read")
 
 
 def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], bool]) -> bool:

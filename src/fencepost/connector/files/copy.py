@@ -21,8 +21,8 @@ def check_whole(store: FilesStore) -> None:
     """Raise ConfigError for a directory in which readers would see unfinished copies."""
     if store.scheme in _SEEN_WHILE_WRITTEN:
         raise ConfigError(
-            f"aside.path: path={store.root} is of a file system, {store.scheme}, that shows a file from its first byte "
-            "on, and has a rename: remove aside.path. It is for object stores that have none"
+            f"aside.path: path={store.root} is on a file system, {store.scheme}, that shows files while they are "
+            "written and can rename them: remove aside.path, which is for object stores without rename"
         )
 
 
@@ -46,7 +46,7 @@ class FilesCopy:
         except DirectoryError:
             raise
         except Exception as error:
-            raise DirectoryError(f"{self._shown.at(target)} cannot be shown: {reason(error)}") from error
+            raise DirectoryError(f"{self._shown.at(target)} cannot be published: {reason(error)}") from error
 
     def _move(self, source: str, target: str) -> None:
         (here, origin), (there, goal) = self._found(self._staged.at(source)), self._found(self._shown.at(target))
@@ -62,7 +62,7 @@ class FilesCopy:
             raise taken_error(self._shown, target)
         self._shown.sync([target], are_shown=True)  # before it says so
         if not here.rename(origin, mark) and not here.exists(mark):
-            raise DirectoryError(f"{self._staged.at(source)} cannot be renamed, which is to say that it was shown")
+            raise DirectoryError(f"{self._staged.at(source)} cannot be renamed, which would mark it as published")
 
     def _found(self, path: str) -> tuple[Any, Any]:
         """Return a path and its file system; a local one without checksum files."""

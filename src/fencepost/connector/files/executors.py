@@ -22,8 +22,8 @@ _SPREAD_S = 0.2
 """How long each task of the look takes, so that one executor does not run them all."""
 _HEARD_S, _POLL_S = 30.0, 0.01
 _ADVICE = (
-    "executors do not write to the directory that the worker sees. Set it to one that is mounted at this place on all "
-    "machines, or is of a file system that all reach, as hdfs:// and s3a:// are"
+    "executors do not write to the directory that the worker sees. Set it to a directory that is mounted at this "
+    "path on all machines, or is on a file system that all of them reach, such as hdfs:// or s3a://"
 )
 
 
@@ -88,9 +88,7 @@ class PartsWithRows:
         done, deadline_s = self._observation.future(), time.monotonic() + _HEARD_S
         while not done.isCompleted():  # soon after the action: it comes by way of Spark's listeners
             if time.monotonic() > deadline_s:
-                raise RetriableError(
-                    "Spark did not say which of its tasks have written rows: the epoch is written again"
-                )
+                raise RetriableError("Spark did not report which of its tasks wrote rows: the epoch is written again")
             time.sleep(_POLL_S)
         row = self._observation.getAsJava().get(_PARTS)
         return {int(each) for each in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(row)}

@@ -33,8 +33,8 @@ def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: 
     name, count = max(Counter(moves.values()).items(), key=lambda each: each[1], default=("", 0))
     if count > 1:
         raise FatalError(
-            f"{count} files of one epoch would be shown as {name}: Spark has written more files than one for a "
-            "range, in a way that their names do not tell. Remove the settings below writer. that make it do so"
+            f"{count} files of one epoch would be published as {name}: Spark wrote several files for a range, and "
+            "their names do not tell them apart. Remove the writer.* settings that make it do so"
         )
     return moves
 
@@ -63,7 +63,7 @@ def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> st
 def _stem_of(shown: str) -> str:
     found = _SHOWN.fullmatch(shown.rpartition("/")[2])
     if found is None:
-        raise FatalError(f"{shown} is no name that a files sink gives")
+        raise FatalError(f"{shown} is not a name that a files sink gives")
     return found["stem"]
 
 

@@ -102,7 +102,7 @@ class FilesSink(DataFrameSink):
     def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
         condition = too_long(self.partition_by, columns)
         key = self.key_of("partition_by")
-        return None if condition is None else (condition, f"{key} makes a directory name of more than 255 bytes of it")
+        return None if condition is None else (condition, f"{key} makes a directory name of more than 255 bytes")
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> int:
         store = self._staging_store(session)
@@ -151,7 +151,7 @@ class FilesSink(DataFrameSink):
                 store.remove(data)
             else:
                 key = self.key_of("file_bytes_max")
-                log.warning("a file has %d bytes, more than %s: its rows differ too much", largest.size_bytes, key)
+                log.warning("a file has %d bytes, more than %s: row sizes differ too much", largest.size_bytes, key)
         if largest is not None and any(file.roll for file in files):
             self._cut.widen(largest.size_bytes)
         return files
@@ -205,7 +205,7 @@ class FilesSink(DataFrameSink):
             self._open.discard(token)
             self._clean_up(store, epoch.number + 1, (token,))
         except DirectoryError as error:
-            log.info("%s: it is deleted later", error)
+            log.info("%s: it will be deleted later", error)
 
     def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
         """Delete the staged files of epochs before a number, except those of these tokens."""

@@ -84,7 +84,7 @@ def files_store(session: Any, root: str, key: str = "path") -> FilesStore:
         is_local = str(system.getUri().getScheme()) == _LOCAL
         return LocalFiles(root, Path(str(path.toUri().getPath()))) if is_local else HadoopFiles(root, session, system)
     except Exception as error:
-        raise DirectoryError(f"{key}={root} is no directory that Spark knows: {reason(error)}") from error
+        raise DirectoryError(f"{key}={root} is not a directory that Spark can use: {reason(error)}") from error
 
 
 class LocalFiles(FilesStore):
@@ -133,7 +133,7 @@ class LocalFiles(FilesStore):
                 with contextlib.suppress(*([FileNotFoundError] if are_shown else ())):
                     _sync(path)
         except OSError as error:
-            raise DirectoryError(f"{self.root} cannot be brought to disk: {error}") from error
+            raise DirectoryError(f"{self.root} cannot be synced to disk: {error}") from error
 
     def move(self, source: str, target: str) -> None:
         origin, goal = self.path / source, self.path / target
@@ -147,7 +147,7 @@ class LocalFiles(FilesStore):
             raise
         except OSError as error:
             if not (isinstance(error, FileNotFoundError) and mark.exists()):  # else another start has just shown it
-                raise DirectoryError(f"{self.at(target)} cannot be shown: {error}") from error
+                raise DirectoryError(f"{self.at(target)} cannot be published: {error}") from error
 
     def _show(self, origin: Path, goal: Path, mark: Path, target: str) -> None:
         goal.parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ class LocalFiles(FilesStore):
         try:
             (self.path / relative).mkdir(parents=True)
         except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be made: {error}") from error
+            raise DirectoryError(f"{self.at(relative)} cannot be created: {error}") from error
 
     def remove(self, relative: str) -> None:
         shutil.rmtree(self.path / relative, ignore_errors=True)

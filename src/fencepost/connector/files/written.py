@@ -34,8 +34,8 @@ def written_files(store: FilesStore, place: str) -> list[WrittenFile]:
         named = _NAME.fullmatch(name)
         if named is None:
             raise FatalError(
-                f"{store.at(place)}/{file} is no name that Spark gives by itself, so it is not known whose records it "
-                "holds: leave mapreduce.output.basename and the names of committers alone"
+                f"{store.at(place)}/{file} is not a name that Spark gives by default, so it is unknown which records "
+                "it holds: do not set mapreduce.output.basename or the names of committers"
             )
         part, roll = int(named["part"]), int(named["roll"])
         found.append(WrittenFile(f"{place}/{file}", directory + slash, part, roll, named["end"], size_bytes))

@@ -81,7 +81,7 @@ class Removal:
         if self._is_taken(file):
             return True
         if not self.try_put_back(file):  # a writer had put another one there in between
-            raise DirectoryError(f"a file that came meanwhile waits as {hidden(file)} until that name is free")
+            raise DirectoryError(f"a new file of that name waits as {hidden(file)} until the name is free")
         return False
 
     def _is_taken(self, file: FoundFile) -> bool:

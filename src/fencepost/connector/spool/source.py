@@ -228,8 +228,8 @@ class SpoolDirectorySource(DataFrameConnector):
         doubtful, self._doubtful = self._doubtful, set()
         if doubtful and len(doubtful) != self._doubtful_logged:
             log.warning(
-                "input.path=%s: %d done files are not to be seen, such as %s, but not known to be removed: rights, a "
-                "link whose target is away, or a disk that fails; they stay remembered",
+                "input.path=%s: %d done files, such as %s, cannot be seen, but may still exist (missing permissions, "
+                "a link without its target, or a failing disk): their offsets are kept",
                 self.path, len(doubtful), min(doubtful, key=lambda file: file.path).name,
             )  # fmt: skip
         self._doubtful_logged = len(doubtful)
@@ -278,14 +278,14 @@ class SpoolDirectorySource(DataFrameConnector):
                 continue
             try:
                 if target is None:
-                    raise OSError(f"error.path={self._error_path} is of another file system")
+                    raise OSError(f"error.path={self._error_path} is on another file system")
                 place = f"it was moved to {local_directory.set_aside(directory, name, target)}"
             except OSError as error:
                 self._unfit_logged.add(name)
                 place = f"it stays where it is ({error})"
             log.error(
-                "input.path=%s: %s cannot be read, since Spark takes no name that has a colon or is not UTF-8: %s. "
-                "Rename it, and put it back", self.path, name, place,
+                "input.path=%s: %s cannot be read, because Spark accepts no file name that has a colon or is not "
+                "UTF-8: %s. Rename it, and put it back", self.path, name, place,
             )  # fmt: skip
 
     def _finish_moves(self, system: SparkFileSystem) -> None:
@@ -301,7 +301,7 @@ class SpoolDirectorySource(DataFrameConnector):
     def _put_back(self, session: Session, file: FoundFile) -> None:
         """Give a file the name back that it had before an unfinished removal. Raises RecordError."""
         if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
-            raise RecordError(f"{file.path} was about to be moved, and another file has its name now")
+            raise RecordError(f"{file.path} was about to be moved, but another file has its name now")
 
     def _with_given_schema(self, reader: Any) -> Any:
         try:

@@ -54,7 +54,7 @@ class TopicTransformTask(StreamTask):
 def _named(value: Any, field: str) -> str:
     topic = value.get(field) if isinstance(value, Mapping) else None
     if not isinstance(topic, str) or not topic:
-        raise RecordError(f"the value has no text in field {field}, from which output.topic.field takes the topic")
+        raise RecordError(f"the value has no text in field {field}, from which the topic is taken (output.topic.field)")
     return topic
 
 

@@ -78,7 +78,7 @@ class Head(NamedTuple):
     @classmethod
     def of(cls, view: memoryview) -> "Head":
         if view[_MAGIC_AT] > _MAGIC:
-            raise CorruptBatchError(f"A batch has the format of version {view[_MAGIC_AT]}, and {_MAGIC} is the last")
+            raise CorruptBatchError(f"A batch has format version {view[_MAGIC_AT]}, but {_MAGIC} is the newest known")
         if view[_MAGIC_AT] < _MAGIC:
             last = int.from_bytes(view[:8], "big", signed=True)
             return cls(last, last, 1, _NO_EPOCH, 0, -1, True)
@@ -126,9 +126,7 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Fetche
         if head.last >= answered.stable >= 0:
             break
         if head.first <= previous_last or head.last < head.first:
-            raise CorruptBatchError(
-                f"A batch of offsets {head.first} to {head.last} comes behind offset {previous_last}"
-            )
+            raise CorruptBatchError(f"A batch of offsets {head.first} to {head.last} follows offset {previous_last}")
         previous_last = head.last
         while aborted and aborted[-1][0] <= head.last:
             dropped.add(aborted.pop()[1])

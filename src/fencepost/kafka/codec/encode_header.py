@@ -111,14 +111,14 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     if magic != _MAGIC:
         raise LooseBatchError(f"{place} has the format of version {magic}, which is older than Kafka 0.11")
     if length + _AFTER_LENGTH != len(view):
-        raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _AFTER_LENGTH}. {_CORRUPT}")
+        raise CorruptBatchError(f"{place} has {len(view)} bytes but declares {length + _AFTER_LENGTH}. {_CORRUPT}")
     ensure_intact(view)
     if attributes & _CONTROL:
         raise LooseBatchError(f"{place} is a transaction's marker")
     if count < 1 or count != last + 1:
         raise LooseBatchError(f"{place} has {count} records for {last + 1} offsets")
     if attributes & _LOG_APPEND_TIME and not is_append_time:
-        raise LooseBatchError(f"{place} has the time of its append, which the target's topic does not give")
+        raise LooseBatchError(f"{place} has log append times, but the target's topic does not set them")
     return EncodedBatch((view[HEADER.size :],), count, attributes & _CODEC, first, newest)
 
 
@@ -129,7 +129,7 @@ def ensure_intact(batch: memoryview) -> None:
     """
     if _checksum(batch[_AFTER_CHECKSUM:]) != _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)[0]:
         (base,) = _BASE.unpack_from(batch)
-        raise CorruptBatchError(f"The batch at offset {base} is not what its checksum was made of. {_CORRUPT}")
+        raise CorruptBatchError(f"The batch at offset {base} does not match its checksum. {_CORRUPT}")
 
 
 def _checksum(*parts: Buffer) -> int:
@@ -141,6 +141,6 @@ def _checksum(*parts: Buffer) -> int:
 
 
 _CORRUPT = (
-    "Nothing of it was written: read it with another client; where that fails too, the log of the source's broker is "
+    "Nothing of it was written. Read it with another client; if that fails too, the log of the source's broker is "
     "damaged"
 )

@@ -14,7 +14,7 @@ class GapKind(Enum):
     TRUNCATED = "the log begins beyond the position"
     RECREATED = "the topic was deleted and created again"
     CUT = "the log ends before the position"
-    DIVERGED = "what was read there is not in the log any more: an unclean election has cut it, and it has grown since"
+    DIVERGED = "what was read is gone: an unclean leader election cut the log, which has grown since"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Frames:
         while len(self._arrived) - at >= _INT.size:
             (size,) = _INT.unpack_from(self._arrived, at)
             if not _INT.size <= size <= (_MOST_BYTES if self._has_answered else _MOST_FIRST_BYTES):
-                raise ValueError(f"an answer with an announced size of {size} bytes")
+                raise ValueError(f"an answer that claims to have {size} bytes")
             begin, end = at + _INT.size, at + _INT.size + size
             if end > len(self._arrived) and size < _LARGE_BYTES:
                 break
@@ -104,11 +104,11 @@ class Frames:
 
     def _answer(self, frame: memoryview) -> Any:
         if not self._asked:
-            raise ValueError("an answer to nothing")
+            raise ValueError("an answer without a request")
         expected, kind = self._asked.popleft()
         (number,) = _INT.unpack_from(frame)
         if number != expected:
-            raise ValueError(f"answer {number} where {expected} is due")
+            raise ValueError(f"answer {number} where {expected} is expected")
         self._has_answered = True
         body_at = kind.body_at
         if body_at > _INT.size and frame[_INT.size] != _NOTHING_TAGGED:

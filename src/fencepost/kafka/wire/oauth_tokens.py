@@ -101,18 +101,18 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         try:
             answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
         except httpx.InvalidURL:
-            raise TokenRefusedError(f"{self._shown_url} gives no token: it is no address") from None
+            raise TokenRefusedError(f"{self._shown_url} gives no token: it is not a valid URL") from None
         except httpx.HTTPError as error:
             raise TokenRefusedError(f"{self._shown_url} gives no token: {error or type(error).__name__}") from None
         if not answer.is_success:
-            raise TokenRefusedError(f"{self._shown_url} gives no token: it answers {answer.status_code}")
+            raise TokenRefusedError(f"{self._shown_url} gives no token: it answered with status {answer.status_code}")
         try:
             said = orjson.loads(answer.content)
             token = _text(said["access_token"])
             life_s = _finite(said["expires_in"]) if "expires_in" in said else _finite(_ends_s(token)) - now_s
         except (ValueError, LookupError, TypeError):
             raise TokenRefusedError(
-                f"{self._shown_url} gives no token: its answer has none, or not until when"
+                f"{self._shown_url} gives no token: its answer has no access_token, or no expiry time"
             ) from None
         life_s = max(_SHORTEST_LIFE_S, life_s)
         return token, now_s + life_s * _RENEWED_AFTER, now_s + life_s
@@ -141,7 +141,7 @@ def _finite(value: Any) -> float:
     """Return a finite number. Raises ValueError otherwise: with infinity a token would never be renewed."""
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError("no number of seconds")
+        raise ValueError("not a number of seconds")
     return number
 
 

@@ -35,7 +35,7 @@ async def get_logger(logger: PathText) -> Response:
 @router.put(
     "/{logger}",
     response_model=list[str],
-    responses=also(204, None, "Told to all workers"),
+    responses=also(204, None, "Sent to all workers"),
     openapi_extra=takes(LevelBody),
 )
 async def put_level(

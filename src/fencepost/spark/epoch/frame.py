@@ -47,7 +47,7 @@ class EpochReader:
     def __init__(self, sink: EpochConnector, properties: Mapping[str, str]) -> None:
         """Raise ConfigError for settings of `properties` that a DataFrame sink does not support."""
         if properties.get("transforms"):
-            raise ConfigError(f"transforms: a DataFrame sink transforms with {_SQL}; remove transforms")
+            raise ConfigError(f"transforms does not apply to a DataFrame sink: remove it, and use {_SQL}")
         self._sink = sink
         self._query = sink.transforms_sql
         self._key = ConverterChoice.of(properties, "key.converter")
@@ -57,15 +57,16 @@ class EpochReader:
         resend = SinkChoice.key_of("resend_topic")
         if properties.get(resend):
             raise ConfigError(
-                f"{resend}: a DataFrame sink reads its own topics alone; remove it: `fencepost dead-letters --resend` "
-                "sends letters to the topics that they came from"
+                f"{resend} does not apply to a DataFrame sink: remove it. `fencepost dead-letters --resend` sends "
+                "dead letters to the topics that they came from"
             )
         self._tolerates_errors = config.errors_tolerance.lower() == "all"
         self._has_dead_letters = self._tolerates_errors and bool(config.dead_letters_topic)
         if self._schema is None and self._value.kind == JSON and self._value.has_schemas:
             raise ConfigError(
-                f"{_SCHEMA} is missing: values with schemas (value.converter.schemas.enable=true, the default) are "
-                "read by their columns; or set value.converter.schemas.enable=false, if they are plain JSON"
+                f"{_SCHEMA} is missing: set it to the columns of values with schemas "
+                "(value.converter.schemas.enable=true, the default), or set value.converter.schemas.enable=false for "
+                "plain JSON"
             )
         if self._schema is not None and self._value.kind != JSON:
             raise ConfigError(
@@ -167,7 +168,7 @@ class EpochReader:
             try:
                 found = needed(frame)
             except Exception as error:
-                log.info("All columns are read: which are needed cannot be told: %s", _first_line(error))
+                log.info("All columns are read, because it is unknown which are needed: %s", _first_line(error))
                 found = set(self._types)
             self._needed[topic is None] = [name for name in self._types if name in found] or [_CHEAPEST]
         return self._needed[topic is None]
@@ -235,7 +236,7 @@ class EpochReader:
         place = F.concat(
             F.col("topic") if topic is None else F.lit(topic), F.lit("-"), F.col("partition"),
             F.lit(" at offset "), F.col("offset"),
-            F.lit(f": {MISFIT}"), reason, F.lit(f"; mend {_SCHEMA}, or set errors.tolerance=all"),
+            F.lit(f": {MISFIT}"), reason, F.lit(f"; correct {_SCHEMA}, or set errors.tolerance=all"),
         )  # fmt: skip
         checked = F.when(F.expr(_IS_CORRUPT), F.raise_error(place)).otherwise(F.col("value"))
         return frame.withColumn("value", checked).drop(_CORRUPT, MISFIT_REASON)

@@ -26,7 +26,7 @@ LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "
 LETTER_REASON = "reason"
 """The column with the reason why a value does not fit; null if the reason is not known."""
 
-MISFIT = "the value is no JSON that fits value.schema"
+MISFIT = "the value is not JSON that fits value.schema"
 _STAGE = "VALUE_CONVERTER"
 _SETTLE_S = 1.0
 _NO_TIME = -1

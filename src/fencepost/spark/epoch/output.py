@@ -92,7 +92,7 @@ def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRan
     if found is None or found.offset != range_.start:
         stands = "nowhere" if found is None else f"at {found.offset}"
         raise FencedError(
-            f"group {output.group} stands {stands} in {range_.place.topic}-{range_.place.partition}, and the range "
+            f"group {output.group} is {stands} in {range_.place.topic}-{range_.place.partition}, but the range "
             f"begins at {range_.start}"
         )
     return False

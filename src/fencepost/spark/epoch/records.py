@@ -70,6 +70,6 @@ def ensure_is_read(records: DataFrame) -> None:
     kinds = [str(leaves.apply(i).getClass().getSimpleName()) for i in range(leaves.length())]
     if len(kinds) != 1 or kinds[0] not in _RELATIONS:
         raise ConfigError(
-            f"{_SQL} gives no rows, whatever there is: its condition can never be true. Nothing was read or committed; "
-            "correct the query"
+            f"{_SQL} never returns rows: its condition can never be true. Nothing was read or committed; correct the "
+            "query"
         )

@@ -52,7 +52,7 @@ class KafkaSource:
         """Return what exists now. Raises ConfigError if anything that the options name is missing."""
         found = self.look()
         if found.missing:
-            raise ConfigError(f"option {self._choice.option} names what is not there: {', '.join(found.missing)}")
+            raise ConfigError(f"option {self._choice.option} names what does not exist: {', '.join(found.missing)}")
         return found
 
     def lows(self, places: Collection[TopicPartition]) -> Offsets:

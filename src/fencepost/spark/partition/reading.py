@@ -50,10 +50,10 @@ def ensure_same_reading(partition: Any, position: Mapping[str, Any] | None, read
         return
     rows = position.get("rows", 0)
     raise ReadingChangedError(
-        f"{rows} rows of {partition} are committed, and its rows are made in another way now: "
-        f"{', '.join(changes(str(before), reading))} changed. Put that back until the split is done, or set its offset "
-        f'(PATCH /connectors/NAME/offsets): null to read it from its start, {{"rows": {rows}}} to go on after so '
-        "many rows as they are made now"
+        f"{rows} rows of {partition} are committed, but its rows would be made in another way now: "
+        f"{', '.join(changes(str(before), reading))} changed. Restore that until the split is done, or set the split's "
+        f'offset (PATCH /connectors/NAME/offsets): null to read it from its start, {{"rows": {rows}}} to continue '
+        "after that many of the new rows"
     )
 
 

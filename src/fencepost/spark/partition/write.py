@@ -167,7 +167,7 @@ class _Writing:
         if self._opened.must_be_replaced:
             self._replace()
         if not self._run.is_unchanged():  # 5
-            raise SourceChangedError("the source changed while it was read; it is planned again as what it is now")
+            raise SourceChangedError("the source changed while it was read; it is planned again in its new state")
         records = self._run.offset_records(position)
         for _ in range(_COMMIT_TRIES):
             if self._opened.commit(records):  # 6, 7 (E1)
@@ -196,7 +196,7 @@ class _Writing:
         self.close()
         found = self._open()
         if _progress(found) != _progress(self._committed):  # E7
-            raise FencedError(f"the position is {found} where this attempt left {self._committed}: a newer one writes")
+            raise FencedError(f"the position is {found}, but this attempt left {self._committed}: a newer one writes")
 
 
 def _progress(position: Position | None) -> tuple[int, bool]:

@@ -27,8 +27,8 @@ class RecordMaker:
         unknown = [] if self._is_json else [n for n in names if n not in (*_ALLOWED, "headers")]
         if unknown:
             raise ConfigError(
-                f"column {unknown[0]} has no place beside value: there are {', '.join(_ALLOWED)} and headers "
-                "(a frame without value is written as JSON objects)"
+                f"column {unknown[0]} is not allowed in a frame with value: use {', '.join(_ALLOWED)} and headers, "
+                "or no value, so that rows are written as JSON objects"
             )
 
     def outgoing(self, batch: Any) -> OutgoingColumns:

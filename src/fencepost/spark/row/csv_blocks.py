@@ -80,5 +80,5 @@ def _plain(lines: bytes, *, is_first: bool) -> bytes:
     if _RETURN in lines:
         lines = lines.replace(_RETURN + LINE_END, LINE_END)
         if _RETURN in lines:
-            raise LeftToSparkError("there are carriage returns alone")
+            raise LeftToSparkError("there are carriage returns without line feeds")
     return lines

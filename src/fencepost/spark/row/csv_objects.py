@@ -160,7 +160,7 @@ def _check_numbers(name: str, bits: int, column: Any) -> None:
     except pa.ArrowInvalid:
         numbers = None
     if numbers is None or _length_of_all(numbers) != len(text):
-        raise LeftToSparkError(f"not all of column {name} are plain whole numbers")
+        raise LeftToSparkError(f"column {name} has values that are not plain whole numbers")
 
 
 def _length_of_all(numbers: Any) -> int:

@@ -60,7 +60,7 @@ def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("spli
         result = session.sql(named)
         foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)
     except AnalysisException as error:
-        raise ConfigError(f"{_SQL} is not understood: {_first_line(error)}") from error
+        raise ConfigError(f"{_SQL} cannot be used: {_first_line(error)}") from error
     finally:
         session.catalog.dropTempView(view)
     if foreign is not None:
@@ -115,8 +115,8 @@ def _value(schema: T.StructType, choice: ConverterChoice) -> Any:
         return _converted(_column(fields[0].name), fields[0].dataType, choice)
     if choice.kind != JSON:
         raise ConfigError(
-            f"{choice.key}={choice.kind} writes one column, and there are {len(fields)}: choose one in {_SQL}, "
-            f"or use {JSON}"
+            f"{choice.key}={choice.kind} writes one column, but there are {len(fields)}: choose one in {_SQL}, or "
+            f"use {JSON}"
         )
     struct = F.struct(*[_column(f.name) for f in fields])
     return envelope(struct, schema, is_optional=False) if choice.has_schemas else json_struct(struct, schema)

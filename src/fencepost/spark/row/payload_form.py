@@ -93,7 +93,7 @@ class Forms:
     def _map(self, schema: Mapping[str, Any], kind: Any, path: str) -> Form | None:
         keys, values = schema.get("keys"), schema.get("values")
         if not isinstance(keys, dict) or keys.get("type") != "string":
-            raise MisfitError(path, f"a map whose keys are not text does not fit {_said(kind)}: declare STRING")
+            raise MisfitError(path, f"its map keys are not text, which does not fit {_said(kind)}: declare STRING")
         if isinstance(kind, T.MapType):
             return _each_value(self.of(values, kind.valueType, f"{path}[]"), path)
         forms = {f.name: self.of(values, f.dataType, f"{path}.{f.name}" if path else f.name) for f in kind.fields}

@@ -82,7 +82,7 @@ class ChannelRun:
         if not any(positions):
             return None
         if not all(position and position.get("done") for position in positions):
-            raise PartlyDoneError("of splits that were to be committed together some are done: they are planned again")
+            raise PartlyDoneError("some splits of one commit are done already: all are planned again")
         self._rows = [int(position.get("rows", 0)) for position in positions if position]
         return {"done": True, "rows": sum(self._rows)}
 

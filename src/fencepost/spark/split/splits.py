@@ -63,7 +63,7 @@ class SplitReader:
         must not stay.
         """
         if properties.get("transforms"):
-            raise ConfigError(f"transforms: a DataFrame connector transforms with {_SQL}; remove transforms")
+            raise ConfigError(f"transforms does not apply to a DataFrame connector: remove it, and use {_SQL}")
         self._connector = connector
         self._query = properties.get(_SQL)
         self._key_field = properties.get(_KEY_FIELD)
@@ -102,7 +102,7 @@ class SplitReader:
                 misfit = misfit or error
         self._has_fitted |= bool(frames)
         if misfit is not None and self._has_fitted:
-            raise RecordError(f"{misfit}; others fit these settings") from misfit
+            raise RecordError(f"{misfit}; other splits fit these settings") from misfit
         if misfit is not None:
             raise misfit
         reading = self._reading(session, rows.schema) if len(splits) == 1 and rows is not None else ""

@@ -93,8 +93,8 @@ class EpochTask(EpochLife):
             count = len(epoch.epoch.ranges)
             if count == 1:
                 raise KafkaRequestError(
-                    f"{error}: the note for the offset of one partition may be too large. Raise message.max.bytes"
-                    " and offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
+                    f"{error}: the metadata of one partition's offset may be too large. Raise message.max.bytes and "
+                    "offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
                     error.code,
                 ) from error
             assert self._planner.metadata_max_bytes is not None
@@ -103,7 +103,7 @@ class EpochTask(EpochLife):
             )
             if epoch.token is not None:
                 self._too_large = epoch.epoch.id
-            raise CutShortError(f"the notes of {count} partitions are too large for one commit: {error}") from error
+            raise CutShortError(f"the metadata of {count} offsets is too large for one commit: {error}") from error
 
     def _finish(self, epoch: OpenEpoch) -> None:
         """Write, publish and commit what was begun."""

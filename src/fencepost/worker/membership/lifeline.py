@@ -81,7 +81,8 @@ class Lifeline:
             self.is_lost = is_lost
             if is_lost:
                 log.error(
-                    "this worker was not seen in its group for %g s: its tasks end here, others may have them (%s)",
+                    "this worker has not been seen in its group for %g s: its tasks are stopped, because other "
+                    "workers may run them (%s)",
                     self._session_timeout_s,
                     self._answer,
                 )

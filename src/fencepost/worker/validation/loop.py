@@ -39,8 +39,8 @@ def check_loop(
             how = f", as {_REGEX}={pattern} matches it" if target not in read.names else ""
             findings.fault(
                 _KEY,
-                f"{_KEY}: records of topic {topic} would go to {target}, which is read, too{how}: it would be read "
-                "again, for ever. Name another topic, or read fewer topics",
+                f"{_KEY}: records of topic {topic} would go to {target}, which this connector also reads{how}: it "
+                "would read them again, forever. Name another topic, or read fewer topics",
             )
             return
 

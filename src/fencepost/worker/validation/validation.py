@@ -254,8 +254,8 @@ def _check_no_dead_letters(findings: Findings, given: Mapping[str, str]) -> None
     if given.get(key):
         findings.fault(
             key,
-            f"{key}: Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. "
-            f"Remove {key}; with errors.tolerance=all a split that cannot be read is set aside as a whole.",
+            f"{key}: Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. Remove "
+            f"{key}; with errors.tolerance=all, a split that cannot be read is set aside as a whole.",
         )
 
 

@@ -172,7 +172,7 @@ def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, m
         Path(place, "foo-00000.json").touch()
 
     monkeypatch.setattr(Written, "save", save)
-    with pytest.raises(FatalError, match=r"foo-00000\.json is no name that Spark gives"):
+    with pytest.raises(FatalError, match=r"foo-00000\.json is not a name that Spark gives"):
         sink.write(None, None, EPOCH)
 
 
@@ -200,7 +200,7 @@ def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeyp
             Path(place, f"part-00000-{uuid}.c000.json").write_text("equal\n")
 
     monkeypatch.setattr(Written, "save", save)
-    with pytest.raises(FatalError, match=r"would be shown as t\+0\+"):
+    with pytest.raises(FatalError, match=r"would be published as t\+0\+"):
         sink.write(None, None, EPOCH)
     assert list(aside(sink).iterdir()) == []
 
@@ -235,7 +235,7 @@ def test_e17_a_directory_that_goes_while_a_file_is_moved_there_does_not_count_as
         link(source, target)
 
     monkeypatch.setattr(module.os, "link", removed)
-    with pytest.raises(DirectoryError, match="cannot be shown"):
+    with pytest.raises(DirectoryError, match="cannot be published"):
         sink.publish(None, EPOCH, token)
     sink.publish(None, EPOCH, token)
     assert len(shown(sink)) == 4

@@ -135,7 +135,7 @@ def test_an_answer_without_a_whole_batch_is_refused() -> None:
 
 
 def test_offsets_that_go_back_are_refused() -> None:
-    with pytest.raises(CorruptBatchError, match="offsets 19 to 38 comes behind offset 19"):
+    with pytest.raises(CorruptBatchError, match="offsets 19 to 38 follows offset 19"):
         offsets(stored(0) + stored(19))
 
 

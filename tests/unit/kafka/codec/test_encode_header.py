@@ -87,7 +87,7 @@ def test_what_compaction_notes_in_a_batch_is_not_passed_on() -> None:
 
 def test_times_of_appending_are_passed_on_only_where_the_target_gives_its_own() -> None:
     appended = with_attributes(stored(), 0x08)
-    with pytest.raises(LooseBatchError, match="time of its append"):
+    with pytest.raises(LooseBatchError, match="log append times"):
         taken_batch(appended)
     head, _ = taken_batch(appended, is_append_time=True).stamped(TARGET, 9)
     assert not struct.unpack_from(">h", head, 21)[0] & 0x08

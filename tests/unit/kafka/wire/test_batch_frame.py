@@ -151,18 +151,18 @@ def test_an_answer_in_the_oldest_way_is_read() -> None:
 def test_the_answer_to_another_request_is_none() -> None:
     frames = Frames("fencepost")
     frames.framed(end(5), 5)
-    with pytest.raises(ValueError, match="answer 2 where 1 is due"):
+    with pytest.raises(ValueError, match="answer 2 where 1 is expected"):
         frames.answers(framed_answer(2, told(5, 1), 5))
 
 
 def test_nobody_answers_what_was_not_asked() -> None:
-    with pytest.raises(ValueError, match="an answer to nothing"):
+    with pytest.raises(ValueError, match="an answer without a request"):
         Frames("fencepost").answers(framed_answer(1, ProduceResponse(version=12, responses=[]), 12))
 
 
 @pytest.mark.parametrize("size", [-1, 3, 0x48545450])
 def test_who_does_not_speak_the_protocol_is_not_waited_for(size: int) -> None:
-    with pytest.raises(ValueError, match=f"an announced size of {size} bytes"):
+    with pytest.raises(ValueError, match=f"claims to have {size} bytes"):
         Frames("fencepost").answers(struct.pack(">i", size))
 
 

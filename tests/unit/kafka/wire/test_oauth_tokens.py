@@ -66,15 +66,15 @@ def test_a_refusal_names_the_address_and_no_secret_and_is_no_refusal_for_ever(
     before_s = time.monotonic()
     monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: before_s)
     wrong = TokenProvider(server.url, "alice", "hush-other")
-    with pytest.raises(TokenRefusedError, match=r"/token gives no token: it answers 401") as refused:
+    with pytest.raises(TokenRefusedError, match=r"/token gives no token: it answered with status 401") as refused:
         wrong.token()
     assert "hush" not in str(refused.value)
     provider = TokenProvider(server.url, "alice", SECRET)
     server.status = 503
-    with pytest.raises(TokenRefusedError, match="it answers 503"):
+    with pytest.raises(TokenRefusedError, match="it answered with status 503"):
         provider.token()
     server.status = 200
-    with pytest.raises(TokenRefusedError, match="it answers 503"):  # not asked again at once
+    with pytest.raises(TokenRefusedError, match="it answered with status 503"):  # not asked again at once
         provider.token()
     assert len(server.asked) == 2
     monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: before_s + 3_600)
@@ -111,7 +111,7 @@ def test_an_answer_without_a_token_or_its_end_is_a_refusal(
         return httpx.Response(200, content=said, request=httpx.Request("POST", url))
 
     monkeypatch.setattr(oauth_tokens.httpx, "post", answered)
-    with pytest.raises(TokenRefusedError, match="its answer has none, or not until when"):
+    with pytest.raises(TokenRefusedError, match="its answer has no access_token, or no expiry time"):
         TokenProvider(server.url, "alice", SECRET).token()
 
 
@@ -138,7 +138,7 @@ def test_a_token_that_is_still_good_is_shown_while_there_is_no_other(
     assert provider.token() == first
     assert len(server.asked) == 2, "another one is asked for all the same"
     now_s[0] += 11
-    with pytest.raises(TokenRefusedError, match="it answers 503"):
+    with pytest.raises(TokenRefusedError, match="it answered with status 503"):
         provider.token()
 
 
@@ -174,8 +174,8 @@ def test_a_member_that_cannot_be_removed_for_want_of_a_token_is_trouble_that_pas
     """Whoever asks goes on at the next opportunity; anything else would end the thread that asks."""
 
     def refuse(*_: object) -> None:
-        raise TokenRefusedError("http://a/token gives no token: it answers 503")
+        raise TokenRefusedError("http://a/token gives no token: it answered with status 503")
 
     monkeypatch.setattr(RequestClient, "coordinator", refuse)
-    with pytest.raises(KafkaUnavailableError, match="it answers 503"):
+    with pytest.raises(KafkaUnavailableError, match="it answered with status 503"):
         leave.remove_static_member({"bootstrap.servers": "a:1"}, "g", "i", 1.0)

@@ -44,7 +44,7 @@ def test_rows_without_a_value_column_are_json_objects() -> None:
     [
         (["value"], None, "option topic is missing"),
         (["a"], None, "option topic is missing"),
-        (["value", "a"], "t", "column a has no place beside value"),
+        (["value", "a"], "t", "column a is not allowed in a frame with value"),
     ],
 )
 def test_columns_that_say_too_little_or_too_much_are_refused(names: list[str], topic: str | None, message: str) -> None:

@@ -15,7 +15,7 @@ def session(error: Exception) -> SimpleNamespace:
 
 
 def test_a_query_that_spark_does_not_understand_is_the_settings_fault() -> None:
-    with pytest.raises(ConfigError, match=r"transforms\.sql is not understood: no such column"):
+    with pytest.raises(ConfigError, match=r"transforms\.sql cannot be used: no such column"):
         with_sql(session(AnalysisException("no such column")), Mock(), "SELECT x FROM split")
 
 

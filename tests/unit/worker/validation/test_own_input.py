@@ -70,7 +70,7 @@ SQL = {"connector.class": "TopicSql"}
 )  # fmt: skip
 def test_output_that_is_input_is_refused(settings: dict[str, Any]) -> None:
     [text] = faults(**settings)
-    assert "read again, for ever" in text
+    assert "read them again, forever" in text
 
 
 @pytest.mark.parametrize(
