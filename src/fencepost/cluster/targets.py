@@ -5,8 +5,6 @@ config may name other brokers, and compaction removes the old one. So the config
 clusters that a round of fencing must reach (docs/decisions/0025). All functions are pure. (E2)
 """
 
-from collections.abc import Iterable, Mapping
-
 from fencepost.config.raw import RawConfig
 from fencepost.storage import records
 from fencepost.storage.records import Encoded
@@ -60,7 +58,8 @@ def configs_to_fence(snapshot: ClusterSnapshot, connector: str, config: RawConfi
 
 def with_target(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
     """Return the targets with that of the newest config added. For each cluster the newest settings count."""
-    return _merged([*targets(snapshot, connector), target_of(snapshot.connectors.get(connector, _EMPTY))])
+    every = [*targets(snapshot, connector), target_of(snapshot.connectors.get(connector, _EMPTY))]
+    return tuple({servers_of(target): target for target in every}.values())
 
 
 def fenced(snapshot: ClusterSnapshot, connector: str) -> tuple[RawConfig, ...]:
@@ -75,7 +74,3 @@ def kept(snapshot: ClusterSnapshot, connector: str, then: tuple[RawConfig, ...])
     if not any((*then, applied)):
         return [] if recorded is None else [records.producer_targets_removed(connector)]
     return [] if recorded == then else [records.producer_targets(connector, then)]
-
-
-def _merged(each: Iterable[Mapping[str, str | None]]) -> tuple[RawConfig, ...]:
-    return tuple({servers_of(target): target for target in each}.values())

@@ -12,7 +12,7 @@ from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, prod
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
 from fencepost.mirror.setting.clients import FlowEnd
-from fencepost.mirror.setting.mirror_settings import MirrorSettings, OffsetSyncSettings
+from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import PluginKind, registry
@@ -46,7 +46,7 @@ def mirror_access(
     own = replace(
         own,
         topics={topic: policy.format_remote_topic(alias, topic) for topic in named},
-        syncs=_syncs(mirror),
+        syncs=mirror.offset_syncs_topic() if mirror.emit_offset_syncs else "",
         has_syncs_at_source=mirror.offset_syncs_cluster() is FlowEnd.SOURCE,
     )
     if isinstance(mirror, MirrorCheckpointConnector):
@@ -70,10 +70,6 @@ def _mirror_of(connector: Mapping[str, str]) -> MirrorSettings | None:
     except ConfigError:
         return None
     return found(connector) if issubclass(found, MirrorSettings) else None
-
-
-def _syncs(mirror: OffsetSyncSettings) -> str:
-    return mirror.offset_syncs_topic() if mirror.emit_offset_syncs else ""
 
 
 def _names(patterns: Sequence[str]) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[s
     for entry in wanted:
         name, _, unit = entry.partition(":")
         if unit and unit not in _PATTERNS:
-            raise ConfigError(f"Invalid value {entry} for configuration {_KEY}: it may end with {_units()}")
+            units = ", ".join(f":{unit}" for unit in _PATTERNS)
+            raise ConfigError(f"Invalid value {entry} for configuration {_KEY}: it may end with {units}")
         made = f"{name}_{unit}" if unit else name
         if types and name not in types:
             raise ConfigError(f"{_KEY}={entry}: there is no such column; there are {', '.join(types)}")
@@ -90,7 +91,3 @@ def text(value: str) -> str:
 def quoted(name: str) -> str:
     """Return a column's name, quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _units() -> str:
-    return ", ".join(f":{unit}" for unit in _PATTERNS)

@@ -76,12 +76,7 @@ class FilesCopy:
             try:
                 self._hadoop.io.IOUtils.copyBytes(data, out, _AT_ONCE_BYTES, False)
             except Exception:
-                self._give_up(out)
+                with contextlib.suppress(Exception):
+                    out.abort()  # not close, which would publish what was copied: the stream stays open if need be
                 raise
             out.close()
-
-    def _give_up(self, out: Any) -> None:
-        """Leave nothing of a copy that was not finished. To close its stream would show it, so it stays open if need
-        be."""
-        with contextlib.suppress(Exception):
-            out.abort()

@@ -227,7 +227,8 @@ def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
         at += len(piece.values)
     keys = headers = None
     if any(piece.keys is not None for piece in pieces):
-        keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
+        binary = pa.binary()
+        keys = _array([pa.nulls(len(each.values), binary) if each.keys is None else each.keys for each in pieces])
     if any(piece.headers is not None for piece in pieces):
         headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
     return PartitionColumns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
@@ -247,10 +248,6 @@ def _each_time(piece: PartitionColumns) -> Any:
 
 def _array(arrays: Sequence[Any]) -> Any:
     return pa.concat_arrays(arrays)
-
-
-def _nulls(piece: PartitionColumns) -> Any:
-    return pa.nulls(len(piece.values), pa.binary())
 
 
 def _lengths(column: Any) -> Any:

@@ -36,7 +36,8 @@ class SourceSender:
         if ready:
             self.current.ensure_ready()
         self.offsets.add(batches)
-        is_covered = is_last and bool(ready) and not self.offsets.updates and self._cover()
+        is_covered = is_last and bool(ready) and not self.offsets.updates
+        is_covered = is_covered and self.current.delivery.cover(self.offsets.records())
         for batch, outgoing in ready:
             self._send(batch, outgoing)
         if self.offsets.acknowledged is not None:
@@ -46,9 +47,6 @@ class SourceSender:
     def begin(self) -> None:
         """Record the last records of another transaction from now on."""
         self.last_sent = None if self.last_sent is None else self.last_sent.successor()
-
-    def _cover(self) -> bool:
-        return self.current.delivery.cover(self.offsets.records())
 
     def _send(self, batch: Batch, outgoing: Outgoing) -> None:
         acknowledged, counters = self.offsets.acknowledged, self.run.counters
