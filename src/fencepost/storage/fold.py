@@ -205,7 +205,7 @@ def _waiting(fields: dict[str, Any]) -> HeldBackWork:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MalformedRecordError("its value is no JSON object")
+        raise MalformedRecordError("its value is not a JSON object")
     return value
 
 
@@ -227,7 +227,7 @@ def _properties(value: Any) -> dict[str, str | None]:
     properties: dict[str, str | None] = _field(_object(value), "properties", dict)
     odd = [name for name, v in properties.items() if not isinstance(v, str | None)]
     if odd:
-        raise MalformedRecordError(f"the property {odd[0]!r} is no string")
+        raise MalformedRecordError(f"the property {odd[0]!r} is not a string")
     return properties
 
 

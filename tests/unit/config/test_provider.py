@@ -66,8 +66,8 @@ def test_all_that_cannot_be_looked_up_is_told_at_once_and_no_value(secrets: Path
         "b: ${file:DIR/gone:user} cannot be looked up: DIR/gone cannot be read: No such file or directory",
         "c: ${env:FENCEPOST_NOT_SET} cannot be looked up: there is no FENCEPOST_NOT_SET in the environment: set it",
         "d: ${directory:DIR:../token} cannot be looked up: ../token is not the name of a file in DIR",
-        "e: ${file:DIR/broken.properties:password} cannot be looked up: DIR/broken.properties cannot be read: it is not a "
-        "properties file",
+        "e: ${file:DIR/broken.properties:password} cannot be looked up: DIR/broken.properties cannot be read: it is "
+        "not a properties file",
     ]
 
 

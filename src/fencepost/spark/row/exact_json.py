@@ -54,7 +54,7 @@ _SUSPECT = (b"0" * 16, b"e-000", b"e000", b"e 000")  # `+` is a blank there
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|[+-]?\b(?:INF|Infinity)\b', re.DOTALL)
 _OF_QUOTED = re.compile(r"\\.|\"", re.DOTALL)
 _STRICT = {"\\'": "'", '"': '\\"'}  # in parts of a text; Spark reads the first as the second in any text
-_NOT_JSON = "the value is no JSON"
+_NOT_JSON = "the value is not JSON"
 
 
 class _Repeated(dict[str, Any]):

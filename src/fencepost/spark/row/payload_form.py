@@ -223,7 +223,7 @@ def _applied(form: Form | None, value: Any) -> Any:
 def _each(form: Form | None, path: str) -> Form | None:
     def each(value: Any) -> Any:
         if not isinstance(value, list):
-            raise MisfitError(path, "its value is no array")
+            raise MisfitError(path, "its value is not an array")
         return [own(item) for item in value]
 
     if form is None:
@@ -235,7 +235,7 @@ def _each(form: Form | None, path: str) -> Form | None:
 def _each_value(form: Form | None, path: str) -> Form | None:
     def each(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise MisfitError(path, "its value is no object")
+            raise MisfitError(path, "its value is not an object")
         return {name: own(item) for name, item in value.items()}
 
     if form is None:
@@ -250,7 +250,7 @@ def _members(forms: Mapping[str, Form | None], path: str) -> Form | None:
 
     def each(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise MisfitError(path, "its value is no object")
+            raise MisfitError(path, "its value is not an object")
         made = dict(value)
         for name, form in needed:
             made[name] = form(value.get(name))

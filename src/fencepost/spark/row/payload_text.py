@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCI
 _SCALE = re.compile(r"[+-]?\d{1,5}", re.ASCII)
 _MOST_SHOWN, _LONGEST_REASON = 40, 1_000
 
-UNWRITABLE = "it has a text that is no Unicode (half of a surrogate pair), or is nested too deeply"
+UNWRITABLE = "it has a text that is not Unicode (half of a surrogate pair), or is nested too deeply"
 
 
 class MisfitError(ValueError):
@@ -57,7 +57,7 @@ def scale_of(parameters: Any, path: str) -> int:
     """Return the scale in a schema's parameters. Raises MisfitError."""
     text = parameters.get("scale") if isinstance(parameters, dict) else None
     if not isinstance(text, str) or not _SCALE.fullmatch(text) or abs(scale := int(text)) > _MOST_DIGITS:
-        raise MisfitError(path, f"its schema is a Decimal whose scale is no text of a number up to {_MOST_DIGITS:,}")
+        raise MisfitError(path, f"its schema is a Decimal whose scale is not a number up to {_MOST_DIGITS:,}")
     return scale
 
 
@@ -67,7 +67,7 @@ def whole_number(value: Any, path: str) -> int:
         return value
     if isinstance(value, Decimal) and _is_modest(value) and value == value.to_integral_value():
         return int(value)
-    raise MisfitError(path, f"{shown(value)} is no whole number")
+    raise MisfitError(path, f"{shown(value)} is not a whole number")
 
 
 def number_text(value: Any, path: str) -> Decimal:
@@ -77,7 +77,7 @@ def number_text(value: Any, path: str) -> Decimal:
         number = exact_number(value) if isinstance(value, str) else Decimal(value)
         if _is_modest(number):
             return number
-    raise MisfitError(path, f"{shown(value)} is no number")
+    raise MisfitError(path, f"{shown(value)} is not a number")
 
 
 def decimal_of(value: Any, scale: int, path: str) -> Decimal:
@@ -87,7 +87,7 @@ def decimal_of(value: Any, scale: int, path: str) -> Decimal:
     try:
         data = base64.b64decode(value, validate=True)
     except ValueError:  # also for text that is not ASCII
-        raise MisfitError(path, f"{shown(value)} is no base64 of a Decimal") from None
+        raise MisfitError(path, f"{shown(value)} is not base64 of a Decimal") from None
     if len(data) > _MOST_DECIMAL_BYTES:
         raise MisfitError(path, f"a Decimal of {len(data):,} bytes has more digits than a column")
     digits = int.from_bytes(data, "big", signed=True)
@@ -113,7 +113,7 @@ def date_text(days: int, path: str = "") -> str:
 def time_text(millis: int, path: str, precision: int) -> str:
     """Return a time of day. Raises MisfitError beyond a day, or for more digits than the column has."""
     if not 0 <= millis < _DAY_MS:
-        raise MisfitError(path, f"{shown(millis)} ms are no time of day")
+        raise MisfitError(path, f"{shown(millis)} ms are not a time of day")
     if precision < _MILLIS and millis % 10 ** (_MILLIS - precision):
         raise MisfitError(path, f"{_of_day(millis)} has more digits than TIME({precision})")
     return _of_day(millis)

@@ -118,7 +118,7 @@ def _ensured(value: Any, text: bytes) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise MisfitError("", "it is no object, and value.schema names columns")
+        raise MisfitError("", "it is not an object, and value.schema names columns")
     return text
 
 
@@ -134,7 +134,7 @@ def _parsed(raw: bytes) -> Any:
     except MisfitError:
         raise
     except (ValueError, RecursionError):
-        raise MisfitError("", "the value is no JSON") from None
+        raise MisfitError("", "the value is not JSON") from None
 
 
 def _is_json(text: bytes) -> bool:

@@ -124,8 +124,8 @@ def test_what_is_no_object_is_left_to_spark(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        *((text, "is no JSON") for text in ("", "no JSON", "[", '{"a":', '{"a":5', '\ufeff{"a":1}', '{"x":01,"a":1}')),
-        ('{"x":' + "[" * 999 + "1.2345678901234567890123" + "]" * 999 + ',"a":200}', "is no JSON"),
+        *((text, "is not JSON") for text in ("", "no JSON", "[", '{"a":', '{"a":5', '\ufeff{"a":1}', '{"x":01,"a":1}')),
+        ('{"x":' + "[" * 999 + "1.2345678901234567890123" + "]" * 999 + ',"a":200}', "is not JSON"),
         ('{"x":1e99999999999999999999,"a":1}', "1e99999999999999999999 has an exponent that is too large"),
     ],
 )  # fmt: skip

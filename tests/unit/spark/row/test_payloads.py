@@ -88,7 +88,7 @@ def test_a_value_keeps_its_meaning_in_a_column_that_holds_it(
         (TIMESTAMP, 0, T.DateType(), f"a: its schema is int64 {D}Timestamp, which does not fit DATE: declare TIM"),
         (TIMESTAMP, 1 << 62, T.TimestampType(), "a: 4611686018427387904 ms since 1970 are beyond what a timestamp"),
         (DATE, 0, T.TimestampType(), f"a: its schema is int32 {D}Date, which does not fit TIMESTAMP: declare DATE"),
-        (TIME, 90_000_000, T.TimeType(), "a: 90000000 ms are no time of day"),
+        (TIME, 90_000_000, T.TimeType(), "a: 90000000 ms are not a time of day"),
         (TIME, 1, T.TimeType(2), "a: 00:00:00.001 has more digits than TIME(2)"),
         (decimal(3), Decimal("1.239"), T.DecimalType(10, 2), "a: 1.239 does not fit DECIMAL(10,2)"),
         (decimal(0), Decimal(1000), T.DecimalType(3, 0), "a: 1000 does not fit DECIMAL(3,0)"),
@@ -101,7 +101,7 @@ def test_a_value_keeps_its_meaning_in_a_column_that_holds_it(
         (DOUBLE, 0.1, T.FloatType(), "a: its schema is double, which does not fit FLOAT: declare DOUBLE"),
         (DOUBLE, 0.125, T.DecimalType(5, 2), "a: 0.125 does not fit DECIMAL(5,2)"),
         (STRING, "a", T.IntegerType(), "a: its schema is string, which does not fit INT"),
-        (STRING, "a", T.DecimalType(5, 2), "a: 'a' is no number"),
+        (STRING, "a", T.DecimalType(5, 2), "a: 'a' is not a number"),
         (BYTES, b"a", T.IntegerType(), "a: its schema is bytes, which does not fit INT"),
         (INT32, 1, T.ArrayType(T.IntegerType()), "a: its schema is int32, which does not fit ARRAY<INT>"),
     ],
@@ -176,14 +176,14 @@ def test_numbers_and_texts_that_have_no_column_of_their_own_stay_as_they_are() -
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"no JSON", "the payload: the value is no JSON"),
+        (b"no JSON", "the payload: the value is not JSON"),
         (b'{"a":1}', 'the payload: it has no envelope of "schema" and "payload"'),
         (b'{"schema":{"type":"int32"},"payload":5}', "the payload: its schema is int32"),
-        (b'{"schema":null,"payload":[1]}', "the payload: it is no object"),
+        (b'{"schema":null,"payload":[1]}', "the payload: it is not an object"),
         (b'{"schema":{},"payload":{}}', "the payload: its schema has no type"),
-        (b'{"schema":null,"payload":{"a":"\\ud800"}}', "the payload: it has a text that is no Unicode"),
-        (b'{"schema":null,"payload":{"a":"\xff"}}', "the payload: the value is no JSON"),
-        (b"[" * 100_000, "the payload: the value is no JSON"),
+        (b'{"schema":null,"payload":{"a":"\\ud800"}}', "the payload: it has a text that is not Unicode"),
+        (b'{"schema":null,"payload":{"a":"\xff"}}', "the payload: the value is not JSON"),
+        (b"[" * 100_000, "the payload: the value is not JSON"),
     ],
 )
 def test_what_is_no_envelope_is_said(value: bytes, reason: str) -> None:
@@ -243,7 +243,7 @@ def _decimal_of_scale(scale: str) -> str:
         (_STAMP, "1e5000", T.TimestampType(), "ms since 1970 are beyond"),
         (_STAMP, "1" * 5_000, T.TimestampType(), "ms since 1970 are beyond"),
         (f'"type":"int32","name":"{D}Date"', "1e5000", T.DateType(), "days are beyond"),
-        (f'"type":"int32","name":"{D}Time"', "1e5000", T.TimeType(), "ms are no time of day"),
+        (f'"type":"int32","name":"{D}Time"', "1e5000", T.TimeType(), "ms are not a time of day"),
         (_LONG, "1e5000", T.IntegerType(), "… does not fit INT"),
         (_LONG, "1" * 5_000, T.DoubleType(), "does not fit DOUBLE"),
         (_LONG, "1" * 5_000, T.DecimalType(38, 0), "does not fit DECIMAL"),
@@ -251,9 +251,9 @@ def _decimal_of_scale(scale: str) -> str:
         (_STAMP, '1,"x":-0.5e-99999999999999999999', T.TimestampType(), "it has a number whose exponent is too large"),
         ('"type":"\\ud800"', "1", T.IntegerType(), "its schema is ?, which does not fit INT"),
         ('"type":"string","name":"\\ud800"', "1", T.IntegerType(), "its schema is string ?, which"),
-        ('"type":"string"', '"1_0"', T.DecimalType(5, 2), "'1_0' is no number"),
+        ('"type":"string"', '"1_0"', T.DecimalType(5, 2), "'1_0' is not a number"),
         *(
-            (_decimal_of_scale(scale), '"AQ=="', kind, "its schema is a Decimal whose scale is no text of a number up")
+            (_decimal_of_scale(scale), '"AQ=="', kind, "its schema is a Decimal whose scale is not a number up")
             for kind in (T.DecimalType(38, 0), T.StringType())
             for scale in (
                 '"99999999999999999999"', "1e1000000", "1e999999999", "2", '"-1000000"', '"-999999999"', '"10001"',
