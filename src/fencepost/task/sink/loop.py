@@ -65,7 +65,7 @@ class SinkLoop:
         self._rewind()
         self._status.measure(self._positions.taken, self._input)
         self._status.follow_pause()
-        if self._puts.retry_s is not None and not self._run.control.is_paused:
+        if self._puts.held is not None and not self._run.control.is_paused:
             self._advance(self._puts.take_held())
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
@@ -79,9 +79,9 @@ class SinkLoop:
             self._put_nothing()
 
     def _wait_s(self) -> float:
-        due_s, retry_s = self._commits.due_s, self._puts.retry_s
-        if retry_s is not None and not self._run.control.is_paused:
-            due_s = min(due_s, retry_s)
+        due_s, held = self._commits.due_s, self._puts.held
+        if held is not None and not self._run.control.is_paused:
+            due_s = min(due_s, held.retry_s)
         elif self._positions.taken and not self._is_halted:
             due_s = min(due_s, self._puts.idle_due_s)
         return min(max(due_s - time.monotonic(), 0.001), _LONGEST_POLL_S)
@@ -89,7 +89,7 @@ class SinkLoop:
     @property
     def _is_halted(self) -> bool:
         """Say whether nothing may be put, except for a refused batch: all partitions are paused."""
-        return self._status.is_paused or self._puts.retry_s is not None
+        return self._status.is_paused or self._puts.held is not None
 
     def _put_back(self, fetched: Fetched) -> None:
         """Fetch records again later: those of a partition that was assigned while all others are paused."""

@@ -35,6 +35,7 @@ class Puts:
     """Puts the records of one task instance, and opens and closes its partitions.
 
     At `idle_due_s` put is called even without records: after the flush interval, or the time that the task asked for.
+    `held` was refused for now.
     """
 
     run: TaskRun[SinkCounters]
@@ -42,13 +43,8 @@ class Puts:
     context: SinkContext
     processor: SinkProcessor
     idle_due_s: float = 0.0
-    _held: _Held | None = None
+    held: _Held | None = None
     _refusals: int = 0  # in a row
-
-    @property
-    def retry_s(self) -> float | None:
-        """Return when a batch that was refused for now is put again; None if there is none."""
-        return None if self._held is None else self._held.retry_s
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         self.task.open(sorted(partitions))
@@ -68,9 +64,9 @@ class Puts:
 
     def take_held(self) -> Offsets:
         """Put the refused batch again if it is time; returns the offsets below which records are taken now."""
-        if self._held is None or time.monotonic() < self._held.retry_s:
+        if self.held is None or time.monotonic() < self.held.retry_s:
             return {}
-        return self._put(self._held.batch, self._held.covered)
+        return self._put(self.held.batch, self.held.covered)
 
     def take_nothing(self) -> None:
         """Call put without records if it is time."""
@@ -79,13 +75,13 @@ class Puts:
 
     def drop(self, places: frozenset[TopicPartition]) -> None:
         """Drop the refused records of these partitions (E14)."""
-        if self._held is not None:
-            batch, covered, retry_s = self._held
+        if self.held is not None:
+            batch, covered, retry_s = self.held
             left = {place: offset for place, offset in covered.items() if place not in places}
-            self._held = _Held(batch.without(places), left, retry_s) if left else None
+            self.held = _Held(batch.without(places), left, retry_s) if left else None
 
     def _put(self, batch: SinkBatch, covered: Offsets) -> Offsets:
-        self._held = None
+        self.held = None
         try:
             if len(batch) or not covered:
                 self.task.put(batch)
@@ -109,4 +105,4 @@ class Puts:
         log.warning("task %s: put failed and will be retried in %g s: %s", self.run.spec.id, pause_s, error)
         self._refusals += 1
         self.run.counters.errors.retries += 1
-        self._held = _Held(batch, covered, time.monotonic() + pause_s)
+        self.held = _Held(batch, covered, time.monotonic() + pause_s)
