@@ -100,6 +100,10 @@ class Rule:
     def answered(self) -> int:
         return len(self.answers)
 
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
     def await_met(self, times: int = 1, within_s: float = 15.0) -> None:
         """Wait until that many requests have matched and, if they are kept, are held. Raises AssertionError."""
         eventually(lambda: (self._kept if self._keeps else self.met) >= times, within_s=within_s, every_s=0.005)

@@ -198,9 +198,7 @@ class Stage:
 
     def made(self, spec: TaskSpec) -> Any:
         """Return the task that is to be started."""
-        task = EpochTask(cast(Any, self), spec, Runtime())
-        cast(Any, task._connector).store = self.store
-        return task
+        return EpochTask(cast(Any, self), spec, Runtime())
 
     # the host
 
@@ -217,7 +215,7 @@ class Stage:
     ends = ProcessEnds()
 
     def connector_of(self, name: str) -> type[Any]:
-        return Sink
+        return type("StoringSink", (Sink,), {"store": self.store})
 
     def decide(self, *_: object) -> Admission:
         return Admission(True)

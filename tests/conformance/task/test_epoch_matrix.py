@@ -19,7 +19,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
 from support.long_form import IS_LONG
-from support.proxy import Action, KafkaProxy
+from support.proxy import Action, KafkaProxy, Rule
 
 COMMITS = ("plan", "token", "commit")
 WORKS = ("write", "publish")
@@ -86,8 +86,8 @@ class Cell:
         def hooked(standings: Mapping[TopicPartition, EpochOffset]) -> None:
             is_it = next(count) == number
             if is_it and self.moment == "during":
-                self.proxy.on(_OFFSET_COMMIT, Action.HOLD_ANSWER)
-                threading.Thread(target=self._await_held, daemon=True).start()
+                rule = self.proxy.on(_OFFSET_COMMIT, Action.HOLD_ANSWER)
+                threading.Thread(target=self._await_held, args=(rule,), daemon=True).start()
             if is_it and self.moment == "before":
                 self._stop_here()
             try:
@@ -100,8 +100,7 @@ class Cell:
 
         task.commit = hooked
 
-    def _await_held(self) -> None:
-        (rule,) = self.proxy._rules
+    def _await_held(self, rule: Rule) -> None:
         rule.await_answered(within_s=90)
         self.is_there.set()
 

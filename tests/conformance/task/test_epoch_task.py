@@ -22,6 +22,7 @@ from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
+from fencepost.task.failure.back_off import BackOff
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
@@ -541,7 +542,7 @@ def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
         raise error
 
     monkeypatch.setattr("epoch_stage.Sink.write", write)
-    monkeypatch.setattr("fencepost.worker.host.frame_life._PAUSES_S", (0.0,))
+    monkeypatch.setattr("fencepost.worker.host.frame_life.BackOff", lambda control, _: BackOff(control, (0.0,)))
     stage.produce(5)
     task = stage.start()
     eventually(lambda: stage.reports and stage.reports[-1].state == "FAILED", within_s=60)

@@ -55,18 +55,18 @@ def test_a_reader_survives_lost_connections_and_sees_everything_once(kafka, topi
             assert verdict.is_clean, verdict
 
 
-def test_what_ended_a_reader_is_raised_to_whoever_asks_it(kafka, topic_name):
+def test_the_error_that_ended_a_reader_is_raised_by_its_next_call(kafka, topic_name, monkeypatch):
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.topics.create(topic_name, partitions=1, replication=1)
     _produced(kafka, topic_name, [b"%d" % n for n in range(10)])
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         assert len(reader.catch_up()) == 10
-        (watch,) = reader._watches
-        watch._take = None  # whatever goes wrong in the thread
+        monkeypatch.setattr("fencepost.testing.reader.Observation", None)  # any error in the thread
+        (thread,) = (each for each in threading.enumerate() if each.name == f"reader-{topic_name}")
 
         def has_ended():
             _produced(kafka, topic_name, [b"another"])  # the read under way still takes what comes as it did
-            return not watch.thread.is_alive()
+            return not thread.is_alive()
 
         eventually(has_ended)
         with pytest.raises(TypeError):

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
@@ -217,9 +218,9 @@ _FORKED = textwrap.dedent("""
 """)
 
 
-def test_e8_every_call_in_a_forked_child_raises_at_once_and_the_parent_goes_on(make_writer, topic, committed):
-    writer = make_writer()
-    command = [sys.executable, "-c", _FORKED, json.dumps(writer._conf), writer.transactional_id, topic]
+def test_e8_every_call_in_a_forked_child_raises_at_once_and_the_parent_goes_on(kafka, client, topic, committed):
+    conf = {**transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, topic).conf, CLIENT: client}
+    command = [sys.executable, "-c", _FORKED, json.dumps(conf), topic, topic]
     parents = []
 
     def slowest_call_s() -> float:

@@ -13,6 +13,7 @@ from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contribution import Contribution, contribution_of, inner_metadata
 from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.memberless import memberless, read_stable
@@ -435,10 +436,11 @@ def test_a_member_is_current_in_its_generation_alone(
 ) -> None:
     one = make_member("one")
     one.join()
-    generation, member_id = one.input.generation, one.input._assignment.membership.member_id
+    generation = one.input.generation
+    (member,) = GroupAdmin(one.conf).describe(scene.group).members
     assert generation is not None
     survey = GroupSurvey(one.conf, timeout_s=LONG_S)
-    assert survey.is_current(scene.group, generation, member_id)
-    assert not survey.is_current(scene.group, generation - 1, member_id)
+    assert survey.is_current(scene.group, generation, member.member_id)
+    assert not survey.is_current(scene.group, generation - 1, member.member_id)
     assert not survey.is_current(scene.group, generation, "another")
     survey.close()

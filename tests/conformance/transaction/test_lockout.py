@@ -55,8 +55,7 @@ def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
     ids=["no broker", "no port", "the broker has no SASL", "the broker refuses"],
 )
 def test_what_a_request_cannot_do_is_left_to_a_producer(make_writer, conf):
-    writer = make_writer()
-    writer._conf.update(conf)
+    writer = make_writer(conf=conf)
     assert not writer.lock_out(5.0)
     assert writer.state is WriterState.NEW
 

@@ -8,6 +8,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from hadoop import jvm_of
+
 _SOURCE = """
 import java.io.*;
 import java.net.URI;
@@ -69,8 +71,7 @@ class OnceStore:
     """The scheme `once`, in the JVM of a session."""
 
     def __init__(self, session: Any) -> None:
-        jvm = session._jvm
-        self._conf = session._jsc.hadoopConfiguration()
+        jvm, self._conf = jvm_of(session)
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
         compiler.cook(_SOURCE)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hadoop import hadoop_files
 from once_store import OnceStore
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
@@ -126,9 +127,7 @@ def test_e17_who_is_killed_when_a_copy_is_there_and_its_source_not_gone_shows_no
 
 def test_no_file_is_ever_replaced_by_a_copy(runtime: SparkRuntime, once: OnceStore, out: Path, tmp_path: Path) -> None:
     session, aside = runtime.session, LocalFiles(str(tmp_path), tmp_path)
-    path = session._jvm.org.apache.hadoop.fs.Path(f"once:{out}")
-    system = path.getFileSystem(session._jsc.hadoopConfiguration())
-    copy = FilesCopy(session, aside, HadoopFiles(f"once:{out}", session, system))
+    copy = FilesCopy(session, aside, hadoop_files(session, f"once:{out}"))
     for _ in range(2):
         aside.write("a", "one\n")
         copy.move("a", "x/a")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hadoop import hadoop_files
 
 from fencepost.api import Split
 from fencepost.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
@@ -179,9 +180,7 @@ def test_files_of_one_name_and_time_are_all_kept(runtime: SparkRuntime, inbox: P
 @pytest.fixture
 def store(runtime: SparkRuntime, tmp_path: Path) -> HadoopFiles:
     """What a files sink writes to where the file system is one that only Hadoop knows."""
-    session = runtime.session
-    path = session._jvm.org.apache.hadoop.fs.Path(str(tmp_path))
-    return HadoopFiles(str(tmp_path), session, path.getFileSystem(session._jsc.hadoopConfiguration()))
+    return hadoop_files(runtime.session, str(tmp_path))
 
 
 def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFiles, tmp_path: Path) -> None:

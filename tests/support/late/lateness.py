@@ -43,7 +43,7 @@ class Lateness:
         What came before the point has been answered by then: the broker has it. Returns whether something is wrong;
         `deliver` then raises it.
         """
-        if self._gate._held and not self.was_late and self._is_answered():
+        if self._gate.is_holding and not self.was_late and self._is_answered():
             self.was_late = True
             try:
                 self._fault.release()

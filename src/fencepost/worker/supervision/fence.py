@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
@@ -21,6 +21,12 @@ _REMOVE_S = 5.0
 _OPEN = ("Ongoing",)
 
 
+class Removal(Protocol):
+    """The part of `MemberRemoval` that is needed here."""
+
+    def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None: ...
+
+
 class TaskFence:
     """Fences transactional ids of tasks, and removes their members from groups.
 
@@ -28,11 +34,14 @@ class TaskFence:
     """
 
     def __init__(
-        self, settings: WorkerSettings, fence_ids: Callable[[Iterable[str], ConfOf, float], None] = fence
+        self,
+        settings: WorkerSettings,
+        fence_ids: Callable[[Iterable[str], ConfOf, float], None] = fence,
+        removal: Removal | None = None,
     ) -> None:
         self._settings = settings
         self._fence_ids = fence_ids
-        self._removal = MemberRemoval(_REMOVE_S)
+        self._removal = removal or MemberRemoval(_REMOVE_S)
 
     def lock_out(self, spec: TaskSpec) -> None:
         """End what a start of a task has left open, for a connector that is stopped or deleted."""

@@ -92,7 +92,7 @@ class LateScript(Script, MirrorTask):
 class Stage:
     """A loop with two lanes: the first transaction is `first`'s, the next `second`'s."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: TransactionSize | None = None, queued_bytes: int = 10_000) -> None:
         self.first, self.second = Writer(), Writer()
         self.control = Control(is_paused=False)
         self.counters = Counters()
@@ -103,14 +103,10 @@ class Stage:
         self.delivery = LanedDelivery(
             [self.first, self.second],  # type: ignore[list-item]
             "offsets",
-            limits=QueueLimits(10_000, 100, 60.0),
+            limits=QueueLimits(queued_bytes, 100, 60.0),
             on_failure=self.failures.release,
+            sizes=sizes,
         )
-
-    def shorten_transactions(self) -> TransactionSize:
-        """Have transactions end after a millisecond."""
-        sizes = self.delivery._turns.sizes = TransactionSize(0.001)
-        return sizes
 
     def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
@@ -222,8 +218,8 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
 
 def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:
     """After an error the loop asks a second time how commits have ended."""
-    stage = Stage()
-    sizes = stage.shorten_transactions()
+    sizes = TransactionSize(timeout_s=0.001)
+    stage = Stage(sizes)
     expected = sizes.limit_bytes // 4
 
     def expire() -> None:
@@ -240,8 +236,8 @@ def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> No
 
 
 def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once() -> None:
-    stage = Stage()
-    sizes = stage.shorten_transactions()
+    sizes = TransactionSize(timeout_s=0.001)
+    stage = Stage(sizes, queued_bytes=2 * sizes.limit_bytes)
     expected, may_fail = sizes.limit_bytes // 4, threading.Event()
 
     def expire(*_: object) -> None:
@@ -258,7 +254,6 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
     stage.second.send_columns = expire_at_once  # type: ignore[method-assign]
     stage.delivery.send(large)
     stage.delivery.commit(())
-    stage.delivery._queue.limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)
     with pytest.raises(ProduceError):
         stage.delivery.send(large)
     with pytest.raises(ProduceError):
@@ -434,8 +429,9 @@ def test_a_transaction_whose_end_raises_what_is_no_exception_is_not_taken_for_co
     def fails() -> None:
         raise error
 
-    turn = Turn(Writer(), None)  # type: ignore[arg-type]
-    turn._writer.on_flush = fails  # type: ignore[attr-defined]
+    writer = Writer()
+    writer.on_flush = fails
+    turn = Turn(writer, None)  # type: ignore[arg-type]
     turn.run()
     assert not turn.is_committed
     assert turn.error is error

@@ -41,9 +41,21 @@ class Picky(StringConverter):
         return None if "bad" in values else super().from_column(schema, values)
 
 
-def processor(transforms: dict[str, str] | None = None, *, tolerates_all: bool = False) -> Processor:
+class ByRecord(StringConverter):
+    """Converts no whole column."""
+
+    def from_column(self, schema: Any, values: Any) -> Any:
+        return None
+
+
+def processor(
+    transforms: dict[str, str] | None = None,
+    *,
+    tolerates_all: bool = False,
+    key_type: type[StringConverter] = StringConverter,
+) -> Processor:
     tolerance = Tolerance(tolerates_all, 0, 1, False, False, Control(is_paused=False), "c-0")
-    key = StringConverter({"converter.type": "key"})
+    key = key_type({"converter.type": "key"})
     chain = Chain.from_config(transforms or {}, find)
     return Processor(chain, key, Picky({"converter.type": "value"}), SimpleHeaderConverter({}), tolerance)
 
@@ -82,7 +94,8 @@ def test_a_batch_of_columns_stays_columns() -> None:
 def test_columns_and_records_one_by_one_give_the_same(transforms: dict[str, str]) -> None:
     plain = [record("a", key="k", key_schema=STRING), record("b", key="l", key_schema=STRING, timestamp=5)]
     by_columns = processed(processor(transforms), *plain)
-    one_by_one = [processor(transforms)._one_by_one(batch) for batch in Batch.of_records(plain)]
+    one_by_one = processed(processor(transforms, key_type=ByRecord), *plain)
+    assert all(outgoing.sources for outgoing in one_by_one)
     assert rows(by_columns) == rows(one_by_one)
     assert [list(o.timestamps or [None] * len(o)) for o in by_columns] == [list(o.timestamps or []) for o in one_by_one]
 

@@ -18,7 +18,7 @@ from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
-from fencepost.worker.supervision import task_config_sender
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector_host import ConnectorHost
 from fencepost.worker.supervision.connector_services import ConnectorServices
@@ -216,7 +216,8 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
 def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_config_sender, "_RETRY_S", 0.005)
+    take_turn = ConnectorHost.take_turn
+    monkeypatch.setattr(ConnectorHost, "take_turn", lambda *turn: take_turn(*turn[:3], *(0.005 for _ in turn[3:])))
     monkeypatch.setattr(Unknowing, "answers", threading.Event())
     stage.put(**{"connector.class": "Unknowing"})
     eventually(lambda: caplog.text.count("the world does not answer") >= 3, within_s=10)

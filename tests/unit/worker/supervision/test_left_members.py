@@ -25,12 +25,11 @@ CONFIG = {"name": "out", "connector.class": "FileStreamSink", "topics": "t", "ta
 
 
 class LeftMembersStage:
-    """A sink of two tasks that is assigned here, and a fence whose removals are noted."""
+    """A sink of two tasks that is assigned here, and a fence whose removals are recorded."""
 
     def __init__(self, owner: str = "me", **config: str) -> None:
         self.settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
-        self.fence = TaskFence(self.settings)
-        self.fence._removal = self  # type: ignore[assignment]
+        self.fence = TaskFence(self.settings, removal=self)
         self.removed: list[tuple[str, str, bool]] = []
         builder = SnapshotBuilder()
         tasks = [TaskId("out", n) for n in range(2)]
