@@ -137,7 +137,7 @@ PLANTS = {
         "assert was_early == 0",
     ),
     "sync_outside_transaction": Plant(
-        f"{_HELD}::test_e18_what_tells_of_records_is_not_seen_without_them",
+        f"{_HELD}::test_e18_syncs_are_not_visible_without_their_records",
         "assert scene.values(scene.syncs) == []",
     ),
     "unstable_position": Plant(
@@ -149,7 +149,7 @@ PLANTS = {
         "assert (counters.commits, counters.commit_failures) == (0, 1)",
     ),
     "conflict_waited_out": Plant(
-        f"{_INPUT}::test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its_offsets_never_count",
+        f"{_INPUT}::test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_its_offsets_never_count",
         "found = scene.positions(timeout_s=6).read(scene.places(0))",
     ),
     "input_read_unstable": Plant(
@@ -162,7 +162,7 @@ PLANTS = {
     ),
     "gap_skipped": Plant(
         "tests/conformance/read/test_plan_input.py::"
-        "test_a_log_that_begins_beyond_the_position_is_a_gap_until_somebody_says_where_to_go_on",
+        "test_a_log_that_begins_after_the_position_is_a_gap_until_a_new_position_is_given",
         "gap = reader.gap(place)",
     ),
     "restamped_without_checking": Plant(

@@ -146,7 +146,7 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
         assert verdict.is_clean, verdict
 
 
-def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(
+def test_the_owner_of_an_id_that_only_resembles_the_others_has_to_be_named(
     log_writer: LogWriter, topic_name: str
 ) -> None:
     scene = CopyScene.create(log_writer, topic_name, 2)
@@ -182,7 +182,9 @@ def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(
             own.commit()
 
 
-def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_right_to_read_the_log_the_ids_have_to_be_named(
+    scene: CopyScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def last(*_: object) -> dict[TopicPartition, Contributor]:
         raise denied()
 

@@ -223,7 +223,7 @@ def hanging(
         thread.join(60)
 
 
-def test_two_who_send_the_same_letters_send_each_once(
+def test_two_processes_that_resend_the_same_dead_letters_send_each_once(
     kafka: EmbeddedKafka, topic: str, hanging: tuple[Any, threading.Thread, list[object]]
 ) -> None:
     """The one who comes later fences the other, whose transaction is gone with what it said of the progress."""

@@ -174,7 +174,7 @@ def test_e22_what_is_read_in_batches_is_what_is_committed(
     assert_same(bootstrap, {place: 0}, max_partition_fetch_bytes="300")
 
 
-def test_a_partition_that_is_empty_holds_up_no_other_and_an_offset_out_of_range_is_told(
+def test_an_empty_partition_delays_no_other_and_an_offset_out_of_range_is_reported(
     log_writer: LogWriter, bootstrap: str, topic_name: str
 ) -> None:
     topic = log_writer.topic(topic_name, partitions=3)
@@ -229,7 +229,7 @@ class BusyAndSilent:
 
 
 @pytest.mark.parametrize("how", [Action.DROP, Action.HALF_ANSWER])
-def test_a_broker_that_has_gone_silent_is_given_up_also_while_another_always_has_an_answer(
+def test_a_silent_broker_is_dropped_even_while_another_one_always_answers(
     log_writer: LogWriter, bootstrap: str, topic_name: str, how: Action
 ) -> None:
     with KafkaProxy(bootstrap) as proxy:

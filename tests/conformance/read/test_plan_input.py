@@ -218,7 +218,7 @@ def test_no_position_in_an_aborted_or_compacted_stretch_is_a_gap(
         assert read[-1] == whole[-1]
 
 
-def test_a_log_that_begins_beyond_the_position_is_a_gap_until_somebody_says_where_to_go_on(
+def test_a_log_that_begins_after_the_position_is_a_gap_until_a_new_position_is_given(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 10))
@@ -535,7 +535,7 @@ class AwayOnce:
 
 
 @asks_what_topics_are
-def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_after_an_absence(
+def test_records_taken_from_a_recreated_topic_are_not_returned_after_an_outage(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is looked at again, the topic is looked at for a partition that it does not have."""
@@ -617,9 +617,7 @@ def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
     assert committed.read() == {place: 9}
 
 
-def test_who_closes_does_not_wait_for_a_commit_that_nobody_answers(
-    place: TopicPartition, reader_type: MakeReader
-) -> None:
+def test_close_does_not_wait_for_an_unanswered_commit(place: TopicPartition, reader_type: MakeReader) -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     atexit.register(silent.close)  # the client goes on asking for a while
     nobody = Plan(f"127.0.0.1:{silent.getsockname()[1]}", {}, reader_type)

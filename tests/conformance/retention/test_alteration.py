@@ -157,7 +157,7 @@ def test_offsets_that_were_reset_are_put_back(alteration: Alteration) -> None:
 
 
 @pytest.mark.parametrize("left", [NotLeadingError(), ElsewhereError(LEADER, "http://w:2")])
-def test_nobody_is_told_that_an_offset_was_altered_where_another_one_leads_by_then(
+def test_an_altered_offset_is_not_confirmed_if_another_worker_leads_by_then(
     alteration: Alteration, left: Exception
 ) -> None:
     alteration.fails = {3: left, 4: left}

@@ -139,7 +139,7 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
-def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_offsets_there(
+def test_facts_about_a_recreated_topic_are_forgotten_once_no_group_has_offsets_there(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)

@@ -55,7 +55,7 @@ def test_transforms_are_closed_with_their_task_also_behind_one_that_fails_to(
         assert said(file) == [*["applied"] * 5, "closed"]
 
 
-def test_transforms_of_an_instance_that_is_given_up_are_closed_and_those_of_the_next_are_others(
+def test_transforms_of_a_discarded_instance_are_closed_and_the_next_instance_has_its_own(
     kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "one"

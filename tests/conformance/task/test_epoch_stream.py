@@ -84,7 +84,7 @@ def stage(kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
     made.end()
 
 
-def test_what_is_gone_below_where_the_group_stands_is_passed_over_and_the_rest_is_written(stage: StreamStage) -> None:
+def test_records_deleted_beyond_the_groups_offset_are_skipped_and_the_rest_is_written(stage: StreamStage) -> None:
     stage.produce(5)
     first = stage.start()
     eventually(lambda: stage.offsets() == {0: 5, 1: 0}, within_s=60)

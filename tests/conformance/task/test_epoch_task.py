@@ -106,7 +106,7 @@ def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Sta
 
 
 @pytest.mark.parametrize("fate", ["deleted", "taken out"])
-def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the_epoch(stage: Stage, fate: str) -> None:
+def test_e16_a_decided_epoch_is_shown_once_even_if_one_of_its_topics_is_gone(stage: Stage, fate: str) -> None:
     """One topic of the epoch is shown when the start dies; then the other one goes."""
     other = f"{stage.topic}-b"
     Admin({"bootstrap.servers": stage.bootstrap}).topics.create(other, partitions=1, replication=1)
@@ -189,7 +189,7 @@ def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_ep
     stage.store.holds({0: 5, 1: 3})
 
 
-def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
+def test_e16_a_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
     """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
     stage.produce(5)
     held, hung = threading.Event(), threading.Event()
@@ -325,7 +325,7 @@ def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epo
     stage.store.holds({0: 5})
 
 
-def test_e13_who_takes_over_writes_the_letters_again_unless_the_epoch_s_token_is_durable(stage: Stage) -> None:
+def test_e13_a_takeover_writes_dead_letters_again_unless_the_epochs_token_is_durable(stage: Stage) -> None:
     stage.produce(5)
     held, hung = threading.Event(), threading.Event()
 
@@ -370,7 +370,7 @@ def test_letters_are_not_written_again_by_the_start_that_has_written_them(
 
 
 @pytest.mark.parametrize(("count", "epochs"), [(0, 0), (3, 1), (None, 1)])
-def test_an_epoch_is_not_read_again_for_letters_where_its_one_action_has_left_nothing_out(
+def test_an_epoch_is_not_read_again_for_dead_letters_if_its_only_action_left_no_row_out(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
 ) -> None:
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
@@ -389,7 +389,7 @@ def test_an_epoch_is_not_read_again_for_letters_where_its_one_action_has_left_no
         (3, 3, set()),
     ],
 )
-def test_it_is_told_where_what_was_left_out_and_the_letters_differ(
+def test_a_difference_between_rows_left_out_and_dead_letters_is_logged(
     stage: Stage,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -427,7 +427,7 @@ def test_a_partition_that_is_added_is_written_too(stage: Stage) -> None:
     stage.store.holds({0: 7, 2: 4})
 
 
-def test_what_comes_before_the_first_epoch_is_not_passed_over_by_auto_offset_reset_latest(stage: Stage) -> None:
+def test_auto_offset_reset_latest_does_not_skip_records_that_come_before_the_first_epoch(stage: Stage) -> None:
     stage.produce(3)
     first = stage.start(auto_offset_reset="latest")
     eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)  # it says where it has begun
@@ -453,7 +453,7 @@ def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins(stage: Sta
     assert stage.store.ranges() == [(0, 3, 7)]
 
 
-def test_a_position_that_is_lost_fails_the_task_where_somebody_has_to_say_where_to_go_on(stage: Stage) -> None:
+def test_a_lost_position_fails_the_task_if_auto_offset_reset_is_none(stage: Stage) -> None:
     stage.produce(10)
     stage.alter({TopicPartition(stage.topic, 0): 2, TopicPartition(stage.topic, 1): 0})
     stage.delete_before(6)
@@ -486,7 +486,7 @@ def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:
     assert min(start for partition, start, _ in stage.store.ranges() if partition == 0) == 9
 
 
-def test_of_logs_that_the_group_has_read_to_their_ends_nothing_but_the_ends_is_asked(
+def test_only_the_ends_of_logs_are_requested_if_the_group_has_read_to_them(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[list[tuple[str, int]]] = []
@@ -577,7 +577,7 @@ def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
         stage.store.holds(dict.fromkeys(range(120), 1))
 
 
-def test_e17_none_of_several_epochs_that_were_begun_keeps_a_number_that_the_store_knows(stage: Stage) -> None:
+def test_e17_no_epoch_that_was_begun_keeps_a_number_that_the_store_already_has(stage: Stage) -> None:
     """What a store has of an old number is anybody's to delete. Two are open where a plan came while one was."""
     for partition in (0, 1):
         stage.produce(5, partition)

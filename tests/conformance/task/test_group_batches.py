@@ -137,7 +137,7 @@ def test_callbacks_are_served_while_the_reader_waits(members: Members, is_paused
         first._client.error = InterruptedError()  # that long is long
 
 
-def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:
+def test_a_member_with_nothing_to_read_waits_in_the_client(members: Members) -> None:
     member = begun(members)
     member.pause(member.assignment)
     began_s, computed_s = time.monotonic(), time.thread_time()
@@ -174,7 +174,7 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
     assert [each for _, each in behind] == [(kept, n) for n in range(400)]
 
 
-def test_what_is_handed_over_is_never_more_than_asked_for_and_nothing_is_lost_or_doubled(
+def test_never_more_records_are_returned_than_requested_and_none_is_lost_or_doubled(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     """Through pauses, and returns to where it stands, in the middle of batches, of transactions as well."""
@@ -336,7 +336,7 @@ def test_a_log_that_still_ends_before_the_position_after_a_while_is_reset(
 
 
 @pytest.mark.parametrize("by", ["records", "batches"])
-def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_allowed(
+def test_a_position_that_is_no_longer_in_the_log_is_an_error_if_no_reset_is_allowed(
     members: Members, log_writer: LogWriter, places: list[TopicPartition], by: str
 ) -> None:
     log_writer.send(members.topic, numbered(0, 10), 0)
@@ -354,7 +354,7 @@ def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_a
         poll_for_long(again)
 
 
-def test_a_broker_that_does_not_say_where_a_log_begins_is_asked_again_and_the_others_are_read_meanwhile(
+def test_other_logs_are_read_while_a_broker_does_not_return_the_start_of_one(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     log_writer.send(members.topic, numbered(0, 10), 0)
@@ -427,7 +427,7 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
-def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before_it_gets_what_waits(
+def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets_waiting_records(
     members: Members, log_writer: LogWriter, strategy: str
 ) -> None:
     """Others may have had them meanwhile."""
@@ -603,7 +603,7 @@ def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
 # its life
 
 
-def test_who_is_closed_or_abandoned_has_let_go_of_brokers(members: Members, log_writer: LogWriter) -> None:
+def test_a_closed_or_abandoned_member_keeps_no_connection(members: Members, log_writer: LogWriter) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
     for leave in (BatchGroupInput.close, BatchGroupInput.abandon):
         member = begun(members)

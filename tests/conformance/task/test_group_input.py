@@ -80,7 +80,7 @@ def test_a_topic_that_is_read_whole_begins_at_its_earliest_record(
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_what_is_left_of_a_topic_that_is_read_whole_is_read_where_its_position_is_gone(
+def test_the_rest_of_a_topic_that_is_read_whole_is_read_if_its_position_is_gone(
     members: Members, log_writer: LogWriter, is_whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client fetches: what reads batches goes there itself."""
@@ -132,7 +132,7 @@ def test_a_member_goes_on_where_another_program_has_noted_something(members: Mem
 
 
 @pytest.mark.parametrize(("resets_to", "skipped"), [("earliest", 0), ("latest", 2)])
-def test_what_was_written_to_a_topic_made_anew_before_a_member_comes_is_skipped_at_the_latest_alone(
+def test_records_of_a_recreated_topic_are_skipped_only_if_reading_begins_at_the_latest(
     members: Members, produce: Any, resets_to: str, skipped: int
 ) -> None:
     """A broker deletes what groups have committed of a topic with the topic: there is no position any more."""
@@ -151,7 +151,7 @@ def test_what_was_written_to_a_topic_made_anew_before_a_member_comes_is_skipped_
     assert again.log[0] == ("assigned", begun)
 
 
-def test_the_generation_is_that_of_the_assignment_and_whoever_has_a_partition_later_has_a_greater_one(
+def test_the_generation_is_that_of_the_assignment_and_grows_with_each_owner_of_a_partition(
     members: Members, produce: Any
 ) -> None:
     produce(1)
@@ -225,7 +225,7 @@ def test_offsets_of_a_group_are_changed_only_while_nobody_is_in_it(members: Memb
     assert offsets.read() == {}
 
 
-def test_e10_who_is_no_member_any_more_commits_nothing(members: Members, produce: Any) -> None:
+def test_e10_a_former_member_commits_nothing(members: Members, produce: Any) -> None:
     """A group that is empty takes a commit without a generation from anybody."""
     produce(5)
     notes = Notes()
@@ -269,7 +269,7 @@ def test_a_partition_is_committed_before_the_next_member_has_it(members: Members
     assert set(positions.values()) == {3}
 
 
-def test_who_is_removed_from_the_group_is_fenced_and_all_others_go_on_at_once(members: Members, produce: Any) -> None:
+def test_a_removed_member_is_fenced_and_the_others_continue_at_once(members: Members, produce: Any) -> None:
     """A process that is gone says nothing; here one that does not notice, and has its session for long yet."""
     produce(3, partition=0)
     produce(3, partition=1)
@@ -297,7 +297,7 @@ def test_who_is_removed_from_the_group_is_fenced_and_all_others_go_on_at_once(me
     assert members.offsets().read()[place] == 1
 
 
-def test_who_leaves_while_it_joins_keeps_nobody_waiting(members: Members) -> None:
+def test_a_member_that_leaves_while_it_joins_delays_no_other(members: Members) -> None:
     """A broker gives an id to whoever joins without one, and lets no rebalance end until it has come back with it."""
     stays = members.join(Notes())
     eventually(lambda: stays.poll(0.05, 100) is not None and len(stays.assignment) == 2, within_s=30)

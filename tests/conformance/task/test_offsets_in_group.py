@@ -162,7 +162,7 @@ def scene(kafka: EmbeddedKafka) -> Iterator[OffsetsInGroupStage]:
         delivery.close()
 
 
-def test_e18_records_position_and_what_tells_of_them_are_committed_together(scene):
+def test_e18_records_their_position_and_their_syncs_are_committed_together(scene):
     delivery = scene.open()
     scene.write(delivery, [3, 4, 7])
     scene.write(delivery, [0, 1], partition=1)
@@ -186,7 +186,7 @@ def test_e18_nothing_of_an_aborted_transaction_counts(scene):
     assert scene.values(scene.data) == [b"1"]
 
 
-def test_e18_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_what_tells_of_them(scene):
+def test_e18_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_the_syncs(scene):
     """As many as it takes until a hundred were on their way beside the one in front of them."""
     failed = threading.Event()
     delivery = scene.open(on_failure=failed.set)
@@ -251,7 +251,7 @@ def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_
     assert scene.position() == 4
 
 
-def test_records_do_not_wait_for_what_tells_of_those_before_them_and_what_tells_of_them_does(scene, proxy):
+def test_records_do_not_wait_for_the_syncs_of_earlier_records_but_their_own_syncs_do(scene, proxy):
     delivery = opened_twice(scene, proxy)
     first, early = (proxy.on(ApiKey.PRODUCE, a, 1, of(scene.syncs)) for a in (Action.HOLD, Action.PASS))
     records = proxy.on(ApiKey.PRODUCE, Action.PASS, 2, of(scene.data))
@@ -313,7 +313,7 @@ def test_e18_a_zombie_commits_neither_records_nor_a_position(scene):
     assert scene.values(scene.data) == [b"1", b"2", b"3"]
 
 
-def test_e18_what_tells_of_records_is_not_seen_without_them(scene):
+def test_e18_syncs_are_not_visible_without_their_records(scene):
     """A successor comes when the records are in the log, and what tells of them is not."""
     zombie = scene.open()
     scene.task.meanwhile = scene.open
@@ -408,7 +408,7 @@ def test_what_is_forgotten_is_marked_so_in_the_transaction(scene):
     assert scene.positions() == {TopicPartition(scene.data, 0): Committed(0, FORGOTTEN)}
 
 
-def test_what_the_group_does_not_keep_goes_to_the_offsets_topic_in_the_same_transaction(scene):
+def test_offsets_that_the_group_does_not_keep_go_to_the_offsets_topic_in_the_same_transaction(scene):
     delivery = scene.open()
     scene.send(delivery, [1])
     beside = encode("c", {"gap": 3}, {"why": "truncated"})

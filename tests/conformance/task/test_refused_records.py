@@ -67,7 +67,7 @@ def deliver(delivery: LanedDelivery, outgoing: OutgoingColumns) -> None:
     delivery.finished(wait=True)
 
 
-def test_a_record_that_the_broker_refuses_is_known_as_refused_behind_those_that_it_took(target: Target) -> None:
+def test_a_record_that_the_broker_refuses_is_known_as_refused_after_accepted_ones(target: Target) -> None:
     target.create(limit_bytes=_LIMIT_BYTES)
     delivery = target.open()
     assert delivery.is_ready()

@@ -221,7 +221,7 @@ LETTERS = {
 }
 
 
-def test_e15_dead_letters_of_both_ways_and_of_process_are_in_the_transaction_as_they_were_read(
+def test_e15_dead_letters_of_input_output_and_process_are_in_the_transaction_as_they_were_read(
     stage: StreamStage,
 ) -> None:
     dead = f"{stage.name}-dead"
@@ -311,7 +311,7 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_no_other(
+def test_a_topic_deleted_before_its_commit_is_reported_soon_and_delays_no_other(
     stage: StreamStage, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way

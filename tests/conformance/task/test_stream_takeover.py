@@ -66,7 +66,7 @@ def test_e20_a_stream_s_task_fences_who_has_its_input_and_says_so(
     assert stage.offsets() == {0: 10}
 
 
-def test_e20_what_a_stream_s_task_commits_names_its_producer_and_nobody_is_looked_for_then(stage: StreamStage) -> None:
+def test_e20_offsets_of_a_stream_task_name_its_producer_so_that_no_other_is_searched_for(stage: StreamStage) -> None:
     stage.produce(range(3))
     run = stage.start()
     stage.await_values(3)

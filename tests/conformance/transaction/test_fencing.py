@@ -81,7 +81,7 @@ def test_e2_a_fenced_writer_that_aborts_leaves_the_newer_one_alone(make_writer, 
     assert committed(topic) == [b"new"]
 
 
-def test_e2_a_writer_of_the_other_client_fences_one_before_it_and_is_fenced_by_one_behind_it(
+def test_e2_a_writer_of_the_other_client_fences_its_predecessor_and_is_fenced_by_its_successor(
     make_writer, topic, committed, client
 ):
     """Another config, or a newer worker, may give a task another client, and later the one that it had."""

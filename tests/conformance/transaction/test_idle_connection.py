@@ -44,7 +44,7 @@ def is_closed(port: int) -> bool:
 
 
 @pytest.mark.parametrize("client", [BATCH], indirect=True)
-def test_answers_that_have_come_are_taken_before_a_connection_that_is_closed_is_made_again(
+def test_received_answers_are_taken_before_a_closed_connection_is_opened_again(
     broker: EmbeddedKafka, impatient_topic: str, make_writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is under way is not under way any more: it was answered before the broker lost its patience."""

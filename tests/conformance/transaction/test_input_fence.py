@@ -114,7 +114,7 @@ def scene(kafka, topic_name: str, make_writer: Callable[..., TransactionalWriter
     return made
 
 
-def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its_offsets_never_count(
+def test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_its_offsets_never_count(
     scene: InputFenceStage,
 ) -> None:
     zombie = scene.producer("zombie")
@@ -127,7 +127,7 @@ def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its
     assert scene.read(0, 1, 2) == {0: 5, 1: 6}
 
 
-def test_e20_who_has_committed_and_waits_for_the_markers_is_waited_for_and_not_fenced(
+def test_e20_a_producer_whose_commit_awaits_its_markers_is_waited_for_and_not_fenced(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member commits before it gives a partition up, and goes on with others while the next one begins."""
@@ -148,7 +148,7 @@ def test_e20_who_has_committed_and_waits_for_the_markers_is_waited_for_and_not_f
     assert (found, scene.fenced) == ({0: 9}, [])
 
 
-def test_e20_who_is_in_its_next_transaction_by_the_time_it_is_looked_up_is_not_fenced(
+def test_e20_a_producer_already_in_its_next_transaction_when_it_is_looked_up_is_not_fenced(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = scene.producer("member")
@@ -167,7 +167,7 @@ def test_e20_who_is_in_its_next_transaction_by_the_time_it_is_looked_up_is_not_f
     member.commit()
 
 
-def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: InputFenceStage) -> None:
+def test_e20_a_fenced_producer_that_comes_back_counts_again(scene: InputFenceStage) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50})
     scene.read(0)
@@ -257,7 +257,7 @@ def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_t
     foreign.commit()
 
 
-def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_and_is_for_its_offsets(
+def test_e20_a_foreign_producer_is_fenced_for_its_offsets_and_not_for_its_name(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
@@ -272,7 +272,7 @@ def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_an
     assert scene.fenced_ids() == {"old-2": {2}}
 
 
-def test_e20_who_says_that_a_producer_is_foreign_has_not_said_so_of_one_whose_number_begins_like_its(
+def test_e20_a_foreign_producer_does_not_stand_for_one_whose_number_begins_with_its_number(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-0"), {0: 10})
@@ -330,7 +330,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     survey.close()
 
 
-def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
+def test_e20_without_the_right_to_read_pending_offsets_the_recorded_producer_is_fenced(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zombie = scene.producer("task")
@@ -355,7 +355,7 @@ def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
     zombie.commit()
 
 
-def test_the_last_contributor_of_each_partition_is_known_whatever_was_set_by_hand_since(scene: InputFenceStage) -> None:
+def test_the_last_contributor_of_each_partition_is_known_even_if_offsets_were_set_since(scene: InputFenceStage) -> None:
     scene.commit(scene.producer("second"), {1: 60, 2: 70})
     scene.send(scene.producer("third"), {2: 71})
     last = Contributors(scene.conf).last(scene.group)

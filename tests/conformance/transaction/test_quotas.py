@@ -50,7 +50,7 @@ def test_a_transaction_outlasts_the_quota_of_its_producer(
 
 
 @only_batch
-def test_e20_who_looks_for_producers_outlasts_the_quota_of_a_consumer(
+def test_e20_the_search_for_producers_outlasts_a_consumers_quota(
     kafka, topic: str, make_writer: Callable[..., TransactionalWriter]
 ) -> None:
     servers, place = kafka.bootstrap_servers, TopicPartition(topic, 0)
@@ -66,7 +66,7 @@ def test_e20_who_looks_for_producers_outlasts_the_quota_of_a_consumer(
     asked.close()
 
 
-def test_e20_who_looks_for_producers_outlasts_a_quota_of_requests(kafka, topic: str) -> None:
+def test_e20_the_search_for_producers_outlasts_a_request_quota(kafka, topic: str) -> None:
     """Each answer asks for silence; a connection that is made anew is asked for it as well."""
     servers = kafka.bootstrap_servers
     read_stable({"bootstrap.servers": servers}, topic, 60)

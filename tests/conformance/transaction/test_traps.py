@@ -225,7 +225,7 @@ def test_partitions_are_asked_about_one_request_at_a_time(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_and_sent_behind_it(
+def test_a_second_batch_of_a_partition_is_built_while_the_first_is_in_flight_and_sent_after_it(
     make_client: MakeClient,
     proxy: KafkaProxy,
     topic: str,
@@ -261,7 +261,7 @@ def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_an
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_batch_that_was_refused_unseen_is_not_sent_again_after_an_abort_and_its_writer_is_struck(
+def test_a_batch_whose_refusal_was_not_seen_yet_is_not_sent_again_after_an_abort_and_is_a_strike(
     make_client: MakeClient,
     proxy: KafkaProxy,
     topic: str,
@@ -295,7 +295,7 @@ def test_a_batch_that_was_refused_unseen_is_not_sent_again_after_an_abort_and_it
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_was_refused_first_is_told_and_not_that_others_came_behind_it(
+def test_the_first_refusal_is_reported_and_not_the_failures_that_follow_from_it(
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who hears of a gap in the sequence alone would try the same again, for ever."""
@@ -311,7 +311,7 @@ def test_what_was_refused_first_is_told_and_not_that_others_came_behind_it(
     assert refused.value.failure is Failure.REFUSED_RECORD
 
 
-def test_batches_are_no_larger_than_a_record_may_be_where_a_topic_s_limit_is_not_to_be_seen(
+def test_batches_are_no_larger_than_a_record_may_be_if_the_topics_limit_cannot_be_read(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cluster, "taking", lambda *_: Taking(None, None))
@@ -333,7 +333,7 @@ def test_batches_are_no_larger_than_a_record_may_be_where_a_topic_s_limit_is_not
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_again(
+def test_requests_during_the_end_of_the_previous_transaction_are_repeated(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_version(version, monkeypatch)
@@ -581,7 +581,7 @@ def test_a_topic_s_limit_counts_after_compression(
     assert committed(limited) == [b"x" * 50_000]
 
 
-def test_a_whole_batch_is_written_also_where_its_broker_unpacks_it_and_it_would_be_too_large_then(
+def test_a_whole_batch_is_written_even_if_it_is_too_large_once_the_broker_unpacks_it(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     limited = _limited(kafka, topic, 10_000, "uncompressed")
@@ -651,7 +651,7 @@ def test_records_without_keys_go_to_partitions_that_are_led(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_offsets_are_sent_when_every_batch_has_its_answer_where_somebody_has_to_be_asked_before(
+def test_offsets_that_need_another_request_first_are_sent_once_every_batch_is_answered(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the coordinator of transactions, to which a group is added, or of who coordinates the group."""
@@ -773,7 +773,7 @@ def test_offsets_of_an_aborted_transaction_are_not_taken_for_those_of_the_next(
     assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (4, [b"1", b"4"])
 
 
-def test_a_topic_that_is_deleted_under_the_writer_is_told_by_name_and_nothing_else_is_committed(
+def test_a_topic_deleted_under_the_writer_is_named_in_the_error_and_nothing_else_is_committed(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})

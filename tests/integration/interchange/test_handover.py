@@ -110,7 +110,7 @@ def test_it_goes_on_exactly_where_kafka_connect_stopped(taken_over: TakenOver) -
 
 
 @pytest.mark.parametrize("topic", ["config", "offset", "status"])
-def test_what_it_leaves_is_what_a_kafka_connect_has_gone_on_from(
+def test_the_topics_it_leaves_are_those_from_which_kafka_connect_has_continued(
     taken_over: TakenOver, recorded: dict[str, Any], topic: str
 ) -> None:
     assert _comparable(taken_over.left[topic]) == _comparable(recorded["fencepost"][topic])

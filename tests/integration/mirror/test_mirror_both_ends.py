@@ -112,7 +112,7 @@ def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
     assert (topics.remark() or "").startswith(f"Topics not mirrored, while the others are (1): {long}: ")
 
 
-def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_for_that(
+def test_readers_of_a_topic_may_read_its_remote_topic_and_nobody_gains_the_right_to_write_it(
     source: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
     remote = f"{alias}.{topic_name}"

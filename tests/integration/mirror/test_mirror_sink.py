@@ -214,7 +214,7 @@ def test_it_begins_where_its_creator_says(sink: SinkFlow) -> None:
     sink.await_positions({0: 3})
 
 
-def test_it_begins_where_kafkas_tools_say_and_offsets_of_a_former_connector_of_its_name_are_no_matter(
+def test_it_begins_at_offsets_set_by_kafkas_tools_and_ignores_those_of_a_deleted_connector(
     sink: SinkFlow,
 ) -> None:
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
@@ -254,7 +254,7 @@ def test_syncs_that_are_written_no_more_do_not_tell_where_to_go_on(sink: SinkFlo
     assert sink.values() == [b"a", b"b", b"c", b"d"]
 
 
-def test_without_syncs_the_group_of_the_source_tells_and_a_user_may_want_to_be_asked(sink: SinkFlow) -> None:
+def test_without_syncs_a_lost_position_is_that_of_the_source_group_unless_the_task_has_to_fail(sink: SinkFlow) -> None:
     without = {"emit.offset-syncs.enabled": "false"}
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
     sink.start(**without)

@@ -249,7 +249,7 @@ def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flo
     assert rows(flow.target.bootstrap, f"{flow.source_alias}.{closed}", 1) == {0: []}
 
 
-def test_a_record_that_the_producer_takes_not_fails_the_task_and_says_which_setting_lets_it_pass(
+def test_a_record_that_the_producer_refuses_fails_the_task_and_names_the_setting_that_allows_it(
     flow: Flow, source_writer: LogWriter, topic_name: str
 ) -> None:
     topic = source_writer.topic(topic_name, max_message_bytes="4000000")

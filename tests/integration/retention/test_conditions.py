@@ -141,7 +141,7 @@ def test_the_slower_of_two_sinks_counts(stage: Stage) -> None:
     stage.await_starts(topic, 9)
 
 
-def test_a_sink_that_was_just_created_holds_everything_as_it_may_begin_at_the_earliest(stage: Stage) -> None:
+def test_a_new_sink_keeps_all_records_because_it_may_begin_at_the_earliest(stage: Stage) -> None:
     topic = stage.topic(9, 9)
     stage.sink(topic, 9, 9)
     stage.await_starts(topic, 9, 9)

@@ -57,7 +57,7 @@ def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_that_read_topics_unknown_to_the_worker_take_the_right_to_describe_all_topics(
+def test_groups_that_read_topics_unknown_to_the_worker_require_the_right_to_describe_all_topics(
     broker: SecuredKafka, scene: RetentionStage, protocol: str
 ) -> None:
     """Kafka does not tell of the members of a newer group (KIP-848) that reads one topic that may not be seen."""

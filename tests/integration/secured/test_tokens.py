@@ -80,7 +80,7 @@ def test_a_worker_and_its_task_get_in_with_tokens(
 
 
 @pytest.mark.parametrize("client", ["batch", "librdkafka"])
-def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
+def test_a_worker_that_gets_no_token_reports_it_and_continues_once_it_gets_one(
     client: str, broker: SecuredKafka, tokens: TokenServer
 ) -> None:
     broker.grant([Grant("User:writer", "transactional-id", f"lone-{client}", "Write")])

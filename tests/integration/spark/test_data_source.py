@@ -102,7 +102,7 @@ def test_what_is_cut_while_it_runs_is_counted_as_it_was_cut(
 
 
 @pytest.mark.parametrize("declared", ["4", "1"])
-def test_what_was_committed_under_a_wrong_number_of_partitions_is_gone_on_with_under_the_right_one(
+def test_a_write_committed_with_a_wrong_number_of_partitions_continues_with_the_right_one(
     declared: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     """Other ways to begin a write than `save` find out late, as older versions did."""

@@ -194,7 +194,7 @@ def test_a_write_that_lives_is_not_ended_by_another_one(
     assert _markers(kafka, own) == {}
 
 
-def test_a_write_that_was_suspended_and_is_ended_by_another_one_commits_nothing_when_it_wakes_up(
+def test_a_suspended_write_that_another_write_has_ended_commits_nothing_when_it_resumes(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any, tmp_path: Path
 ) -> None:
     own = _own_markers(topic)

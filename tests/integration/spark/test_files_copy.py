@@ -102,7 +102,7 @@ def test_e17_without_a_rename_a_reader_sees_each_record_once_whatever_copy_fails
     assert lengths == sorted(lengths)
 
 
-def test_e17_who_is_killed_when_a_copy_is_there_and_its_source_not_gone_shows_nothing_twice(
+def test_e17_a_kill_between_a_copy_and_the_removal_of_its_source_shows_nothing_twice(
     runtime: SparkRuntime, sink: FilesSink, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = runtime.session

@@ -94,7 +94,7 @@ def test_secret_reaches_the_slot_and_neither_the_command_line_nor_the_conf(runti
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_only_the_killed_slot_ends_by_a_signal_that_is_known_and_it_can_be_launched_again(
+def test_only_the_killed_slot_ends_with_the_signal_in_its_error_and_it_can_be_launched_again(
     slots: Slots, number: signal.Signals
 ) -> None:
     victim, other = slots.launch("a"), slots.launch("b")

@@ -151,7 +151,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_lines_are_cut_in_the_executor_and_what_is_not_plain_is_written_by_spark_once(
+def test_plain_lines_are_cut_in_the_executor_and_all_others_are_written_by_spark_once(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     """The line that is not plain comes last, so others are in the transaction before it."""
@@ -665,7 +665,7 @@ def test_the_worker_is_told_when_a_transaction_has_expired(
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.PRODUCE, ApiKey.END_TXN])
-def test_the_worker_is_told_of_a_connection_that_is_lost_and_the_next_run_writes_what_is_missing(
+def test_a_lost_connection_is_reported_to_the_worker_and_the_next_run_writes_the_missing_rows(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, api_key: int
 ) -> None:
     """The batch client ends with its connection."""

@@ -72,7 +72,7 @@ def test_owner_says_again_what_a_former_one_has_said_late(workers: tuple[Worker,
     assert said.generation == 3
 
 
-def test_who_owns_it_no_more_has_nothing_to_say_again(
+def test_a_former_owner_does_not_repeat_its_statuses(
     workers: tuple[Worker, Worker], conf: dict[str, Any], topic_name: str
 ):
     owner, former = workers

@@ -156,7 +156,7 @@ def test_a_sinks_letters_are_shown_and_sent_again_once_when_that_is_asked_for(
     assert [one["is_sent_again"] for one in shown(worker, name, 1)] == [True]
 
 
-def test_a_sink_with_a_topic_for_it_gets_its_letters_again_alone_as_records_of_where_they_came_from(
+def test_a_sink_with_a_retry_topic_is_the_only_one_to_get_its_dead_letters_again_as_they_first_came(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     """The first time again in vain: the letter of a letter still tells where it came from at first."""

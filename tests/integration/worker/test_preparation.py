@@ -230,7 +230,7 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationSta
     other.close()
 
 
-def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(scene: PreparationStage) -> None:
+def test_a_start_that_knows_its_offsets_gets_none_and_waits_for_no_open_transaction(scene: PreparationStage) -> None:
     admissions = scene.hosted()
     other = scene.task_producer()
     key, value = encode("c", {"filename": "f"}, {"position": 7})

@@ -246,7 +246,7 @@ def test_a_sink_that_cannot_write_fails_with_the_reason_and_goes_on_when_that_is
     eventually(has(out, 10), within_s=30)
 
 
-def test_a_failed_task_says_when_it_is_restarted_by_itself_and_goes_on_once_the_cause_is_gone(
+def test_a_failed_task_reports_its_next_automatic_restart_and_continues_once_the_cause_is_gone(
     worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
 ) -> None:
     out = tmp_path / "later" / "out.txt"
@@ -298,7 +298,7 @@ def letters_of(
     return dead, read
 
 
-def test_what_cannot_be_read_is_in_the_dead_letter_topic_as_it_was_and_the_rest_in_the_file(
+def test_unreadable_records_reach_the_dead_letter_topic_unchanged_and_the_others_reach_the_file(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, out: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

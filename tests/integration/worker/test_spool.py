@@ -215,7 +215,7 @@ def test_a_split_committed_in_parts_comes_whole_and_in_order(
     assert _ids(values(name, at_least=1000, within_s=60)) == list(range(1000))
 
 
-def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_says_where_to_go_on(
+def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_is_set(
     worker: Worker, name: str, directory: Path, values: Values
 ):
     _put(directory, "a.csv", ["1,x", "2,y", "3,z"])

@@ -138,7 +138,7 @@ def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(s
     assert b"zombie" not in scene.visible()
 
 
-def test_step_6_who_is_not_admitted_produces_nothing_and_is_not_started(scene: StartUpStage) -> None:
+def test_step_6_a_start_that_is_not_admitted_produces_nothing_and_starts_no_task(scene: StartUpStage) -> None:
     scene.gate.is_open = False
     scene.runner.thread.start()
     scene.ends_as("ABANDONED")

@@ -171,7 +171,7 @@ def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_wri
     assert sum(admin.offsets.ends(places, read_committed=True).values()) == 30
 
 
-def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_anything_is_committed(
+def test_a_query_that_spark_knows_to_return_no_rows_is_refused_before_anything_is_committed(
     worker: Worker, name: str, topic: str, target: str, produce: Produce
 ) -> None:
     """Spark does not read its input then, and one task without rows would commit the first range."""
