@@ -7,7 +7,7 @@ Whether it goes by records or by whole batches is the seed's choice.
 import pytest
 
 from support.chaos.evidence import Evidence
-from support.chaos.gated_cluster import GatedCluster
+from support.chaos.gated_cluster import IMPATIENT, GatedCluster
 from support.chaos.mirror_chaos import MirrorChaos
 from support.chaos.mirror_fault import Hurt, mirror_plan
 from support.long_form import IS_LONG
@@ -37,13 +37,6 @@ LONG_QUOTAS = {
     Hurt.LOSE_TARGET: 8,
 }
 TRANSACTIONS_PER_S = 20.0
-SETTINGS = {
-    "session_timeout_ms": "3000",
-    "heartbeat_interval_ms": "500",
-    "slot_lease_ms": "2000",
-    "task_shutdown_graceful_timeout_ms": "2000",
-    "offset_flush_interval_ms": "2000",  # at the end the group stands behind the last markers, too
-}
 TOPICS = (
     Written("w-plain", 3, empty=frozenset({1})),
     Written("w-compacted", 2, is_compacted=True),
@@ -62,7 +55,7 @@ def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_p
         KafkaProxy(source.bootstrap_servers) as proxy,
         TwoClusters(Naming("w-"), source, target) as clusters,
         Workload(source.bootstrap_servers, seed, TOPICS) as workload,
-        GatedCluster(target.bootstrap_servers, tmp_path, group, 2, **SETTINGS) as gated,
+        GatedCluster(target.bootstrap_servers, tmp_path, group, 2, **IMPATIENT) as gated,
     ):
         client = ("librdkafka", "batch")[seed % 2]
         print(f"\nFENCEPOST_CHAOS_SEED={seed} ({client})")

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.kafka.admin.client import Admin
 from support.chaos.evidence import Evidence
-from support.chaos.gated_cluster import GatedCluster
+from support.chaos.gated_cluster import IMPATIENT, GatedCluster
 from support.chaos.load import PLUGIN_PATH
 from support.chaos.stream_chaos import StreamChaos
 from support.chaos.stream_fault import StreamHurt, stream_plan
@@ -39,14 +39,7 @@ LONG_QUOTAS = {
     StreamHurt.STOP_OLD: 16,
 }
 TRANSACTIONS_PER_S = 20.0
-SETTINGS = {
-    "session_timeout_ms": "3000",
-    "heartbeat_interval_ms": "500",
-    "slot_lease_ms": "2000",
-    "task_shutdown_graceful_timeout_ms": "2000",
-    "offset_flush_interval_ms": "2000",  # at the end the group stands behind the last markers, too
-    "plugin_path": PLUGIN_PATH,
-}
+SETTINGS = {**IMPATIENT, "plugin_path": PLUGIN_PATH}
 TOPICS = (Written("s-one", 3), Written("s-other", 1))
 TARGET = "numbered"
 

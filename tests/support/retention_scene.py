@@ -13,35 +13,27 @@ from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.settings import WorkerSettings
 from support.group_commit import put_at
 from support.log_writer import LogWriter
+from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 
-class Leader:
+class Leader(MemoryTopic):
     """The port of a leader, and the config topic that it writes."""
 
     is_leading = True
 
     def __init__(self) -> None:
+        super().__init__()
         self.term: object = object()
-        self.builder = SnapshotBuilder()
         self.before: list[Callable[[], None]] = []
         """What happens before the next command is decided."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot:
-        return self.builder.freeze()
-
-    def write(self, *encoded: records.Encoded) -> None:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
 
     def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
         outcome: Future[ClusterSnapshot] = Future()

@@ -20,7 +20,8 @@ from support.member import undisturbed_member
 from support.timing import fastest_s
 
 
-def test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible(make_writer, topic, committed):
+def successive(make_writer, topic):
+    """Return two writers of one id, each with a record of an open transaction."""
     old = make_writer("the-id-" + topic)
     old.open()
     old.send(topic, b"old")
@@ -28,6 +29,11 @@ def test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visibl
     new = make_writer(old.transactional_id)
     new.open()
     new.send(topic, b"new")
+    return old, new
+
+
+def test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible(make_writer, topic, committed):
+    old, new = successive(make_writer, topic)
     new.commit()
     with pytest.raises((WriterFencedError, CommitUnknownError)):
         old.commit()
@@ -65,13 +71,7 @@ def test_e2_a_fenced_writer_that_commits_without_flushing_does_not_succeed(make_
 
 
 def test_e2_a_fenced_writer_that_aborts_leaves_the_newer_one_alone(make_writer, topic, committed):
-    old = make_writer("the-id-" + topic)
-    old.open()
-    old.send(topic, b"old")
-    old.flush()
-    new = make_writer(old.transactional_id)
-    new.open()
-    new.send(topic, b"new")
+    old, new = successive(make_writer, topic)
     new.flush()
     old.abort()
     assert old.state is WriterState.FENCED

@@ -437,7 +437,7 @@ def test_a_member_is_current_in_its_generation_alone(
     one = make_member("one")
     one.join()
     generation = one.input.generation
-    (member,) = GroupAdmin(one.conf).describe(scene.group).members
+    (member,) = GroupAdmin(one.conf, timeout_s=LONG_S).describe(scene.group).members
     assert generation is not None
     survey = GroupSurvey(one.conf, timeout_s=LONG_S)
     assert survey.is_current(scene.group, generation, member.member_id)

@@ -7,8 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from hadoop import jvm_of
-
 from fencepost.api import Epoch, OffsetRange
 from fencepost.connector.files.sink import FilesSink
 from fencepost.connector.spool.source import SpoolDirectorySource
@@ -30,7 +28,7 @@ def main(root: str, properties: str) -> None:
     sink.publish(session, epoch, sink.write(session, frame, epoch))
     python = session.sparkContext.parallelize([f"{root}/entrée/café.csv"], 1).map(lambda path: Path(path).exists())
     found = {"names": sorted(split.partition["file"].rpartition("/")[2] for split in splits), "rows": sorted(rows)}
-    found |= {"python": python.collect(), "jnu": jvm_of(session)[0].java.lang.System.getProperty("sun.jnu.encoding")}
+    found |= {"python": python.collect(), "jnu": session._jvm.java.lang.System.getProperty("sun.jnu.encoding")}
     print(json.dumps(found))
     runtime.stop()
 

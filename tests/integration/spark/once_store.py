@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from hadoop import jvm_of
+from support.hadoop import jvm_of
 
 _SOURCE = """
 import java.io.*;

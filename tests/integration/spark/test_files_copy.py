@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hadoop import hadoop_files
 from once_store import OnceStore
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
@@ -18,6 +17,7 @@ from fencepost.connector.files.sink import FilesSink
 from fencepost.connector.files.store import HadoopFiles, LocalFiles, mark_of
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
+from support.hadoop import hadoop_files
 
 ROWS = 1_000
 

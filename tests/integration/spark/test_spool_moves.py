@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hadoop import hadoop_files
 
 from fencepost.api import Split
 from fencepost.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
 from fencepost.connector.files.store import HadoopFiles
 from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
+from support.hadoop import hadoop_files
 
 OLD, NEW = "id\n1\n", "id\n2\n3\n"
 

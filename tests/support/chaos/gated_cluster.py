@@ -22,6 +22,15 @@ from support.worker import Worker
 
 _READ_S = 30.0
 
+IMPATIENT = {
+    "session_timeout_ms": "3000",
+    "heartbeat_interval_ms": "500",
+    "slot_lease_ms": "2000",
+    "task_shutdown_graceful_timeout_ms": "2000",
+    "offset_flush_interval_ms": "2000",  # at the end the group stands behind the last markers, too
+}
+"""Settings with which a lost worker is noticed soon."""
+
 
 @dataclass(frozen=True)
 class Station:

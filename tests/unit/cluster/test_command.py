@@ -20,50 +20,33 @@ from fencepost.cluster.command import (
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from support.memory_topic import MemoryTopic
 
 CONFIG = {"name": "c", "file": "f"}
 TASKS = [{"n": "0"}, {"n": "1"}]
 
 
-class Topic:
-    """A config topic in memory: what a command decides is appended."""
-
-    def __init__(self) -> None:
-        self.builder = SnapshotBuilder()
-
-    @property
-    def snapshot(self) -> ClusterSnapshot:
-        return self.builder.freeze()
-
-    def write(self, *encoded: records.Encoded) -> ClusterSnapshot:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
-        return self.snapshot
-
-
 @pytest.fixture
-def topic() -> Topic:
-    own = Topic()
+def topic() -> MemoryTopic:
+    own = MemoryTopic()
     own.write(*PutConnector("c", CONFIG).decide(own.snapshot))
     return own
 
 
-def test_a_connector_is_created_once(topic: Topic) -> None:
+def test_a_connector_is_created_once(topic: MemoryTopic) -> None:
     assert topic.snapshot.connectors["c"] == CONFIG
     with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
         PutConnector("c", CONFIG, is_create=True).decide(topic.snapshot)
     assert PutConnector("c", {"name": "c"}).decide(topic.snapshot)
 
 
-def test_an_initial_state_stands_before_the_config(topic: Topic) -> None:
+def test_an_initial_state_stands_before_the_config(topic: MemoryTopic) -> None:
     written = PutConnector("d", CONFIG, is_create=True, target_state=TargetState.PAUSED).decide(topic.snapshot)
     assert [key for key, _ in written] == [b"target-state-d", b"connector-d"]
 
 
-def test_a_removed_connector_leaves_its_task_count(topic: Topic) -> None:
+def test_a_removed_connector_leaves_its_task_count(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot), records.task_count("c", 2))
     snapshot = topic.write(*RemoveConnector("c").decide(topic.snapshot))
     assert "c" not in snapshot.connectors
@@ -73,7 +56,7 @@ def test_a_removed_connector_leaves_its_task_count(topic: Topic) -> None:
             command.decide(snapshot)
 
 
-def test_a_stopped_connector_has_no_tasks_and_takes_none(topic: Topic) -> None:
+def test_a_stopped_connector_has_no_tasks_and_takes_none(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     written = StopConnector("c").decide(topic.snapshot)
     assert [key for key, _ in written] == [b"commit-c", b"target-state-c"]
@@ -83,7 +66,7 @@ def test_a_stopped_connector_has_no_tasks_and_takes_none(topic: Topic) -> None:
     assert PutTaskConfigs("c", TASKS).decide(snapshot) == []
 
 
-def test_task_configs_are_written_with_their_commit_and_only_if_they_changed(topic: Topic) -> None:
+def test_task_configs_are_written_with_their_commit_and_only_if_they_changed(topic: MemoryTopic) -> None:
     written = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
     assert [key for key, _ in written] == [b"task-c-0", b"task-c-1", b"commit-c"]
     snapshot = topic.write(*written)
@@ -93,7 +76,7 @@ def test_task_configs_are_written_with_their_commit_and_only_if_they_changed(top
     assert PutTaskConfigs("c", [{"n": "5"}, {"n": "1"}]).decide(snapshot)
 
 
-def test_the_same_task_configs_are_written_when_the_connector_s_own_config_changed(topic: Topic) -> None:
+def test_the_same_task_configs_are_written_when_the_connector_s_own_config_changed(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(*PutConnector("c", {**CONFIG, "transforms": "t"}).decide(topic.snapshot))
     written = PutTaskConfigs("c", TASKS).decide(snapshot)
@@ -101,14 +84,14 @@ def test_the_same_task_configs_are_written_when_the_connector_s_own_config_chang
     assert PutTaskConfigs("c", TASKS).decide(topic.write(*written)) == []
 
 
-def test_incomplete_task_configs_are_written_anew(topic: Topic) -> None:
+def test_incomplete_task_configs_are_written_anew(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(records.tasks_commit("c", 3))
     assert "c" in snapshot.inconsistent
     assert PutTaskConfigs("c", TASKS).decide(snapshot)
 
 
-def test_a_task_count_is_refused_once_newer_task_configs_stand_there(topic: Topic) -> None:
+def test_a_task_count_is_refused_once_newer_task_configs_stand_there(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     command = RecordTaskCount("c", 2, topic.snapshot.commit_offsets["c"])
     snapshot = topic.write(*PutTaskConfigs("c", TASKS[:1]).decide(topic.snapshot))
@@ -118,13 +101,13 @@ def test_a_task_count_is_refused_once_newer_task_configs_stand_there(topic: Topi
     assert topic.write(*newer.decide(snapshot)).is_ready("c")
 
 
-def test_a_restart_of_an_unknown_connector_is_refused(topic: Topic) -> None:
+def test_a_restart_of_an_unknown_connector_is_refused(topic: MemoryTopic) -> None:
     assert RequestRestart(RestartRequested("c", True, False)).decide(topic.snapshot)
     with pytest.raises(NotFoundError, match="Unknown connector: d"):
         RequestRestart(RestartRequested("d", True, False)).decide(topic.snapshot)
 
 
-def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: Topic) -> None:
+def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: MemoryTopic) -> None:
     snapshot = topic.write(*RotateSessionKey("HmacSHA256", 1000, now_ms=5000).decide(topic.snapshot))
     assert snapshot.session_key is not None
     assert len(snapshot.session_key.key) == 32
@@ -133,7 +116,7 @@ def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: Top
     assert RotateSessionKey("HmacSHA512", 1000, now_ms=5999).decide(snapshot)
 
 
-def test_work_is_assigned_when_that_changes_something(topic: Topic) -> None:
+def test_work_is_assigned_when_that_changes_something(topic: MemoryTopic) -> None:
     member = Member("http://w:1", "i")
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(*Reassign((member,)).decide(topic.snapshot))
@@ -145,7 +128,7 @@ def test_work_is_assigned_when_that_changes_something(topic: Topic) -> None:
     assert snapshot.assignment.generation == 1
 
 
-def test_a_roster_without_members_takes_no_work_away(topic: Topic) -> None:
+def test_a_roster_without_members_takes_no_work_away(topic: MemoryTopic) -> None:
     snapshot = topic.write(*Reassign((Member("http://w:1", "i"),)).decide(topic.snapshot))
     assert Reassign(()).decide(snapshot) == []
 
@@ -158,7 +141,7 @@ def test_commands_of_different_connectors_go_together_up_to_the_second_of_one() 
     assert independent([], most=10) == 0
 
 
-def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: Topic) -> None:
+def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: MemoryTopic) -> None:
     one, two = [{"n": "0"}], TASKS
     snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
     assert snapshot.is_ready("c")  # the first generation: nobody to fence
@@ -173,13 +156,13 @@ def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: T
     assert not snapshot.is_ready("c")
 
 
-def test_without_exactly_once_no_task_count_is_written(topic: Topic) -> None:
+def test_without_exactly_once_no_task_count_is_written(topic: MemoryTopic) -> None:
     snapshot = topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     assert "c" not in snapshot.task_count_records
 
 
 def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks() -> None:
-    topic, ensure = Topic(), EnsureStopped("c")
+    topic, ensure = MemoryTopic(), EnsureStopped("c")
     with pytest.raises(NotFoundError, match="Connector c not found"):
         ensure.decide(topic.snapshot)
     topic.write(records.connector_config("c", CONFIG), records.target_state("c", TargetState.PAUSED))
@@ -194,7 +177,7 @@ def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks
 
 
 def test_name_of_a_new_connector_must_be_free() -> None:
-    topic = Topic()
+    topic = MemoryTopic()
     assert EnsureAbsent("c").decide(topic.snapshot) == []
     topic.write(records.connector_config("c", CONFIG))
     with pytest.raises(AlreadyExistsError, match="Connector c already exists"):

@@ -10,8 +10,8 @@ from fencepost.retention.intent import GiveUpRecords
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
-from fencepost.storage.fold import apply
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
+from support.memory_topic import MemoryTopic
 
 SINK = {"connector.class": "FileStreamSink", "topics": "t"}
 
@@ -23,40 +23,27 @@ def look(snapshot: ClusterSnapshot) -> Readings:
     )
 
 
-class Topic:
-    """A config topic in memory, with one sink."""
-
-    def __init__(self) -> None:
-        self.builder = SnapshotBuilder()
-        self.write(records.connector_config("a", SINK))
-
-    @property
-    def snapshot(self) -> ClusterSnapshot:
-        return self.builder.freeze()
-
-    def write(self, *encoded: records.Encoded) -> None:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
-
-
 @pytest.fixture
-def topic() -> Topic:
-    return Topic()
+def topic() -> MemoryTopic:
+    """A config topic with one sink."""
+    topic = MemoryTopic()
+    topic.write(records.connector_config("a", SINK))
+    return topic
 
 
-def decided(topic: Topic, is_current: Callable[[], bool] = lambda: True, until: int = 7) -> GiveUpRecords:
+def decided(topic: MemoryTopic, is_current: Callable[[], bool] = lambda: True, until: int = 7) -> GiveUpRecords:
     """Return the command of who looks at the topic now."""
     snapshot = topic.snapshot
     before = {"t": snapshot.retention.get("t")}
     return GiveUpRecords({"t": TopicRetention("id", {0: until})}, before, look(snapshot), look, is_current)
 
 
-def test_what_is_given_up_is_written(topic: Topic) -> None:
+def test_what_is_given_up_is_written(topic: MemoryTopic) -> None:
     topic.write(*decided(topic).decide(topic.snapshot))
     assert topic.snapshot.retention == {"t": TopicRetention("id", {0: 7})}
 
 
-def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: Topic) -> None:
+def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: MemoryTopic) -> None:
     topic.write(*decided(topic).decide(topic.snapshot))
     known, found = topic.snapshot.retention["t"], look(topic.snapshot)
     topic.write(*GiveUpRecords({"t": None}, {"t": known}, found, look, lambda: True).decide(topic.snapshot))
@@ -73,39 +60,41 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: Topic) -> Non
     ],
     ids=["created", "other topics", "another group", "deleted"],
 )
-def test_nothing_is_given_up_where_sinks_are_others_than_were_looked_at(topic: Topic, change: records.Encoded) -> None:
+def test_nothing_is_given_up_where_sinks_are_others_than_were_looked_at(
+    topic: MemoryTopic, change: records.Encoded
+) -> None:
     command = decided(topic)
     topic.write(change)
     with pytest.raises(ConflictError, match="nothing is"):
         command.decide(topic.snapshot)
 
 
-def test_a_change_that_is_no_matter_of_what_is_read_is_none(topic: Topic) -> None:
+def test_a_change_that_is_no_matter_of_what_is_read_is_none(topic: MemoryTopic) -> None:
     command = decided(topic)
     topic.write(records.connector_config("a", {**SINK, "file": "g"}))
     assert command.decide(topic.snapshot)
 
 
-def test_nothing_is_given_up_where_another_leader_was_faster(topic: Topic) -> None:
+def test_nothing_is_given_up_where_another_leader_was_faster(topic: MemoryTopic) -> None:
     command, other = decided(topic), decided(topic, until=3)
     topic.write(*other.decide(topic.snapshot))
     with pytest.raises(ConflictError, match="topic t in the meantime"):
         command.decide(topic.snapshot)
 
 
-def test_another_topics_retention_is_no_reason(topic: Topic) -> None:
+def test_another_topics_retention_is_no_reason(topic: MemoryTopic) -> None:
     command = decided(topic)
     topic.write(records.topic_retention("u", TopicRetention("id", {0: 1})))
     assert command.decide(topic.snapshot)
 
 
-def test_nothing_is_given_up_in_another_term_than_it_was_decided_in(topic: Topic) -> None:
+def test_nothing_is_given_up_in_another_term_than_it_was_decided_in(topic: MemoryTopic) -> None:
     """What another leader lets a user change in between, an offset for example, is nowhere in the config topic."""
     with pytest.raises(ConflictError, match="Another worker may have been leader"):
         decided(topic, is_current=lambda: False).decide(topic.snapshot)
 
 
-def test_it_is_decided_alone(topic: Topic) -> None:
+def test_it_is_decided_alone(topic: MemoryTopic) -> None:
     everything: ConnectorCommand = decided(topic)
     put, remove = PutConnector("b", SINK), RemoveConnector("a")
     assert everything.connector == EVERY_CONNECTOR

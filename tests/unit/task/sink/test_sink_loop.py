@@ -1,6 +1,7 @@
 """What the loop of a sink puts and commits, call by call: the group is made up, its members' calls are real."""
 
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
-from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life import reader_status
 from fencepost.task.life.counters import SinkCounters
@@ -22,9 +22,7 @@ from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.transform.chain import Chain
-
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-Moment = Callable[[], Fetched]
+from support.group_stage import A, B, GroupStage, Moment, fetched
 
 
 class Sink(SinkTask):
@@ -65,49 +63,6 @@ class Sink(SinkTask):
         self._told("close", *partitions)
 
 
-class Group:
-    """The input: what happens in its polls is scripted; after the last one the task is told to stop."""
-
-    metadata = "generation 1"
-    generation: int | None = 7
-
-    def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
-        self.log, self._control, self._moments = log, control, moments
-        self.assignment: frozenset[TopicPartition] = frozenset()
-        self.paused: set[TopicPartition] = set()
-        self.waits_s: list[float] = []
-        self.refuses: list[Exception] = []
-        self.cannot_seek: list[Exception] = []
-        self.gone: set[TopicPartition] = set()
-
-    def poll(self, timeout_s: float, most: int) -> Fetched:
-        self.waits_s.append(timeout_s)
-        if not self._moments:
-            self._control.stop()
-            return Fetched()
-        return self._moments.pop(0)()
-
-    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.log.append(("seek", dict(offsets)))
-        if self.cannot_seek:
-            raise self.cannot_seek.pop(0)
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        self.paused = set(partitions)
-
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        self.log.append(("commit", dict(offsets)))
-        if self.refuses:
-            raise self.refuses.pop(0)
-        return {place: offset for place, offset in offsets.items() if place not in self.gone}
-
-    def known_ends(self) -> Mapping[TopicPartition, int]:
-        return dict.fromkeys(self.assignment, 100)
-
-    def close(self) -> None:
-        self.log.append(("left",))
-
-
 class Letters:
     """Dead letters: `answers` are what `settle` returns, or raises."""
 
@@ -123,16 +78,13 @@ class Letters:
         return answer
 
 
-class Stage:
+class Stage(GroupStage):
     def __init__(self, resets_to: str = "earliest") -> None:
-        self.log: list[Any] = []
-        self.control, self.counters = Control(is_paused=False), SinkCounters()
+        super().__init__()
+        self.counters = SinkCounters()
         self.task = Sink(self.log)
         self.context = SinkContext({}, self.control, task_generation=3)
         self.task.initialize(self.context, None)
-        self.moments: list[Moment] = []
-        self.group = Group(self.log, self.control, self.moments)
-        self.states: list[RunState] = []
         spec = TaskSpec(
             "c",
             0,
@@ -159,45 +111,21 @@ class Stage:
 
     # moments
 
-    def assigned(self, then: Moment = Fetched, fresh: Collection[TopicPartition] = (), **positions: int) -> Moment:
-        """An assignment comes within a poll, which may return records as well."""
-
-        def moment() -> Fetched:
-            places = {{"a": A, "b": B}[name]: offset for name, offset in positions.items()}
-            self.group.assignment |= frozenset(places)
-            self.log.append(("begins", dict(self.loop.assigned(places, fresh))))
-            return then()
-
-        return moment
+    def begun(self, begins: Mapping[TopicPartition, int]) -> None:
+        self.log.append(("begins", dict(begins)))
 
     def records(self, *places: tuple[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None) -> Moment:
         def moment() -> Fetched:
             assert not self.group.paused & {place for place, _ in places}, "fetched of what is paused"
-            return Fetched(
-                [p for p, _ in places],
-                [o for _, o in places],
-                [0] * len(places),
-                [None] * len(places),
-                [b"v"] * len(places),
-                ends=dict(ends or {}),
-            )
+            return fetched(*places, ends=ends)
 
         return moment
 
     def revoked(self, *places: TopicPartition) -> Moment:
-        return self._given_up(places, self.loop.revoked)
+        return self.taken_back(places, self.loop.revoked)
 
     def lost(self, *places: TopicPartition) -> Moment:
-        return self._given_up(places, self.loop.lost)
-
-    def _given_up(self, places: tuple[TopicPartition, ...], tell: Callable[..., None]) -> Moment:
-        def moment() -> Fetched:
-            tell(places)
-            self.group.assignment -= frozenset(places)
-            self.group.paused -= frozenset(places)
-            return Fetched()
-
-        return moment
+        return self.taken_back(places, self.loop.lost)
 
     def commits(self) -> Moment:
         def moment() -> Fetched:
@@ -212,7 +140,7 @@ class Stage:
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(puts, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
     return Stage()
 
 
@@ -337,7 +265,8 @@ def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
 
 
 def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_status, "_MEASURE_S", 0.0)
+    clock_s = itertools.count(1.0)
+    monkeypatch.setattr(reader_status.time, "monotonic", lambda: next(clock_s))
     seen: list[tuple[int, int]] = []
     look = lambda: seen.append((it.counters.partition_count, it.counters.lag_max)) or Fetched()  # noqa: E731
     it.then(it.assigned(a=40, b=70), look, it.records((A, 40), (A, 41)), look)
@@ -635,7 +564,7 @@ def test_the_group_is_not_polled_in_haste_while_nothing_is_due(it: Stage) -> Non
 
     it.then(it.nothing, it.nothing, it.assigned(pause, a=0), it.nothing, it.nothing, it.revoked(A), it.nothing)
     it.run()
-    assert min(it.group.waits_s) == module._LONGEST_POLL_S
+    assert min(it.group.waits_s) == 0.1
 
 
 def test_a_put_without_records_that_is_refused_is_called_again(it: Stage) -> None:

@@ -10,30 +10,17 @@ from confluent_kafka import Producer
 
 from fencepost.api import SourceRecord, SourceTask
 from fencepost.api.mirror_task import MirrorTask
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.plugin import find
-from fencepost.record.schema import STRING
-from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lane import QueueLimits, Turn
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
-from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.source.boundary import PollBoundary
-from fencepost.task.source.loop import SourceLoop
-from fencepost.task.source.offset_book import OffsetBook
-from fencepost.task.source.processing import Processor
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError
-from fencepost.transform.chain import Chain
 from support.no_exception import no_exceptions
+from support.source_stage import SourceStage, records
 
 
 class Writer:
@@ -89,14 +76,12 @@ class LateScript(Script, MirrorTask):
     polls_late = True
 
 
-class Stage:
+class Stage(SourceStage):
     """A loop with two lanes: the first transaction is `first`'s, the next `second`'s."""
 
     def __init__(self, sizes: TransactionSize | None = None, queued_bytes: int = 10_000) -> None:
+        super().__init__()
         self.first, self.second = Writer(), Writer()
-        self.control = Control(is_paused=False)
-        self.counters = Counters()
-        self.book = OffsetBook()
         self.failures = threading.Semaphore(0)
         self.replaced = 0
         self.on_told: Callable[[], object] = lambda: None
@@ -109,39 +94,14 @@ class Stage:
         )
 
     def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
-        tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
-        key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
-        spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id="g-c-0"))
-        loop = SourceLoop(
-            TaskRun(spec, self.control, self.counters, self._report_state),
-            kind(list(script), self.control, self.on_told),
-            Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
-            PollBoundary(),
-            self.book,
-            NoTopics(),  # type: ignore[arg-type]
-            self._replace,
-            runs_ahead=True,
-        )
         try:
-            loop.run(self.delivery)
+            self.loop(kind(list(script), self.control, self.on_told), runs_ahead=True).run(self.delivery)
         finally:
             self.delivery.close()
 
-    def _report_state(self, state: RunState) -> None:
-        if state is RunState.PAUSED:
-            self.control.resume()
-
-    def _replace(self) -> Delivery:
+    def replace(self) -> Delivery:
         self.replaced += 1
         return LanedDelivery([Writer(), Writer()], "offsets", on_failure=self.failures.release)  # type: ignore[list-item]
-
-
-class NoTopics:
-    def ensure(self, topics: Sequence[str]) -> None: ...
-
-
-def records(value: str) -> list[SourceRecord]:
-    return [SourceRecord({"f": 1}, {"at": value}, "t", value, STRING)]
 
 
 def raising(error: Exception) -> Callable[[], None]:

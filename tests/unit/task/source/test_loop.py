@@ -8,26 +8,18 @@ import orjson
 import pytest
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
-from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.plugin import find
 from fencepost.record import Batch
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
-from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
-from fencepost.task.source.loop import LoopEnd, SourceLoop
-from fencepost.task.source.offset_book import OffsetBook
-from fencepost.task.source.processing import Processor
+from fencepost.task.source.loop import LoopEnd
 from fencepost.transaction import ProduceError
-from fencepost.transform.chain import Chain
 from support.smt import DROP
+from support.source_stage import SourceStage, records
 
 
 class Notes(Delivery):
@@ -110,7 +102,7 @@ class Watching(Scripted):
 
 
 @dataclass
-class Stage:
+class Stage(SourceStage):
     """A loop and all that it needs."""
 
     boundary: Boundary = field(default_factory=PollBoundary)
@@ -119,55 +111,34 @@ class Stage:
     is_exactly_once: bool = True
     update: Any = None
     log: list[str] = field(default_factory=list)
-    control: Control = field(default_factory=lambda: Control(is_paused=False))
-    book: OffsetBook = field(default_factory=OffsetBook)
     transforms: dict[str, str] = field(default_factory=dict)
     value_converter: type[StringConverter] = StringConverter
     tolerance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__init__()
         self.delivery = Notes(self.log)
-        self.states: list[RunState] = []
-        self.counters = Counters()
 
     def run(self) -> LoopEnd:
-        usual: dict[str, Any] = {"tolerates_all": False, "retry_timeout_ms": 0, "retry_delay_max_ms": 1}
-        tolerance = Tolerance(
-            **{**usual, **self.tolerance}, logs=False, logs_messages=False, control=self.control, task_id="c-0"
-        )
-        key, value = StringConverter({"converter.type": "key"}), self.value_converter({"converter.type": "value"})
-        chain = Chain.from_config(self.transforms, find)
-        identity = "g-c-0" if self.is_exactly_once else None
-        spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets", transactional_id=identity))
-        loop = SourceLoop(
-            TaskRun(spec, self.control, self.counters, self._report_state),
+        loop = self.loop(
             self.task(self),
-            Processor(chain, key, value, SimpleHeaderConverter({}), tolerance),
             self.boundary,
-            self.book,
-            NoTopics(),  # type: ignore[arg-type]
-            self._replace,
+            is_exactly_once=self.is_exactly_once,
+            transforms=self.transforms,
+            value_converter=self.value_converter,
+            tolerance=self.tolerance,
         )
         return loop.run(self.delivery)
 
-    def _replace(self) -> Delivery:
+    def replace(self) -> Delivery:
         self.log.append("replaced")
         self.delivery = Notes(self.log)
         return self.delivery
 
-    def _report_state(self, state: RunState) -> None:
-        self.states.append(state)
+    def report_state(self, state: RunState) -> None:
         if state is RunState.PAUSED:
             self.log.append("paused")
-            self.control.resume()
-
-
-class NoTopics:
-    def ensure(self, topics: Sequence[str]) -> None: ...
-
-
-def records(*values: str, topic: str = "t") -> list[SourceRecord]:
-    return [SourceRecord({"f": 1}, {"at": value}, topic, value, STRING) for value in values]
+        super().report_state(state)
 
 
 def test_each_batch_and_the_offset_that_covers_it_are_committed_together() -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import CommitSpec, InputSpec, TaskSpec
-from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
@@ -27,9 +26,7 @@ from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor, StreamStep
 from fencepost.transaction import CommitUnknownError, StaleMemberError
 from fencepost.transform.chain import Chain
-
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-Moment = Callable[[], Fetched]
+from support.group_stage import A, B, GroupStage, Moment, fetched
 
 
 class Passing(StreamTask):
@@ -80,40 +77,7 @@ class Delivery:
         return [0.0] * count
 
 
-class Group:
-    """The input: what happens in its polls is scripted; after the last one the task is told to stop."""
-
-    metadata = "generation 1"
-
-    def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
-        self.log, self._control, self._moments = log, control, moments
-        self.assignment: frozenset[TopicPartition] = frozenset()
-        self.positions: dict[TopicPartition, int] = {}
-        self.paused: frozenset[TopicPartition] = frozenset()
-
-    def poll(self, timeout_s: float, most: int) -> Fetched:
-        if not self._moments:
-            self._control.stop()
-            return Fetched()
-        return self._moments.pop(0)()
-
-    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.log.append(("seek", dict(offsets)))
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        self.paused = frozenset(partitions)
-
-    def stored(self) -> Mapping[TopicPartition, int]:
-        return self.positions
-
-    def known_ends(self) -> Mapping[TopicPartition, int]:
-        return {}
-
-    def close(self) -> None:
-        self.log.append("left")
-
-
-class Stage:
+class Stage(GroupStage):
     def __init__(
         self,
         boundary: StreamBoundary | None = None,
@@ -122,12 +86,9 @@ class Stage:
         resets_to: str = "earliest",
         **read: Any,
     ) -> None:
-        self.log: list[Any] = []
-        self.control, self.counters = Control(is_paused=False), StreamCounters()
+        super().__init__()
+        self.counters = StreamCounters()
         self.task, self.delivery = Passing(), Delivery(self.log)
-        self.moments: list[Moment] = []
-        self.group = Group(self.log, self.control, self.moments)
-        self.states: list[RunState] = []
         consumer = {"group.id": "g", "auto.offset.reset": resets_to}
         read_by = InputSpec(consumer, most_records=most_records, **read)
         commits = CommitSpec(offset_flush_interval_ms=flush_interval_ms)
@@ -162,31 +123,19 @@ class Stage:
 
     # moments
 
-    def assigned(self, fresh: Collection[TopicPartition] = (), **positions: int) -> Moment:
-        def moment() -> Fetched:
-            places = {(A, B)["ab".index(name)]: offset for name, offset in positions.items()}
-            self.group.assignment |= frozenset(places)
-            self.loop.assigned(places, fresh)
-            return Fetched()
-
-        return moment
-
     def records(self, place: TopicPartition, start: int, count: int = 1, end: int | None = None) -> Moment:
-        offsets = list(range(start, start + count))
         ends = {} if end is None else {place: end}
-        fetched = Fetched([place] * count, offsets, [1] * count, [None] * count, [b"v"] * count, None, ends)
-        return lambda: fetched
+        found = fetched(*((place, offset) for offset in range(start, start + count)), ends=ends)
+        return lambda: found
 
     def told(self, call: Callable[[Collection[TopicPartition]], None], *places: TopicPartition) -> Moment:
-        """Of a revocation, or a loss; as in the client, what it raises is raised by the poll."""
+        """Return a poll with a revocation or a loss. As in the client, an error of `call` is raised by the poll."""
 
-        def moment() -> Fetched:
-            self.group.assignment -= set(places)
-            call(places)
+        def tell(of: Collection[TopicPartition]) -> None:
+            call(of)
             self.log.append("granted")
-            return Fetched()
 
-        return moment
+        return self.taken_back(places, tell)
 
 
 def commit(**offsets: int) -> tuple[str, dict[TopicPartition, int], str]:
@@ -298,7 +247,7 @@ def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes()
     with pytest.raises(StaleMemberError):
         stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
     stage.loop.revoked([])
-    assert stage.log == [("send", 1), "left"]
+    assert stage.log == [("send", 1), ("left",)]
 
 
 def test_who_has_lost_partitions_leaves_before_it_waits_for_what_is_under_way() -> None:
@@ -307,7 +256,7 @@ def test_who_has_lost_partitions_leaves_before_it_waits_for_what_is_under_way() 
     stage.delivery.is_held = True
     with pytest.raises(StaleMemberError):
         stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
-    assert stage.log == [("send", 1), commit(a=1), "left", ("committed", 1)]
+    assert stage.log == [("send", 1), commit(a=1), ("left",), ("committed", 1)]
 
 
 def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:

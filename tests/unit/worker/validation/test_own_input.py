@@ -7,19 +7,9 @@ import pytest
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
+from support.settings import SETTINGS
 
-STRING = "org.apache.kafka.connect.storage.StringConverter"
-WORKER = WorkerConfig(
-    {
-        "bootstrap.servers": "b:9",
-        "group.id": "g",
-        "config.storage.topic": "c",
-        "offset.storage.topic": "o",
-        "status.storage.topic": "s",
-        "key.converter": STRING,
-        "value.converter": STRING,
-    }
-)
+WORKER = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
 
 
 def faults(**settings: str) -> list[str]:

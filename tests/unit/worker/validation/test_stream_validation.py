@@ -6,8 +6,7 @@ from fencepost.api import SinkBatch, StreamConnector, StreamTask
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
-
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+from support.settings import SETTINGS
 
 
 class Task(StreamTask):
@@ -26,17 +25,7 @@ def find(kind: PluginKind, name: str) -> type:
 def faults(**settings: str) -> dict[str, list[str]]:
     given = {"name": "c", "connector.class": "Stream", "topics": "t"}
     given |= {key.replace("__", "."): value for key, value in settings.items()}
-    worker = WorkerConfig(
-        {
-            "bootstrap.servers": "b:9",
-            "group.id": "g",
-            "config.storage.topic": "c",
-            "offset.storage.topic": "o",
-            "status.storage.topic": "s",
-            "key.converter": STRING,
-            "value.converter": STRING,
-        }
-    )
+    worker = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
     report = validate_connector(given, find_plugin=find, worker=worker)
     return {one.value.name: list(one.value.errors) for one in report.configs if one.value.errors}
 

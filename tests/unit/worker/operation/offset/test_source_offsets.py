@@ -202,6 +202,13 @@ def test_why_offsets_cannot_be_read_is_told(scene: SourceOffsetsStage, error: Ex
         scene.changes.read(scene.snapshot, "c")
 
 
+PUT_BACK = [
+    [(KEY_A, b'{"n":1}'), (KEY_B, None)],
+    [(KEY_A, None), (KEY_B, b'{"n":9}')],
+]
+"""What is written to an offsets topic: new offsets, then the old ones."""
+
+
 def test_initial_offsets_are_in_the_transaction_of_the_config(scene: SourceOffsetsStage) -> None:
     scene.topic = {"b": {"n": 9}}
     assert scene.create().endswith("altered successfully")
@@ -218,11 +225,7 @@ def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_i
     scene.on_put = raising(AlreadyExistsError("taken"))
     with pytest.raises(AlreadyExistsError):
         scene.create()
-    written = [one[1] for one in scene.log if one[0] == "written"]
-    assert written == [
-        [(KEY_A, b'{"n":1}'), (KEY_B, None)],
-        [(KEY_A, None), (KEY_B, b'{"n":9}')],
-    ]
+    assert [one[1] for one in scene.log if one[0] == "written"] == PUT_BACK
 
 
 def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_the_connector_is_refused(
@@ -233,11 +236,7 @@ def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_
     scene.on_put = raising(AlreadyExistsError("taken"))
     with pytest.raises(AlreadyExistsError):
         scene.create()
-    written = [one[1] for one in scene.log if one[0] == "written"]
-    assert written == [
-        [(KEY_A, b'{"n":1}'), (KEY_B, None)],
-        [(KEY_A, None), (KEY_B, b'{"n":9}')],
-    ]
+    assert [one[1] for one in scene.log if one[0] == "written"] == PUT_BACK
     assert not [one for one in scene.log if one[0] == "beside"]
 
 

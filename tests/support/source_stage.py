@@ -1,0 +1,80 @@
+"""What unit tests of the loop of a source share: the loop, with converters and a run of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fencepost.api import SourceRecord, SourceTask
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.plugin import find
+from fencepost.record.schema import STRING
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.life.counters import Counters
+from fencepost.task.life.task_run import TaskRun
+from fencepost.task.source.boundary import Boundary, PollBoundary
+from fencepost.task.source.loop import SourceLoop
+from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.processing import Processor
+from fencepost.transform.chain import Chain
+
+
+class SourceStage:
+    """A loop without a broker. A pause ends as soon as it is reported."""
+
+    def __init__(self) -> None:
+        self.control, self.counters, self.book = Control(is_paused=False), Counters(), OffsetBook()
+        self.states: list[RunState] = []
+
+    def replace(self) -> Delivery:
+        """Return the delivery that follows one that must not be used any more."""
+        raise NotImplementedError
+
+    def report_state(self, state: RunState) -> None:
+        self.states.append(state)
+        if state is RunState.PAUSED:
+            self.control.resume()
+
+    def loop(
+        self,
+        task: SourceTask,
+        boundary: Boundary | None = None,
+        *,
+        is_exactly_once: bool = True,
+        transforms: Mapping[str, str] | None = None,
+        value_converter: type[StringConverter] = StringConverter,
+        tolerance: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> SourceLoop:
+        """Return a loop over the task. `tolerance` has settings other than to tolerate and to retry nothing."""
+        usual = {"tolerates_all": False, "retry_timeout_ms": 0, "retry_delay_max_ms": 1}
+        logs: dict[str, Any] = {"logs": False, "logs_messages": False, "control": self.control, "task_id": "c-0"}
+        key, value = StringConverter({"converter.type": "key"}), value_converter({"converter.type": "value"})
+        chain = Chain.from_config(dict(transforms or {}), find)
+        output = OutputSpec({}, "offsets", transactional_id="g-c-0" if is_exactly_once else None)
+        return SourceLoop(
+            TaskRun(TaskSpec("c", 0, 1, "i", {}, {}, output=output), self.control, self.counters, self.report_state),
+            task,
+            Processor(
+                chain, key, value, SimpleHeaderConverter({}), Tolerance(**{**usual, **(tolerance or {}), **logs})
+            ),
+            boundary or PollBoundary(),
+            self.book,
+            NoTopics(),  # type: ignore[arg-type]
+            self.replace,
+            **more,
+        )
+
+
+class NoTopics:
+    """Topics that need not be created."""
+
+    def ensure(self, topics: Sequence[str]) -> None: ...
+
+
+def records(*values: str, topic: str = "t") -> list[SourceRecord]:
+    """Return records of one source partition, each with its value as its offset."""
+    return [SourceRecord({"f": 1}, {"at": value}, topic, value, STRING) for value in values]
