@@ -56,7 +56,7 @@ def drawn_records(max_size: int = 80) -> st.SearchStrategy[list[PlainRecord]]:
 
 
 class DrawnBatch(NamedTuple):
-    """What a batch of a broker's is made of: arguments of `kept_batch`, but for the offset of its first record."""
+    """The contents of a broker's batch: arguments of `kept_batch`, except for the offset of its first record."""
 
     kept: list[Kept]
     first: int

@@ -15,7 +15,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of one process, or several."""
+    """The memory and processor time of one process, or of several."""
 
     resident_mib: float = 0.0
     descriptors: int = 0
@@ -86,7 +86,7 @@ class Growth:
 
     @property
     def ends(self) -> tuple[Sample, Sample]:
-        """What is typical of the first and of the last fifth after the warm-up."""
+        """Return typical values of the first and of the last fifth after the warm-up."""
         warm = self.samples[int(len(self.samples) * self.warm_up) :]
         count = max(1, len(warm) // 5)
         return typical(warm[:count]), typical(warm[-count:])

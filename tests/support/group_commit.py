@@ -9,7 +9,7 @@ from fencepost.testing import eventually
 
 
 def commit_for(group: GroupOffsets, offsets: Sequence[GroupOffset], within_s: float = 60.0) -> None:
-    """Set where a group without members stands, once the broker has a coordinator for it."""
+    """Set the position of a group without members, once the broker has a coordinator for it."""
 
     def is_committed() -> bool:
         group.commit(offsets)

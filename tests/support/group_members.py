@@ -12,7 +12,7 @@ from fencepost.record import TopicPartition
 
 
 class Notes:
-    """An assignee that notes what it is told."""
+    """An assignee that records its calls."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, Any]] = []
@@ -77,7 +77,7 @@ def poll_for_long(member: GroupInput) -> None:
 
 
 def damaged(records: memoryview, *others: Any) -> Answered:
-    """Return what a broker answers, with another last bit; it stands in for `Answered`."""
+    """Return a broker's answer with its last bit changed; this replaces `Answered`."""
     changed = bytearray(records)
     if changed:
         changed[-1] ^= 1

@@ -88,7 +88,7 @@ class GroupStage:
         """Take the offsets at which the loop begins."""
 
     def taken_back(self, places: Collection[TopicPartition], tell: Callable[[Any], object]) -> Moment:
-        """Return a poll in which the loop is told of a revocation or a loss."""
+        """Return a poll with a revocation or a loss, which `tell` passes to the loop."""
 
         def moment() -> Fetched:
             tell(places)

@@ -136,7 +136,7 @@ def _slot(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Be a worker until it is told to end: `FILE`, or `--mirror FILE A->B` for a mirror's flow."""
+    """Run a worker until it is asked to end: `FILE`, or `--mirror FILE A->B` for the flow of a mirror."""
     nursery = Nursery(_slot)
     faulthandler.register(signal.SIGUSR1)
     if arguments[0] == "--mirror":

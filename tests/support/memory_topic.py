@@ -6,7 +6,7 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 
 class MemoryTopic:
-    """What is written to it is in its next snapshot."""
+    """Its next snapshot has everything that was written to it."""
 
     def __init__(self) -> None:
         self.builder = SnapshotBuilder()

@@ -4,7 +4,7 @@ import asyncio
 
 
 class PanicException(BaseException):
-    """As pyo3 has it, for the panic of an extension in Rust."""
+    """Like pyo3's error for a panic of an extension in Rust."""
 
 
 def no_exceptions() -> list[BaseException]:

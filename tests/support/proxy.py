@@ -44,7 +44,7 @@ _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUS
 
 
 class Action(Enum):
-    """What happens to a request that matches a rule, and to its connection."""
+    """How a request that matches a rule is treated, and its connection."""
 
     PASS = auto()  # nothing; exempts requests from later rules
     HOLD = auto()  # kept for `release`; later requests of the connection wait

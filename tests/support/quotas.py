@@ -11,7 +11,7 @@ _WITHIN_S = 30.0
 
 
 def set_quotas(bootstrap: str, client_id: str, **limits: float) -> None:
-    """Set quotas, by Kafka's names of them, for whoever goes by a client id."""
+    """Set quotas, by Kafka's names, for all clients with a client id."""
     from kafka.protocol.admin import AlterClientQuotasRequest as Request
 
     entry: Any = Request.EntryData

@@ -50,7 +50,7 @@ class Leader(MemoryTopic):
 
 
 class RetentionStage:
-    """A topic of ten records, a sink that has committed eight, and whoever empties the topic behind it."""
+    """A topic of ten records, a sink that has committed eight, and the retention rounds that empty the topic."""
 
     def __init__(self, writer: LogWriter, client: Mapping[str, str] | None = None) -> None:
         """`client` is how the worker comes in, where that is not as `writer` does."""
@@ -85,7 +85,7 @@ class RetentionStage:
         put_at(group, {TopicPartition(self.topic, 0): offset})
 
     def give_up(self, until: int) -> None:
-        """Have another leader give up what comes before an offset; it has not deleted it yet."""
+        """Have another leader release the records below an offset for deletion; they are not deleted yet."""
         described = self.writer.admin.topics.get(self.topic)
         assert described is not None
         self.leader.write(records.topic_retention(self.topic, TopicRetention(described.id, {0: until})))
@@ -101,7 +101,7 @@ class RetentionStage:
         return self.retention.info().error
 
     def told(self) -> str:
-        """Return all that is told of why something does not go."""
+        """Return all reasons that are reported for records that are not deleted."""
         info = self.retention.info()
         of_topics = [str(text) for topic in info.topics for text in (topic.refusal, topic.error)]
         return " ".join([str(info.error), *of_topics])

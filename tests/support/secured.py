@@ -148,7 +148,7 @@ class SecuredKafka:
 
     @property
     def channel(self) -> dict[str, str]:
-        """Return the settings of all clients, whoever they are."""
+        """Return the settings that all clients share, whatever their principal."""
         return {
             "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",

@@ -1,4 +1,4 @@
-"""What the tests of a directory share, and is gone after the last of them: a worker that idles costs processor time."""
+"""Fixtures that the tests of a directory share until its last test: an idle worker costs processor time."""
 
 import contextlib
 import inspect

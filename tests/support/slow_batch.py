@@ -25,7 +25,7 @@ class PlainRecord(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A record that compaction has left, so far behind its batch's first offset."""
+    """A record that compaction has left, with its distance from its batch's first offset."""
 
     further: int
     record: PlainRecord

@@ -1,4 +1,4 @@
-"""What unit tests of the loop of a source share: the loop, with converters and a run of its own."""
+"""The loop of a source for unit tests, with converters and a run of its own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -151,6 +151,6 @@ class StreamStage:
             consumer.close()
 
     def offsets(self) -> dict[int, int]:
-        """Return where the group stands in the source: markers are written after a commit has returned."""
+        """Return the group's position in the source: markers are written after a commit has returned."""
         found = read_stable({"bootstrap.servers": self.bootstrap}, self.group, 30)
         return {place.partition: at.offset for place, at in found.items() if place.topic == self.source}

@@ -13,7 +13,7 @@ LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 
 
 def token(client_id: str, life_s: float = 3600.0) -> str:
-    """Return a JSON web token without a signature: a broker that is told nothing else takes it."""
+    """Return a JSON web token without a signature; a broker accepts it unless it is configured otherwise."""
     now_s = time.time()
     parts = ({"alg": "none", "typ": "JWT"}, {"sub": client_id, "iat": int(now_s), "exp": int(now_s + life_s)})
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]

@@ -195,7 +195,7 @@ class Worker:
         return [task["state"] for task in self.status(name).get("tasks", [])]
 
     def sink_offsets(self, name: str) -> dict[tuple[str, int], int]:
-        """Return where a sink stands, by topic and partition."""
+        """Return a sink's committed offsets, by topic and partition."""
         found = self.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
         at = {(one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"] for one in found}
         return {place: offset["kafka_offset"] for place, offset in at.items()}

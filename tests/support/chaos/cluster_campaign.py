@@ -100,7 +100,7 @@ class ClusterCampaign(Campaign):
         return Recovery(max(times), converged_s)
 
     def prove(self, within_s: float = 60.0) -> None:
-        """Also: nothing has ever failed, and the config topic holds whole writes only."""
+        """Check in addition that nothing ever failed, and that the config topic holds whole writes only."""
         super().prove(within_s)
         self.evidence.verdict = "anomaly"
         failures, torn = self.gated.failures(), self.gated.torn_writes()

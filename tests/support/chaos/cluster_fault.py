@@ -10,7 +10,7 @@ from support.chaos.point import Moment, Phase, Point
 
 
 class Cut(Enum):
-    """What is done, and what is undone afterwards."""
+    """What a fault does; it is undone afterwards."""
 
     KILL = "SIGKILL of {} with all below it, started again"
     STOP = "SIGSTOP of {}, replaced, SIGCONT"
@@ -25,7 +25,7 @@ IN_WRITE = (Cut.WRITE_KILL, Cut.WRITE_STOP)
 
 
 class Write(Enum):
-    """What a leader writes, a transaction each."""
+    """The writes of a leader, each a transaction."""
 
     CONFIG = "connector config"
     TASKS = "task configs and commit"

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What is done to whom."""
+    """A kind of fault, and its target."""
 
     KILL_SLOT = "SIGKILL of a slot's process"
     KILL_SPLIT = "SIGKILL of the process that runs a split"

@@ -12,7 +12,7 @@ _CONNECT_S = 5.0
 
 
 class Closed(Enum):
-    """What a closed gate does to connections."""
+    """How a closed gate treats connections."""
 
     REFUSING = auto()  # resets them, those that are open and those that come
     SILENT = auto()  # lets them be, and nothing through until it opens: a network that loses every packet
@@ -51,7 +51,7 @@ class Gate:
             self._reset_all()
 
     def open(self) -> None:
-        """What waited at a silent gate goes on its way."""
+        """Let everything through, including what waited at a silent gate."""
         self._is_refusing = False
         self._flows.set()
 

@@ -89,7 +89,7 @@ class GatedCluster:
         return "".join(worker.log_text() for worker in self.workers)
 
     def print_stacks(self) -> None:
-        """Have every process print what its threads do, into its worker's log: to see why it stands still."""
+        """Have every process write the stacks of its threads to its worker's log, to see where it hangs."""
         for worker in self.workers:
             if worker.process is not None:
                 for pid in (worker.process.pid, *worker.slots().values()):

@@ -48,7 +48,7 @@ class Hurting(Protocol):
 
 
 class Judged(Protocol):
-    """What a verdict says."""
+    """The result of a verdict."""
 
     @property
     def is_clean(self) -> bool: ...
@@ -111,7 +111,7 @@ class GatedFaults(ABC):
             self._evidence.close()
 
     def prove(self) -> None:
-        """Print and check the verdicts, where the group stands, and that everything runs."""
+        """Print and check the verdicts, the group's position, and that everything runs."""
         self._workload.write_everywhere()
         verdicts = self.verdicts()
         print(f"  input: {dict(self._workload.given.outcomes)}", flush=True)

@@ -46,7 +46,7 @@ class Asked:
 
 
 class LeaderWrites:
-    """Asks for writes about `elastic`, which is rescaled, and `brief`, which is stopped, and deleted and made anew."""
+    """Requests writes about `elastic`, which is rescaled, and `brief`, which is stopped, deleted and created again."""
 
     def __init__(self, gated: GatedCluster, bootstrap: str, elastic: CountedLoad, brief: Load) -> None:
         self._gated = gated

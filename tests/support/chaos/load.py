@@ -22,7 +22,7 @@ def clients(seed: int) -> Iterator[str]:
 
 
 class Load(ABC):
-    """What one connector moves. The generator's methods are called by one thread."""
+    """The data that one connector moves. The generator's methods are called by one thread."""
 
     partitions = 1
 
@@ -105,7 +105,7 @@ class LineLoad(Load):
 
 
 class NumberedLoad(Load):
-    """The connector that defines its own transactions; the records of those it gives up must not be seen."""
+    """The connector that defines its own transactions; records of those that it aborts must not be seen."""
 
     partitions = 3
 

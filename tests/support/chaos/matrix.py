@@ -200,7 +200,7 @@ class Matrix:
             print(f"{hold.target}: markers came before its successor could ask", flush=True)
 
     def _deliver(self, each: Round, holds: list[Hold], victims: list[psutil.Process]) -> list[int | None]:
-        """What zombies wanted to say is delivered; of what the dead have said, as planned, some is, late."""
+        """Deliver all requests withheld from zombies, and late, as planned, some of those of dead processes."""
         is_stop = each.kind is Kind.STOP_SLOT
         errors: list[int | None] = []
         for blow, hold in zip(each.blows, holds, strict=True):
@@ -244,7 +244,7 @@ def _kind(kind: Kind, hold: Hold) -> Kind:
 
 
 def _fate(kind: Kind, blow: Blow) -> str:
-    """What became of what was withheld."""
+    """Return what happened to the withheld request."""
     if kind is Kind.STOP_SLOT:
         return "delivered when the zombie woke up"
     if blow.point.moment is Moment.DURING:
@@ -253,7 +253,7 @@ def _fate(kind: Kind, blow: Blow) -> str:
 
 
 def _turn(hold: Hold) -> int:
-    """Who still has to be admitted goes first: positions are read up to the open transactions of all tasks."""
+    """Put starts that are not admitted yet first: positions are read up to the open transactions of all tasks."""
     if hold.target.door is Door.SPLIT:
         return 1
     return 0 if (hold.point.phase, hold.point.moment) == (Phase.INIT, Moment.AFTER) else 2

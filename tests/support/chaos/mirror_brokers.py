@@ -27,7 +27,7 @@ _LOOK_S = 0.1
 
 
 class BrokerHurt(Enum):
-    """What is done, and what is undone afterwards."""
+    """What a fault does; it is undone afterwards."""
 
     MOVE_LEADERS = "leaders of the data move"
     MOVE_COORDINATORS = "coordinators move"
@@ -37,7 +37,7 @@ class BrokerHurt(Enum):
 
 
 class End(Enum):
-    """Whose brokers they are."""
+    """Which end of the mirror the brokers belong to."""
 
     SOURCE = "the source"
     TARGET = "the target"
@@ -166,7 +166,7 @@ class MirrorBrokers:
         return self._recover()
 
     def _miss_replicas(self, fault: BrokerFault) -> float:
-        """What was taken by its leader, and not by all, is shown to nobody until the third broker is back."""
+        """Require all replicas while a broker is away: no new record is visible until it is back."""
         brokers, victim = self._brokers[fault.end], self._leader(fault)
         topics = sorted({topic for topic, _ in self._places(fault.end)})
         admin = Admin({"bootstrap.servers": brokers.bootstrap_servers})

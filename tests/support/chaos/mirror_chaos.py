@@ -85,7 +85,7 @@ class MirrorChaos(GatedFaults):
         return verdicts
 
     def stands_at_the_end(self) -> bool:
-        """Say whether the group of the target stands at the end of each partition of the source: nothing is open."""
+        """Say whether the target's group is at the end of each partition of the source: nothing is open."""
         admin = Admin({"bootstrap.servers": self._clusters.source.bootstrap_servers})
         places = [(t.name, n) for t in self._workload.topics for n in range(t.partitions)]
         ends = {place: end for place, end in admin.offsets.ends(places, read_committed=True).items() if end}

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Hurt(Enum):
-    """What is done, and what is undone afterwards."""
+    """What a fault does; it is undone afterwards."""
 
     KILL_SLOT = "SIGKILL of a slot that mirrors"
     STOP_SLOT = "SIGSTOP of a slot that mirrors, replaced, SIGCONT"
@@ -21,7 +21,7 @@ class Hurt(Enum):
 
 
 class Change(Enum):
-    """What makes the plan of the mirror another one."""
+    """A change of the mirror's plan."""
 
     TASKS = "another number of tasks"
     TOPIC = "a new topic"

@@ -20,7 +20,7 @@ class Phase(Enum):
 
 
 class Moment(Enum):
-    """Where the request is when the fault comes."""
+    """How far the request has come when the fault happens."""
 
     BEFORE = "before"  # sent, and not delivered
     DURING = "during"  # delivered, its answer withheld; a commit is prepared, and its markers are withheld

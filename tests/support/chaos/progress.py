@@ -26,7 +26,7 @@ class Mark:
         return f"wanted {self._goal}, seen {self._reached}"
 
     def set(self) -> None:
-        """What is made from now on lies behind the mark."""
+        """Set the mark: records that are made from now on are after it."""
         self._goal = self._load.front
         self._set_at, self.took_s = time.monotonic(), {}
 

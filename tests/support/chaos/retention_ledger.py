@@ -28,7 +28,7 @@ class Life:
 
 @dataclass
 class _Line:
-    """Where a group may stand at most, by moments that only grow."""
+    """The highest possible position of a group, by moments that only grow."""
 
     bounds: list[tuple[int, int]] = field(default_factory=list)
 

@@ -323,7 +323,7 @@ class Rounds:
         eventually(done)
 
     def _alter(self) -> None:
-        """Move a sink back by REST, which is refused below what is given up."""
+        """Move a sink back by REST, which refuses offsets below the ones that were released for deletion."""
         still = self._drawn.choice(self._scene.stills)
         if still.name == "failed":
             return

@@ -1,4 +1,4 @@
-"""Where sinks of a test ask whether they may go on: they are held here at chosen points of their calls."""
+"""Gates at which sinks of a test ask whether to continue; they are held here at chosen points of their calls."""
 
 import socket
 import socketserver

@@ -13,7 +13,7 @@ from fencepost.testing.verdict import Verdict, judge
 
 @dataclass
 class Run:
-    """What one life was given of a partition between its `open` and its `close`, as (offset, value)."""
+    """The records that one life got of a partition between `open` and `close`, as (offset, value)."""
 
     life: str
     floor: int
@@ -38,7 +38,7 @@ class SinkLog:
         return self
 
     def is_followed(self, life: str, partitions: int) -> bool:
-        """Say whether others have written of every partition, who began behind what is marked of it."""
+        """Say whether other lives have written of every partition, beginning after its marks."""
         others = {
             place
             for (_, _, place), run in self.runs.items()

@@ -9,7 +9,7 @@ from support.chaos.point import Moment
 
 
 class SinkPhase(Enum):
-    """What the task is doing."""
+    """The task's current call."""
 
     OPEN = "open"
     PUT = "put"

@@ -115,7 +115,7 @@ class StreamChaos(GatedFaults):
             return self.recover()
 
     def _stop_old(self, fault: StreamFault) -> float:
-        """What it was at is not committed when it wakes up, whatever it says: it has been fenced by its input."""
+        """Suspend an old instance. Its input fences it, so its transaction is never committed when it resumes."""
         with self._old() as old:
             threading.Event().wait(fault.delay_s)
             old.send_signal(signal.SIGSTOP)

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class StreamHurt(Enum):
-    """What is done, and what is undone afterwards."""
+    """What a fault does; it is undone afterwards."""
 
     KILL_SLOT = "SIGKILL of a slot that has tasks"
     STOP_SLOT = "SIGSTOP of a slot that has tasks, replaced, SIGCONT"

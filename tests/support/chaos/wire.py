@@ -12,7 +12,7 @@ _FIRST_FLEXIBLE: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 2, ApiKey.END_TXN: 3
 
 
 def names(request: Request, text: str) -> bool:
-    """Say whether a string stands in the request as a field of its own, in either of Kafka's spellings."""
+    """Say whether the request has this string as a field, in either of Kafka's encodings."""
     encoded = text.encode()
     lengths = (len(encoded), len(encoded) + 1)  # plain, compact
     return any(bytes([length]) + encoded in request.frame for length in lengths)

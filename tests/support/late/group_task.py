@@ -61,7 +61,7 @@ class GroupTask:
 
     @property
     def failure(self) -> str | None:
-        """What went wrong, if something did."""
+        """Return the error with which the task failed, if it did."""
         if self._error is not None:
             return repr(self._error)
         lost = [pair for pair in self._positions if pair[0] != pair[1]]

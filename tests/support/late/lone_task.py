@@ -63,7 +63,7 @@ class LoneTask:
         self.runner.thread.start()
 
     def stop(self, within_s: float = 30.0) -> None:
-        """Ask it to stop, and wait for that; one that hangs is left behind."""
+        """Ask the task to stop, and wait; a task that hangs keeps its thread."""
         self.runner.control.stop()
         if self.runner.thread.ident is not None:
             self.runner.thread.join(within_s)
@@ -80,7 +80,7 @@ class LoneTask:
 
     @property
     def failure(self) -> str | None:
-        """What went wrong, if something did."""
+        """Return the error with which the task failed, if it did."""
         return next((report.trace for report in self.reports if report.state == "FAILED"), None)
 
     def position(self, name: str = "next") -> int:

@@ -19,7 +19,7 @@ _SOCKET_TIMEOUT_MS = 1_500  # where a request is withheld without a reset: how l
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt. `position` is the committed one."""
+    """The result of an attempt. `position` is the committed one."""
 
     attempt: Attempt
     watched: Verdict

@@ -25,7 +25,7 @@ NUMBER = "n"
 
 
 class Content(NamedTuple):
-    """What a mirror must not change of a record."""
+    """The parts of a record that a mirror must not change."""
 
     key: bytes | None
     value: bytes | None
@@ -111,7 +111,7 @@ class LogCopy:
         return self.logs()
 
     def _ends(self) -> dict[Place, int]:
-        """Where all partitions end, behind what is open and with markers; those that are not read yet, too."""
+        """Return the ends of all partitions, after open transactions and markers, even of unread ones."""
         found = self._admin.topics.get_all([name for name in self._admin.topics.names() if self._wants(name)])
         places = [(name, partition) for name, topic in found.items() for partition in range(topic.partitions)]
         return self._admin.offsets.ends(places, read_committed=False)

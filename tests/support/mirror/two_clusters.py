@@ -16,7 +16,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Naming:
-    """What the topics of a flow of the default policy are called: topics that begin with `prefix` are mirrored."""
+    """The names of a flow's topics under the default policy: topics that begin with `prefix` are mirrored."""
 
     prefix: str
     source: str = "source"
@@ -68,7 +68,7 @@ class MirrorVerdict:
 
 @dataclass(frozen=True)
 class Copies:
-    """What was read of both clusters. `once` is what the source had at any time, before some of it was compacted."""
+    """The records that were read of both clusters. `once` has every record that the source had before compaction."""
 
     source: Logs
     once: Logs

@@ -1,4 +1,4 @@
-"""What applications write at a source: transactions, a third of them aborted, tombstones, headers, gaps."""
+"""Applications that write at a source: transactions, a third of them aborted, tombstones, headers, gaps."""
 
 import random
 import threading
@@ -58,7 +58,7 @@ class Written:
 
 
 class Outcome(Enum):
-    """What became of some records."""
+    """How a transaction of some records ended."""
 
     COMMITTED = auto()
     ABORTED = auto()
@@ -260,7 +260,7 @@ class Workload:
 
 
 def _ended(producer: Producer, *, is_committed: bool) -> Outcome:
-    """What a transaction came to that was to end so. Raises KafkaException where nobody knows."""
+    """Return how a transaction ended that should end so. Raises KafkaException if that is unknown."""
     if is_committed:
         try:
             _patiently(producer.commit_transaction)

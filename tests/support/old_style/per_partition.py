@@ -24,7 +24,7 @@ _MOST = 20
 
 
 class Program:
-    """What its consumers have in common."""
+    """The state that the consumers of the program share."""
 
     def __init__(self, bootstrap: str, group: str, topics: tuple[str, str], prefix: str, consumers: int) -> None:
         self.bootstrap, self.group, self.prefix = bootstrap, group, prefix

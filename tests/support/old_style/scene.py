@@ -13,7 +13,7 @@ _COPIED_S = 60
 
 
 class CopyScene:
-    """A group that is to copy a topic to one of one partition, so that order shows whoever copies."""
+    """A group that copies a topic to one of one partition, so that the order shows which member copies."""
 
     def __init__(self, writer: LogWriter, group: str, topics: tuple[str, str], partitions: int) -> None:
         """The topics are there, the input with as many partitions."""

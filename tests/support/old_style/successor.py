@@ -12,7 +12,7 @@ _RUN_S = 90
 
 
 class Successor:
-    """Copies a topic from where the group stands, in the thread of `run`. A context manager: it leaves at the end."""
+    """Copies a topic from the group's position, in the thread of `run`. A context manager: it leaves at the end."""
 
     def __init__(self, bootstrap: str, group: str, topics: tuple[str, str]) -> None:
         """It fences nobody but its own predecessor."""

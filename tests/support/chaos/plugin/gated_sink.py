@@ -18,7 +18,7 @@ _KEPT = 20
 
 
 class GatedSinkTask(SinkTask):
-    """Writes lines; a half before, and a half behind the middle of each call."""
+    """Writes lines: half of them before the middle of each call, and half after it."""
 
     config: "GatedSink"
 

@@ -15,7 +15,7 @@ MOST_POLLED = 25  # so that transactions end inside batches, and reach over them
 
 
 def is_last(number: int) -> bool:
-    """Say whether a transaction ends behind this record."""
+    """Say whether a transaction ends after this record."""
     return (number + 1) % TRANSACTION == 0
 
 

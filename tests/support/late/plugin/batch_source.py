@@ -7,7 +7,7 @@ from fencepost.record.schema import STRING
 
 
 class BatchTask(SourceTask):
-    """Gives what is left of the batch that it stands in."""
+    """Returns the rest of the batch that its offset is in."""
 
     config: "BatchSource"
 
