@@ -541,7 +541,7 @@ def test_the_client_fetches_where_batches_are_small(
     strategy: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It goes on behind what was handed over; what is paused stays so, and what comes back later is read, too."""
+    """It continues after the returned records; paused partitions stay paused, and later ones are read, too."""
     monkeypatch.setattr(group_batches, "_LOOK_AT", 50)
     be_patient(monkeypatch)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}

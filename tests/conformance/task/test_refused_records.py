@@ -1,4 +1,4 @@
-"""Records that the broker refuses, or that do not fit: what a task is told, on the real broker."""
+"""Records that the broker refuses, or that do not fit: which error a task gets, on the real broker."""
 
 import time
 import uuid

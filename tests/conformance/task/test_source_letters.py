@@ -1,4 +1,4 @@
-"""Dead letters of a source on the real broker: a record is in its topic or in the dead letters, exactly once (E15)."""
+"""Dead letters of a source on the real broker: a record is in its topic or a dead letter, exactly once (E15)."""
 
 from collections.abc import Callable
 from typing import Any

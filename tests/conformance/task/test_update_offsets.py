@@ -73,7 +73,7 @@ def test_a_missing_partition_is_added(start: Start, is_exactly_once: bool) -> No
 
 @both_modes
 def test_offsets_are_updated_without_any_record(start: Start, is_exactly_once: bool) -> None:
-    """What the KIP is for: a source that is quiet."""
+    """This is the purpose of the KIP: a source without new records."""
     run = start(update=always({at("idle"): {"line": 7}}), is_exactly_once=is_exactly_once)
     eventually(lambda: run.stored() == {"idle": {"line": 7}})
     run.ensure_runs()

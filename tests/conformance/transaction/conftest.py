@@ -1,4 +1,4 @@
-"""What the transaction suite shares: writers that are closed, topics, and eyes that see only what is committed."""
+"""Fixtures of the transaction suite: writers that are closed, topics, and readers of what is committed."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
 
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest) -> str:
-    """The client behind a writer: the suite is one for all."""
+    """The client of a writer: the suite is the same for all."""
     return str(request.param)
 
 

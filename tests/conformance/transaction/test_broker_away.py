@@ -1,4 +1,4 @@
-"""A broker that was away while a transaction was open: whoever writes must get on when it is back."""
+"""A broker that was away while a transaction was open: the writer has to continue when it is back."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

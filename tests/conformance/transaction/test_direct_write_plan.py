@@ -1,4 +1,4 @@
-"""What a direct write asks of the topic of its markers, before it writes anything."""
+"""How a direct write checks the topic of its markers before it writes anything."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a task leaves behind in its process: nothing, however many transactions it makes."""
+"""A task's process does not grow, however many transactions the task makes."""
 
 import gc
 

@@ -47,7 +47,7 @@ def is_closed(port: int) -> bool:
 def test_received_answers_are_taken_before_a_closed_connection_is_opened_again(
     broker: EmbeddedKafka, impatient_topic: str, make_writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is under way is not under way any more: it was answered before the broker lost its patience."""
+    """Requests that the broker answered before it closed the connection are not in flight any more."""
     monkeypatch.setattr(connection, "_IDLE_S", 1.0)
     writer = make_writer(bootstrap=broker.bootstrap_servers, conf={"batch.size": "1"})
     writer.open()

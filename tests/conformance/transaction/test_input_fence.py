@@ -1,4 +1,4 @@
-"""E20: whoever has a transaction open over the input of a task is fenced before the task begins, and nobody else is."""
+"""E20: producers with a transaction open over the input of a task are fenced before it begins, and no others."""
 
 import itertools
 import threading
@@ -388,7 +388,7 @@ class Member:
     def lost(self, partitions: Any) -> None: ...
 
     def join(self) -> Mapping[TopicPartition, int]:
-        """Return where it begins, once it has been assigned all partitions anew."""
+        """Return where the member begins, once all partitions are assigned to it again."""
         seen = len(self.begins)
         eventually(lambda: self.input.poll(0.05, 1) is None or len(self.begins) > seen, within_s=LONG_S)
         return self.begins[-1]

@@ -34,7 +34,7 @@ def test_e2_a_holder_that_is_locked_out_between_transactions_begins_no_other(mak
 
 
 def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
-    """Also one that nobody had yet."""
+    """This includes an id that nobody had before."""
     make_writer().open()  # the first of all: a broker that is asked for a coordinator only now makes the topic first
     writer = make_writer()
     assert make_writer(writer.transactional_id).lock_out()

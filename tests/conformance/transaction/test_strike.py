@@ -104,7 +104,7 @@ def ownership(kafka, topic):
 
 
 def _group_offset(kafka, topic):
-    """What the group has committed for partition 0."""
+    """Return the group's committed offset of partition 0."""
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"group-{topic}"}
     consumer = confluent_kafka.Consumer(conf)
     try:
@@ -135,7 +135,7 @@ def test_e5_a_strike_on_a_request_about_group_offsets_retires_the_writer(
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a struck producer asks of the group is answered, however slow the machine: these strikes are our own."""
+    """Have a struck producer wait long for the group's answer: strikes are only those that the test causes."""
     monkeypatch.setattr("fencepost.kafka.produce.producer._STRUCK_S", 30.0)
 
 

@@ -1,4 +1,4 @@
-"""What a real broker says to batches and requests that are not quite right, and how the batch client fares."""
+"""How a real broker answers batches and requests with faults, and how the batch client handles that."""
 
 import itertools
 import random
@@ -298,7 +298,7 @@ def test_a_batch_whose_refusal_was_not_seen_yet_is_not_sent_again_after_an_abort
 def test_the_first_refusal_is_reported_and_not_the_failures_that_follow_from_it(
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who hears of a gap in the sequence alone would try the same again, for ever."""
+    """A caller that only learns of a gap in the sequence would try the same again, for ever."""
     use_version(version, monkeypatch)
     client = make_client(_one_spoiled(_two_in_one, 2), **{"batch.num.messages": "1"})
 
@@ -654,7 +654,7 @@ def test_records_without_keys_go_to_partitions_that_are_led(
 def test_offsets_that_need_another_request_first_are_sent_once_every_batch_is_answered(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the coordinator of transactions, to which a group is added, or of who coordinates the group."""
+    """That request adds the group to the transaction, or finds the group's coordinator."""
     use_version(version, monkeypatch)
     client = make_client(bootstrap=proxy.bootstrap_servers)
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)

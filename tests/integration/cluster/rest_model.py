@@ -53,7 +53,7 @@ class Connector:
 
 @dataclass
 class Traces:
-    """What a name leaves behind: ranges of offsets by source partition (0: none), and topics."""
+    """What remains of a name: ranges of offsets by source partition (0: none), and topics."""
 
     offsets: dict[int, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(range(PARTS), (0, 0)))
     topics: set[str] = field(default_factory=set)
@@ -140,7 +140,7 @@ class Model:
         self.traces[name].offsets.update({part: (n, n) for part, n in offsets.items()})
 
     def forget_topics(self, name: str) -> None:
-        """They may be noted again: slots report what was written a heartbeat later."""
+        """Forget the topics. They may come back: slots report written topics a heartbeat later."""
         traces = self.traces.setdefault(name, Traces())
         traces.may_be_topics |= traces.topics
         traces.topics = set()

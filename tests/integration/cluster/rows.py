@@ -54,7 +54,7 @@ def judged(bootstrap: str, topic: str, count: int, tasks: int, within_s: float =
 
 
 def hurry(worker: Worker, name: str) -> None:
-    """Have the rows that are left sent as fast as they go: what they were to be sent beside is over."""
+    """Send the remaining rows as fast as possible: the test does not need the load any more."""
     ok(worker.rest.patch(f"/connectors/{name}/config", json={"rows.per.second": "0"}), 200)
 
 

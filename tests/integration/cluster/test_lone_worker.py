@@ -1,4 +1,4 @@
-"""One worker, the only one of its group: what it leaves behind when it is told to end, and what follows it."""
+"""One worker, the only one of its group: what remains when it ends, and how its successor continues."""
 
 import uuid
 from collections.abc import Iterator

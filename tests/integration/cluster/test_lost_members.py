@@ -1,4 +1,4 @@
-"""What a lost process had of a sink's partitions goes on at once, long before the session of its member is over."""
+"""Partitions of a lost process's sink are read again at once, long before its member's session ends."""
 
 import os
 import signal

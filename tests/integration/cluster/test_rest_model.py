@@ -235,7 +235,7 @@ class LifeCycle(RuleBasedStateMachine):
         return [(name, None), *((name, task) for task in range(self._count(name)))]
 
     def _has_restarting(self, name: str, answer: dict[str, Any], tasks_too: bool, only_failed: bool) -> None:
-        """What is going to be restarted reads RESTARTING already (KIP-745)."""
+        """Check that the answer has RESTARTING for exactly what will be restarted (KIP-745)."""
         states = {None: answer["connector"]["state"]} | {t["id"]: t["state"] for t in answer["tasks"]}
         for task, state in states.items():
             may_fail = (name, task) in self.model.broken
@@ -279,7 +279,7 @@ class LifeCycle(RuleBasedStateMachine):
     @precondition(lambda self: self.model.broken)
     @rule(choice=st.integers(0, 9), via=workers, how=st.sampled_from(["alone", "failed", "all"]))
     def mend(self, choice: int, via: int, how: str) -> None:
-        """What failed stays so until it is restarted."""
+        """Restart what has failed; until then it stays so."""
         self._settle()
         broken = sorted(self.model.broken, key=str)
         name, task = subject = broken[choice % len(broken)]
@@ -378,7 +378,7 @@ class LifeCycle(RuleBasedStateMachine):
 
 
 def _offsets_body(moved: dict[int, int]) -> list[dict[str, Any]]:
-    """0 stands for no offset."""
+    """Return the body; 0 means no offset."""
     return [{"partition": {"part": part}, "offset": {"n": n} if n else None} for part, n in moved.items()]
 
 

@@ -12,7 +12,7 @@ _COUNTED = re.compile(r"Connector configuration is invalid and contains the foll
 
 
 def difference(expected: Exchange, ours: Exchange) -> str | None:
-    """What is not as Kafka Connect has it and not accepted; None if there is nothing."""
+    """Return how an answer differs from Kafka Connect's, except for accepted differences; None if it does not."""
     if is_same(expected, ours):
         return None
     known = accepted(expected)
@@ -72,7 +72,7 @@ def _declared(keys: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def _common_plugins(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[Any]:
-    """What both have, in the order of `one`."""
+    """Return the plugins that both have, in the order of `one`."""
     known = {(plugin["class"], plugin["type"]) for plugin in other}
     return masked([plugin for plugin in one if (plugin["class"], plugin["type"]) in known])  # type: ignore[no-any-return]
 

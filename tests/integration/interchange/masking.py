@@ -1,4 +1,4 @@
-"""What is compared of an answer and of a record: everything but what no two runs have in common."""
+"""Removes from answers and records what differs between any two runs, before they are compared."""
 
 import json
 from collections.abc import Iterable

@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 class Side(NamedTuple):
-    """What one of the two workers answered and wrote."""
+    """The answers and records of one of the two workers."""
 
     exchanges: list[Exchange]
     topics: dict[str, Any]

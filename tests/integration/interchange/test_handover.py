@@ -39,7 +39,7 @@ OWN_KINDS = ("fencepost-", "session-key")  # records of ours, and a random key
 
 
 class TakenOver(NamedTuple):
-    """What our worker did with what it found."""
+    """States, verdict and topics of our worker after it has taken over."""
 
     states: dict[str, tuple[str, int]]
     verdict: Verdict
@@ -118,7 +118,7 @@ def test_the_topics_it_leaves_are_those_from_which_kafka_connect_has_continued(
 
 @pytest.mark.parametrize("topic", ["config", "offset", "status"])
 def test_no_key_moves_to_another_partition(taken_over: TakenOver, recorded: dict[str, Any], topic: str) -> None:
-    """Else the next worker would find an old value beside the new one, and compaction would keep both."""
+    """If one moved, the next worker would find an old value next to the new one, and compaction would keep both."""
     before = _keys(recorded["connect"][topic])
     assert before <= _keys(taken_over.left[topic])
 

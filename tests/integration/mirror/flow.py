@@ -51,7 +51,7 @@ class Flow:
         return f"{kind.lower()}-{self.source_alias}-{len(self._connectors)}"
 
     def create(self, kind: str, *, asked: Mapping[str, Any] = MappingProxyType({}), **more: str) -> str:
-        """Create a connector, and return its name; `asked` stands beside its config in the request."""
+        """Create a connector, and return its name; `asked` has further fields of the request."""
         name = self.next_name(kind)
         answer = self.worker.create(name, self.config(kind, **more), **asked)
         assert answer.status_code == 201, answer.text
@@ -111,7 +111,7 @@ class Flow:
 
     @property
     def groups(self) -> str:
-        """Return what a connector is told as `groups`: those of this flow."""
+        """Return the value of a connector's setting `groups`: the groups of this flow."""
         return f"group-{self.source_alias}.*"
 
     def commit(self, group: str, topic: str, *offsets: int, note: str = "") -> None:

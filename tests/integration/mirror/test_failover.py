@@ -48,7 +48,7 @@ class Failover:
         return self.flow.remote(self.topic)
 
     def ends(self) -> list[int]:
-        """Return where the source ends: behind markers and behind what was aborted."""
+        """Return the ends of the source's logs, after markers and aborted records."""
         found = self.flow.source.admin.offsets.ends(
             [(self.topic, partition) for partition in range(PARTITIONS)], read_committed=True
         )
@@ -61,7 +61,7 @@ class Failover:
         return _places(self.flow.target.bootstrap, self.remote)
 
     def await_group(self, group: str) -> list[int]:
-        """Return where a group stands at the target, once it does in all partitions."""
+        """Return a group's offsets at the target, once there is one for each partition."""
 
         def stands() -> dict[tuple[str, int], int]:
             found = self.flow.committed_at_target(group)

@@ -19,7 +19,7 @@ TRANSACTIONS = {"transaction.producer": "true"}
 
 
 class SinkFlow:
-    """A connector of the sink type, and what the target has beside the records."""
+    """A connector of the sink type, and its positions and syncs at the target."""
 
     def __init__(self, flow: Flow, topic: str, client: str) -> None:
         self.flow = flow
@@ -52,7 +52,7 @@ class SinkFlow:
         return {place.partition: at.offset for place, at in found.items() if at.note != FORGOTTEN}
 
     def await_positions(self, wanted: Mapping[int, int]) -> None:
-        """Wait until these partitions stand there; others may stand where they began."""
+        """Wait until these partitions have these positions; others may still be at their start."""
         eventually(lambda: wanted.items() <= self.positions().items(), within_s=60)
 
     def syncs(self) -> dict[TopicPartition, OffsetSync]:

@@ -38,7 +38,7 @@ def a_round(flow: Flow, group: str) -> None:
 
 
 def deny(flow: Flow, kind: ResourceType, name: str) -> None:
-    """Have nobody be told of a group or topic of the source any more."""
+    """Deny all principals access to a group or topic of the source."""
     nobody = AclBinding(
         kind,
         name,

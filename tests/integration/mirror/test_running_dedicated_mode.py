@@ -32,7 +32,7 @@ class DedicatedModeStage:
         self.flow = f"{self.a}->{self.b}"
 
     def write(self, settings: Mapping[str, str] | None = None) -> Path:
-        """Write the file; `>` before a key stands for the flow."""
+        """Write the file; `>` before a key is replaced by the flow."""
         given = {"topics": f"{self.prefix}.*", f"{self.flow}.enabled": "true", **(settings or {})}
         named = {key.replace(">", f"{self.flow}.", 1) if key[0] == ">" else key: value for key, value in given.items()}
         return mirror_file(self.path, {self.a: self.source.bootstrap, self.b: self.target.bootstrap}, named)

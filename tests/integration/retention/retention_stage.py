@@ -1,4 +1,4 @@
-"""A worker that empties topics, and all that a test sets up around it: topics, sinks that stand still, other groups."""
+"""A worker that empties topics, with the topics, stopped sinks and other groups of a test."""
 
 import uuid
 from collections.abc import Iterator
@@ -115,7 +115,7 @@ class Stage:
 
     @contextmanager
     def subscriber(self, group: str, topic: str, **conf: Any) -> Iterator[Consumer]:
-        """Subscribe; whoever polls becomes a member. In keys dots are written as `_`."""
+        """Subscribe; a consumer that polls becomes a member. In keys dots are written as `_`."""
         given = {key.replace("_", "."): value for key, value in conf.items()}
         consumer = Consumer({
             "bootstrap.servers": self.writer.bootstrap, "group.id": group, "enable.auto.commit": False,

@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 class Stage:
-    """A sink that runs, one that the test commits for, and what must hold of what is given up."""
+    """A sink that runs, one that the test commits for, and the conditions for what is deleted."""
 
     def __init__(self, brokers: Brokers, worker: LightWorker, directory: Path) -> None:
         self.brokers = brokers
@@ -49,7 +49,7 @@ class Stage:
         self.sent += count
 
     def commit(self, offset: int) -> None:
-        """Let the sink that stands still have committed all partitions so far."""
+        """Commit all partitions so far for the sink that does not run."""
         group = GroupOffsets({"bootstrap.servers": self.brokers.bootstrap_servers}, "connect-still")
         for partition in range(PARTITIONS):
             self.ledger.will_stand("connect-still", self.life, partition, offset)

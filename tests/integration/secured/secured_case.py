@@ -1,4 +1,4 @@
-"""What the tests of a secured Kafka work with: who is who, what is granted, what arrived."""
+"""Principals, grants and results for the tests of a secured Kafka."""
 
 import json
 import re

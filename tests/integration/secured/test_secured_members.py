@@ -1,4 +1,4 @@
-"""Members of groups on a secured broker: let in with TLS and SASL, and told what they may not read."""
+"""Members of groups on a secured broker: they log in with TLS and SASL, and learn what they may not read."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What `fencepost acls` prints for a mirror, of both clusters: it suffices, and without any of it something says so."""
+"""The output of `fencepost acls` for a mirror: it suffices, and each missing right is named."""
 
 import contextlib
 import json
@@ -61,13 +61,13 @@ class Mirrored:
         eventually(lambda: self.values() == self.sent, within_s=within_s)
 
     def commit(self) -> None:
-        """Have a group stand at the end of what was sent."""
+        """Set a group's offset to the end of the log."""
         conf = {"bootstrap.servers": self.source.kafka.internal_servers}
         position = GroupOffset(TOPIC, 0, len(self.sent), "")
         patiently(lambda: GroupOffsets(conf, READERS).commit([position]), 60.0, 0.1)
 
     def followed(self) -> int:
-        """Return where the group stands at the target."""
+        """Return the group's offset at the target."""
         conf = {"bootstrap.servers": self.target.kafka.internal_servers}
         return max(GroupOffsets(conf, READERS).read().values(), default=0)
 
@@ -188,7 +188,7 @@ def test_exactly_what_is_printed_lets_a_mirror_run_exactly_once(mirrored: Mirror
 
 
 def await_all(mirrored: Mirrored) -> None:
-    """Wait until what was sent is at the target, and its group stands behind that."""
+    """Wait until all records are at the target, and its group is after them."""
     mirrored.await_sent()
     before = mirrored.followed()  # the commit may be followed before another look
     mirrored.commit()

@@ -1,4 +1,4 @@
-"""What the slots of these tests run: executors get this file by `py_files`."""
+"""The entry that slots of these tests run: executors get this file by `py_files`."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import time
 
 
 def run(spec_json: str, attempt: int) -> None:
-    """Write who runs, then stay until told to go (or raise what the spec says)."""
+    """Write the process's ids, then wait for the file that ends it (or raise what the spec says)."""
     spec = json.loads(spec_json)
     with open(spec["file"], "a") as file:
         file.write(json.dumps({"pid": os.getpid(), "attempt": attempt, "secret": os.environ.get("TEST_SECRET")}) + "\n")

@@ -259,7 +259,7 @@ def _own_markers(topic: str) -> dict[str, str]:
 
 
 def _markers(kafka: EmbeddedKafka, options: dict[str, str]) -> dict[bytes | None, bytes]:
-    """Return what stands in the topic of markers."""
+    """Return the markers in their topic."""
     found: dict[bytes | None, bytes | None] = {}
     reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, options["offsets.topic"])
     reader.read_to_end(30, lambda record: found.update({record.key: record.value}))

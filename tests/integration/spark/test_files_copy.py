@@ -1,4 +1,4 @@
-"""A files sink in a store that has no rename: written aside in another file system, and copied where it is shown."""
+"""A files sink in a store without rename: files are written to another file system, and copied to be shown."""
 
 import glob
 import threading

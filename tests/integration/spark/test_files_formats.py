@@ -1,4 +1,4 @@
-"""What a files sink writes, read by others: Python, PyArrow and Spark."""
+"""Files of a files sink are read by others: Python, PyArrow and Spark."""
 
 import csv
 import glob

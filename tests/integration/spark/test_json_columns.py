@@ -1,4 +1,4 @@
-"""What Arrow makes of JSON is what Spark makes of it, or is left to Spark."""
+"""Arrow parses JSON as Spark does, or leaves it to Spark."""
 
 import json
 import os

@@ -61,7 +61,7 @@ def only_split(connector: SpoolDirectorySource, runtime: SparkRuntime) -> Split:
 
 
 def contents(directory: Path) -> dict[str, str]:
-    """What is in a directory, hidden files too."""
+    """Return the files of a directory, including hidden ones."""
     return {path.name: path.read_text() for path in directory.iterdir() if path.is_file()}
 
 
@@ -179,7 +179,7 @@ def test_files_of_one_name_and_time_are_all_kept(runtime: SparkRuntime, inbox: P
 
 @pytest.fixture
 def store(runtime: SparkRuntime, tmp_path: Path) -> HadoopFiles:
-    """What a files sink writes to where the file system is one that only Hadoop knows."""
+    """The store of a files sink on a file system that only Hadoop knows."""
     return hadoop_files(runtime.session, str(tmp_path))
 
 

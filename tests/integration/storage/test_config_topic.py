@@ -30,7 +30,7 @@ RESTART = RestartRequested("a", True, False)
 
 
 class Follower:
-    """A worker's view: a config topic and the changes that it was told of."""
+    """A worker's view: a config topic and the changes that it has reported."""
 
     def __init__(self, conf: dict[str, Any], topic: str) -> None:
         self.changes: list[Change] = []

@@ -43,7 +43,7 @@ def reader(conf: dict[str, Any], topic: str) -> Iterator[OffsetReader]:
 
 
 def write(conf: dict[str, Any], topic: str, position: int) -> None:
-    """As a task that starts now: its producer knows the partitions that there are."""
+    """Write like a task that starts now: its producer knows the present partitions."""
     producer = Producer({**conf, "partitioner": "murmur2_random"})
     for file in FILES:
         key, value = encode("c", file, {"position": position})

@@ -1,4 +1,4 @@
-"""What workers say of one connector or task on the real broker: its owner has the last word."""
+"""Statuses of one connector or task by several workers on the real broker: the owner's is the last."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TASK = TaskId("c", 0)
 
 
 class Worker:
-    """What a worker has of the status topic; `owned` is assigned to it."""
+    """A worker's status topic and board; `owned` is assigned to it."""
 
     def __init__(self, name: str, conf: dict[str, Any], topic: str) -> None:
         self.owned: set[Subject] = set()

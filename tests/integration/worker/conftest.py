@@ -51,7 +51,7 @@ def topic(kafka: EmbeddedKafka, topic_name: str, partitions: int) -> str:
 
 @pytest.fixture
 def value_of() -> Callable[[int], bytes]:
-    """What stands for a number in the topic; a module may have its own."""
+    """The value of a number in the topic; a module may have its own."""
     return lambda number: str(number).encode()
 
 

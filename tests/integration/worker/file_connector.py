@@ -1,4 +1,4 @@
-"""What tests of a running worker have in common: its settings, files, connectors."""
+"""Settings, files and connectors that the tests of a running worker share."""
 
 import json
 from collections import Counter

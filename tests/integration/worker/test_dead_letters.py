@@ -1,4 +1,4 @@
-"""`fencepost dead-letters` beside a running worker: of a source and of a sink."""
+"""`fencepost dead-letters` during a worker's run: for a source and for a sink."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def printed(worker: Worker, name: str, *options: str) -> str:
 
 
 def shown(worker: Worker, name: str, count: int) -> list[dict[str, Any]]:
-    """What `--json` prints, once there are so many letters."""
+    """Return the output of `--json`, once there are so many dead letters."""
 
     def found() -> list[dict[str, Any]] | None:
         letters = [json.loads(line) for line in printed(worker, name, "--json").splitlines()]

@@ -39,7 +39,7 @@ def _nobody(snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
 
 
 class Candidate:
-    """What a worker has of leadership. A frozen one does not learn what becomes of its membership."""
+    """A worker's part in leadership. A frozen one does not learn how its membership changes."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, name: str) -> None:
         self.group = group

@@ -88,7 +88,7 @@ def is_at(worker: Worker, name: str, offset: int) -> bool:
 
 
 def trouble(worker: Worker, name: str) -> str:
-    """Return what the status says of the task while that is in trouble."""
+    """Return the error in the task's status while the task is retrying."""
     task = next(iter(worker.status(name).get("tasks", [])), {})
     return str(task.get("trace", "")) if task.get("state") == "RUNNING" else ""
 
@@ -131,7 +131,7 @@ def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
     tmp_path: Path,
     moment: str,
 ) -> None:
-    """The store carries out what it was asked for when its client lives no more."""
+    """The store carries out requests of a client that was killed."""
     killed = threading.Event()
     at_method, at_path = KILLS[moment]
 

@@ -212,7 +212,7 @@ def test_step_6_an_older_start_of_the_same_task_is_refused(scene: PreparationSta
 
 
 def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationStage) -> None:
-    """What a transaction holds that is still open is waited for, not missed."""
+    """Offsets in a transaction that is still open are waited for, not missed."""
     admissions = scene.hosted()
     other = scene.task_producer()
     other.send("t", b"x")

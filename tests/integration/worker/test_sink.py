@@ -271,7 +271,7 @@ def test_a_failed_task_reports_its_next_automatic_restart_and_continues_once_the
 def letters_of(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, out: Path, **settings: str
 ) -> tuple[str, Callable[[], list[Any]]]:
-    """Create a sink of JSON that has a dead letter topic; returns that, and what reads it."""
+    """Create a sink of JSON with a dead letter topic; return that topic and its reader."""
     dead = f"{topic}-dead"
     config = file_sink(out, topic, errors__deadletterqueue__topic__replication__factor="1", **settings) | {
         "errors.deadletterqueue.topic.name": dead,

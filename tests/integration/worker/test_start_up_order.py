@@ -148,7 +148,7 @@ def test_step_6_a_start_that_is_not_admitted_produces_nothing_and_starts_no_task
 
 
 def test_step_7_the_position_is_read_after_the_fence(scene: StartUpStage) -> None:
-    """What the predecessor commits up to the fence is not done again: the offset counts that is read afterwards."""
+    """Records that the predecessor commits up to the fence are not sent again: the offset read after it counts."""
     scene.until_running()
     scene.runner.control.stop()
     scene.ends_as("STOPPED")

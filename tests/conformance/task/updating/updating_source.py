@@ -51,7 +51,7 @@ class PlainTask(SourceTask):
 
 
 class UpdatingTask(PlainTask):
-    """Is asked for updates, and told of records and commits."""
+    """Records the calls for updates, records and commits."""
 
     def update_offsets(self, offsets: Mapping[Any, Any]) -> Any:
         return self.script.updated(offsets)

@@ -1,4 +1,4 @@
-"""A source of which everything can be told beforehand, for the model of the REST life cycle."""
+"""A source whose results can be predicted, for the model of the REST life cycle."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -78,7 +78,7 @@ class BoundaryConnector(SourceConnector):
 
 
 class TrackingTask(SourceTask):
-    """Sends ten records; tells in a second topic what `commit_record` told it."""
+    """Sends ten records; writes the calls of `commit_record` to a second topic."""
 
     config: "TrackingConnector"
 
@@ -102,7 +102,7 @@ class TrackingTask(SourceTask):
 
 
 class TrackingConnector(SourceConnector):
-    """Is told of every record."""
+    """The connector of `TrackingTask`."""
 
     task = TrackingTask
     topic: str = setting("topic", doc="Where records go.")
