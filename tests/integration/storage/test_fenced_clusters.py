@@ -13,10 +13,10 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.storage.fold import apply
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
+from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 
@@ -25,22 +25,20 @@ class Cluster:
 
     def __init__(self, bootstrap: str) -> None:
         self.settings = WorkerSettings(WorkerConfig({**SETTINGS, "bootstrap.servers": bootstrap}), "http://w:1", "me")
-        self.builder = SnapshotBuilder()
+        self.config = MemoryTopic()
         leader: Any = SimpleNamespace(submit=self.submit)
         self.rounds = FencingRounds(
             "g",
             leader,
-            lambda timeout_s: self.builder.freeze(),
+            lambda timeout_s: self.config.snapshot,
             self.settings.fencing_conf,
             lambda connector, generation: None,
             lambda snapshot, connector: True,
         )
 
     def submit(self, command: LeaderCommand) -> "Future[ClusterSnapshot]":
-        for key, value in command.decide(self.builder.freeze()):
-            apply(self.builder, self.builder.offset, key, value)
         done: Future[ClusterSnapshot] = Future()
-        done.set_result(self.builder.freeze())
+        done.set_result(self.config.write(*command.decide(self.config.snapshot)))
         return done
 
     def put(self, **config: str) -> None:

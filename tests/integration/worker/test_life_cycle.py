@@ -107,19 +107,24 @@ def has_started_again(worker: Worker, name: str) -> None:
     eventually(lambda: worker.log_text().count(f"task {name}-0 starts here") >= 2)
 
 
+def ensure_it_moves_to(topic: str, worker: Worker, name: str, file: Path, values: Values) -> None:
+    """Append lines until they come out in another topic than the connector's first one, and none in both."""
+    append(file, numbered(101, 110))
+    # What was appended before the old task ended went the old way; nothing went both ways.
+    eventually(lambda: len(values(name) + seen(values, topic)) == 110)
+    has_started_again(worker, name)
+    append(file, numbered(111, 120))
+    eventually(lambda: seen(values, topic)[-10:] == numbered(111, 120))
+    assert values(name) + values(topic) == numbered(1, 120)
+
+
 def test_tasks_restart_with_a_new_config(worker: Worker, name: str, file: Path, values: Values) -> None:
     created(worker, name, file_source(file, name))
     values(name, 100)
     answer = worker.rest.put(f"/connectors/{name}/config", json=file_source(file, f"{name}-b"))
     assert answer.status_code == 200, answer.text
     eventually(lambda: worker.rest.get(f"/connectors/{name}/tasks").json()[0]["config"]["topic"] == f"{name}-b")
-    append(file, numbered(101, 110))
-    # What was appended before the old task ended went the old way; nothing went both ways.
-    eventually(lambda: len(values(name) + seen(values, f"{name}-b")) == 110)
-    has_started_again(worker, name)
-    append(file, numbered(111, 120))
-    eventually(lambda: seen(values, f"{name}-b")[-10:] == numbered(111, 120))
-    assert values(name) + values(f"{name}-b") == numbered(1, 120)
+    ensure_it_moves_to(f"{name}-b", worker, name, file, values)
     worker.wait_for_tasks(name, "RUNNING")
 
 
@@ -135,12 +140,7 @@ def test_tasks_restart_when_only_a_transform_changed(worker: Worker, name: str, 
     answer = worker.rest.patch(f"/connectors/{name}/config", json=router)
     assert answer.status_code == 200, answer.text
     assert answer.json()["config"]["transforms"] == "r"
-    append(file, numbered(101, 110))
-    eventually(lambda: len(values(name) + seen(values, f"{name}-routed")) == 110)
-    has_started_again(worker, name)
-    append(file, numbered(111, 120))
-    eventually(lambda: seen(values, f"{name}-routed")[-10:] == numbered(111, 120))
-    assert values(name) + values(f"{name}-routed") == numbered(1, 120)
+    ensure_it_moves_to(f"{name}-routed", worker, name, file, values)
 
 
 def test_patch_removes_a_key_with_null_and_refuses_a_wrong_result(worker: Worker, name: str, file: Path) -> None:

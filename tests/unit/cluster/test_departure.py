@@ -7,9 +7,9 @@ import pytest
 from fencepost.cluster.departure import Departures
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
+from support.memory_topic import MemoryTopic
 
 FIRST, SECOND = TaskId("c", 0), TaskId("c", 1)
 GRACE_S = 5.0
@@ -21,15 +21,13 @@ class Topic:
     def __init__(self) -> None:
         self.now = 100.0
         self.departures = Departures(GRACE_S, lambda: self.now)
-        self.builder = SnapshotBuilder()
+        self.config = MemoryTopic()
         self.snapshot = ClusterSnapshot()
         self.write(records.connector_config("c", {"name": "c"}))
         self.tasks(2)
 
     def write(self, *encoded: records.Encoded) -> None:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
-        old, self.snapshot = self.snapshot, self.builder.freeze()
+        old, self.snapshot = self.snapshot, self.config.write(*encoded)
         self.departures.changed(old, self.snapshot)
 
     def tasks(self, count: int) -> None:

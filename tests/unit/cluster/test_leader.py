@@ -295,8 +295,9 @@ def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leade
     assert "c" in leader.submit(put("c")).result(10).connectors
 
 
-def test_what_a_lost_worker_held_is_fenced_before_it_moves(lead: Lead, topic: Topic) -> None:
-    roster, ended = [URL, OTHER], Ended()
+def lead_until_one_is_lost(lead: Lead, topic: Topic, ended: Ended) -> tuple[Leader, tuple[TaskId, ...]]:
+    """Lead two workers with a task each until one is lost. Returns the leader, and the lost worker's task."""
+    roster = [URL, OTHER]
     topic.put(records.worker_incarnation(OTHER, "j"))
     leader = lead(topic, roster, ended)
     configure_two_tasks(leader)
@@ -304,6 +305,12 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(lead: Lead, topic: To
     moved = _tasks(topic, "j")
     roster.remove(OTHER)
     leader.reassign(10)
+    return leader, moved
+
+
+def test_what_a_lost_worker_held_is_fenced_before_it_moves(lead: Lead, topic: Topic) -> None:
+    ended = Ended()
+    _, moved = lead_until_one_is_lost(lead, topic, ended)
     assert set(ended.tasks) == set(moved)
     assert len(_tasks(topic, "i")) == 2
 
@@ -331,14 +338,8 @@ def test_what_lost_workers_have_left_behind_is_fenced(lead: Lead, topic: Topic) 
 
 
 def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(lead: Lead, topic: Topic) -> None:
-    roster, ended = [URL, OTHER], Ended(is_settled=False)
-    topic.put(records.worker_incarnation(OTHER, "j"))
-    leader = lead(topic, roster, ended)
-    configure_two_tasks(leader)
-    eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
-    moved = _tasks(topic, "j")
-    roster.remove(OTHER)
-    leader.reassign(10)
+    ended = Ended(is_settled=False)
+    leader, moved = lead_until_one_is_lost(lead, topic, ended)
     assert ended.tasks == list(moved)
     assert "d" in leader.submit(put("d")).result(10).connectors
     leader.reassign(10)

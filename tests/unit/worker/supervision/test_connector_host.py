@@ -13,15 +13,13 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.plugin import registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState
-from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector_host import ConnectorHost
-from fencepost.worker.supervision.connector_services import ConnectorServices
+from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
 
 CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id:sequence"}
@@ -151,9 +149,8 @@ class Stage:
             self.board,  # type: ignore[arg-type]
             lambda name: [],
         )
-        self.host = ConnectorHost("me", services)
-        self.builder = SnapshotBuilder()
-        self.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
+        self.config = MemoryTopic()
+        self.config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
 
     def _put(self, connector: str, configs: Sequence[Any]) -> "Future[Any]":
         answer: Future[None] = Future()
@@ -168,9 +165,7 @@ class Stage:
         self._write("c", {**CONFIG, **more})
 
     def _write(self, name: str, config: dict[str, str]) -> None:
-        key, value = records.connector_config(name, config)
-        apply(self.builder, self.builder.offset, key, value)
-        self.host.changed(self.builder.freeze())
+        self.host.changed(self.config.write(records.connector_config(name, config)))
 
     @property
     def topics(self) -> list[str]:
@@ -199,7 +194,7 @@ def test_task_configs_are_published_one_set_at_a_time_and_the_newest_last(stage:
 def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stage: Stage) -> None:
     stage.put()
     eventually(lambda: stage.board.said == [State.RUNNING], within_s=10)
-    stage.host.changed(stage.builder.freeze())
+    stage.host.changed(stage.config.snapshot)
     stage.put()
     eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)
     assert stage.host.services.startups["attempts"] == 2
@@ -312,8 +307,7 @@ def test_who_sees_to_a_failed_connector_calls_its_restart_off(
     if by == "restart":
         assert stage.host.restart("c").wait(10)
     elif by == "pause":
-        apply(stage.builder, stage.builder.offset, *records.target_state("c", TargetState.PAUSED))
-        stage.host.changed(stage.builder.freeze())
+        stage.host.changed(stage.config.write(records.target_state("c", TargetState.PAUSED)))
     else:
         stage.put(**_RESTART)
     take_turn("c", lambda: None).result(10)

@@ -10,14 +10,12 @@ from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId
-from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
-from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task_specs import task_spec
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 TASK = TaskId("out", 1)
@@ -31,18 +29,14 @@ class LeftMembersStage:
         self.settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
         self.fence = TaskFence(self.settings, removal=self)
         self.removed: list[tuple[str, str, bool]] = []
-        builder = SnapshotBuilder()
         tasks = [TaskId("out", n) for n in range(2)]
         assignment = Assignment(1, (WorkerAssignment(owner, "http://w:1", ("out",), tuple(tasks)),))
-        written = [
+        self.snapshot = MemoryTopic().write(
             records.connector_config("out", {**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}}),
             *(records.task_config(task, {}) for task in tasks),
             records.tasks_commit("out", 2),
             records.assignment(assignment),
-        ]
-        for key, value in written:
-            apply(builder, builder.offset, key, value)
-        self.snapshot = builder.freeze()
+        )
         generation = self.snapshot.commit_offsets["out"]
         self.handle = TaskHandle(StartIdentity(TASK, generation, "i", is_sink=True), "STARTED")
 

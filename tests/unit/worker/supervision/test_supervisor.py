@@ -14,9 +14,8 @@ from fencepost.cluster.running import Start
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
@@ -32,6 +31,7 @@ from fencepost.worker.supervision.supervisor import TaskSupervisor
 from fencepost.worker.supervision.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
+from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
 from support.settings import SETTINGS
 
@@ -176,7 +176,8 @@ class Stage:
             self,
             self,
         )
-        self.builder = SnapshotBuilder()
+        self.config = MemoryTopic()
+        self.write = self.config.write
         self.write(records.connector_config("c", {"name": "c"}))
 
     def _held_loop(self, tick: Callable[[], None]) -> HeldLoop:
@@ -191,10 +192,6 @@ class Stage:
 
     def lock_out(self, spec: TaskSpec) -> None:
         self.locked_out.append(spec)
-
-    def write(self, *encoded: records.Encoded) -> None:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
 
     def tasks(self, count: int) -> None:
         """A new task generation, all of it assigned here."""
@@ -216,7 +213,7 @@ class Stage:
     def tick(self, after_s: float = 0.0) -> None:
         """Carry out all that is due."""
         self.now += after_s
-        old, self.snapshot = self.snapshot, self.builder.freeze()
+        old, self.snapshot = self.snapshot, self.config.snapshot
         self.departures.changed(old, self.snapshot)
         self.supervisor.changed(self.snapshot)
         self.loop.run()
@@ -600,7 +597,7 @@ def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_
     stage.share({"other": [], "me": [FIRST]})
     stage.tick()
     assert stage.door.told == []
-    stage.departures.ended("other", [(FIRST, stage.builder.freeze().commit_offsets["c"])])
+    stage.departures.ended("other", [(FIRST, stage.config.snapshot.commit_offsets["c"])])
     stage.tick()
     assert stage.door.verbs == ["start STARTED"]
 
@@ -660,15 +657,14 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
         stage,
         stage,  # type: ignore[arg-type]
     )
-    builder, tasks = SnapshotBuilder(), [*(TaskId("c", n) for n in range(64)), TaskId("d", 0)]
+    config, tasks = MemoryTopic(), [*(TaskId("c", n) for n in range(64)), TaskId("d", 0)]
     for name, count in (("c", 64), ("d", 1)):
         configs = [records.task_config(TaskId(name, n), {}) for n in range(count)]
-        for key, value in (records.connector_config(name, {}), *configs, records.tasks_commit(name, count)):
-            apply(builder, builder.offset, key, value)
-    builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "d"), tuple(tasks)),))
+        config.write(records.connector_config(name, {}), *configs, records.tasks_commit(name, count))
+    config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "d"), tuple(tasks)),))
     supervisor.start()
     try:
-        supervisor.changed(builder.freeze())
+        supervisor.changed(config.snapshot)
         eventually(lambda: TaskId("d", 0) in begun, within_s=10)
     finally:
         go.set()
