@@ -4,7 +4,7 @@ brokers     `quick` starts one cheaply, `brokers` several; `secured`, `old_kafka
 faults      `proxy` is between clients and a broker and acts on chosen requests; `chaos.gate` cuts off a port.
 workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker` one without Spark; also `footprint`.
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,
-            `stream_stage` and `retention_scene` on one. Mirrors: `integration/mirror/flow`; REST: `unit/rest/fake`.
+            `stream_stage` and `retention_scene` on one. Mirrors: `mirror.mirror_process`; REST: `unit/rest/fake`.
 arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config topic), `smt`, `no_exception` (plug-ins).
 data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `slow_batch` make and compare batches.
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.

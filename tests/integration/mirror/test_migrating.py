@@ -1,12 +1,9 @@
 """`fencepost mirror migrate`: positions are copied from one type of connector to the other, and back."""
 
-import uuid
 from pathlib import Path
 
 import orjson
 import pytest
-from mirror_process import MirrorProcess, mirror_file
-from mirrored import values
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
@@ -21,6 +18,7 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.log_writer import LogWriter
 from support.mirror.mirror_maker import MirrorMaker
+from support.mirror.mirror_process import DedicatedModeStage, MirrorProcess
 
 pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
 
@@ -28,40 +26,33 @@ pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
 _NO_HEARTBEATS = {"heartbeats.replication.enabled": "false"}
 
 
-class MigrationStage:
+class MigrationStage(DedicatedModeStage):
     """A flow that is mirrored as one type after the other."""
 
     def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
-        self.source, self.target, self.prefix = source, target, prefix
-        self.path = directory / "mm2.properties"
-        mark = uuid.uuid4().hex[:6]
-        self.a, self.b = f"a{mark}", f"b{mark}"
-        self.flow = f"{self.a}->{self.b}"
+        super().__init__(directory, source, target, prefix)
         self.written: list[bytes] = []
 
     def write_file(self, kind: str) -> None:
-        clusters = {self.a: self.source.bootstrap, self.b: self.target.bootstrap}
         settings = {
-            "topics": f"{self.prefix}.*",
-            f"{self.flow}.enabled": "true",
-            f"{self.flow}.connector.type": kind,
-            f"{self.flow}.transaction.producer": "true",
+            ">connector.type": kind,
+            ">transaction.producer": "true",
             f"{self.b}.exactly.once.source.support": "enabled",
             "groups": f"{self.prefix}-.*",
             "emit.checkpoints.interval.seconds": "1",
             **_NO_HEARTBEATS,
         }
-        mirror_file(self.path, clusters, settings)
+        self.write(settings)
 
     def send(self, *texts: str) -> None:
         self.source.send(self.prefix, texts)
         self.written += [text.encode() for text in texts]
 
     def mirrored(self) -> list[bytes | None]:
-        return values(self.target, f"{self.a}.{self.prefix}")
+        return self.values(self.prefix)
 
     def await_mirrored(self) -> None:
-        eventually(lambda: self.mirrored() == self.written, within_s=120, every_s=0.2)
+        self.await_values(self.prefix, self.written)
 
     def commit(self, group: str, offset: int) -> None:
         """Commit a position of a group at the source."""
@@ -83,7 +74,7 @@ class MigrationStage:
 
     def run(self, kind: str) -> MirrorProcess:
         self.write_file(kind)
-        return MirrorProcess(self.path, self.flow)
+        return self.process()
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return what the sink type's group has."""

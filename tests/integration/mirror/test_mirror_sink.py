@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from flow import Flow
-from mirrored import SOON, await_same, rows
+from mirrored import SOON, await_same
 
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import read_stable
@@ -14,6 +14,7 @@ from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
 from fencepost.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from support.mirror.rows import rows
 
 TRANSACTIONS = {"transaction.producer": "true"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flow import Flow
-from mirrored import SOON, await_same, rows
+from mirrored import SOON, await_same
 
 from fencepost.cli.mirror.status import of_workers
 from fencepost.kafka.admin.client import Admin
@@ -16,6 +16,7 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
+from support.mirror.rows import rows
 from support.proxy import KafkaProxy
 
 

@@ -2,49 +2,21 @@
 
 import json
 import signal
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_process import MirrorProcess, mirror_file, with_quick_spark
-from mirrored import values
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.testing import eventually
 from support.chaos.processes import is_alive
 from support.log_writer import LogWriter
+from support.mirror.mirror_process import DedicatedModeStage, MirrorProcess, with_quick_spark
+from support.mirror.rows import values
 
 CONNECTOR = "MirrorSourceConnector"
-
-
-class DedicatedModeStage:
-    """Two clusters under aliases that no other test has, and the file that mirrors one to the other."""
-
-    def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
-        self.prefix = prefix
-        self.path = directory / "mm2.properties"
-        self.source, self.target = source, target
-        mark = uuid.uuid4().hex[:6]
-        self.a, self.b = f"a{mark}", f"b{mark}"
-        self.flow = f"{self.a}->{self.b}"
-
-    def write(self, settings: Mapping[str, str] | None = None) -> Path:
-        """Write the file; `>` before a key is replaced by the flow."""
-        given = {"topics": f"{self.prefix}.*", f"{self.flow}.enabled": "true", **(settings or {})}
-        named = {key.replace(">", f"{self.flow}.", 1) if key[0] == ">" else key: value for key, value in given.items()}
-        return mirror_file(self.path, {self.a: self.source.bootstrap, self.b: self.target.bootstrap}, named)
-
-    def process(self, number: int = 0) -> MirrorProcess:
-        return MirrorProcess(self.path, self.flow, number=number)
-
-    def values(self, topic: str) -> list[bytes | None]:
-        return values(self.target, f"{self.a}.{topic}")
-
-    def await_values(self, topic: str, wanted: list[bytes]) -> None:
-        eventually(lambda: self.values(topic) == wanted, within_s=120, every_s=0.2)
 
 
 @pytest.fixture
