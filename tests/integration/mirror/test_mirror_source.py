@@ -206,11 +206,7 @@ def test_a_source_that_is_away_is_waited_for(flow: Flow, topic: str) -> None:
 
 def test_the_offsets_of_mirrormaker_are_taken_over(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 10))
-    name = f"taken-over-{flow.source_alias}"
-    config = flow.config("Source", **{**SOON, "topics": topic})
-    body = {"name": name, "config": config, "initial_state": "STOPPED"}
-    assert flow.worker.rest.post("/connectors", json=body).status_code == 201
-    flow._connectors.append(name)
+    name = flow.create("Source", asked={"initial_state": "STOPPED"}, **{**SOON, "topics": topic})
     place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
     offsets = {"offsets": [{"partition": place, "offset": {"offset": 6}}]}
     eventually(lambda: flow.worker.rest.patch(f"/connectors/{name}/offsets", json=offsets).status_code == 200)
