@@ -1,7 +1,7 @@
 """When a connector is started, and what it publishes."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,9 +16,9 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
-from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector_host import ConnectorHost
+from fencepost.worker.supervision.connector_services import ConnectorServices
 from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
 
@@ -137,18 +137,26 @@ OWN = {
 }
 
 
+class EagerServices(ConnectorServices):
+    """Retries after a moment instead of a second."""
+
+    def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
+        return super().take_turn(connector, act, min(in_s, 0.005))
+
+
 class Stage:
     """A host, and a leader that takes its time."""
 
     def __init__(self) -> None:
         self.board = Board()
         self.published: list[tuple[str, Future[None]]] = []
-        services = ConnectorServices(
+        services = EagerServices(
             lambda name: OWN.get(name) or registry().find("connector", name),
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],
         )
+        self.host = ConnectorHost("me", services)
         self.config = MemoryTopic()
         self.config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
 
@@ -211,8 +219,6 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
 def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    take_turn = ConnectorHost.take_turn
-    monkeypatch.setattr(ConnectorHost, "take_turn", lambda *turn: take_turn(*turn[:3], *(0.005 for _ in turn[3:])))
     monkeypatch.setattr(Unknowing, "answers", threading.Event())
     stage.put(**{"connector.class": "Unknowing"})
     eventually(lambda: caplog.text.count("the world does not answer") >= 3, within_s=10)
