@@ -9,6 +9,7 @@ from fencepost.cluster.errors import NotLeadingError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
+from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.storage import records
@@ -52,7 +53,7 @@ class Leader(MemoryTopic):
 class RetentionStage:
     """A topic of ten records, a sink that has committed eight, and the retention rounds that empty the topic."""
 
-    def __init__(self, writer: LogWriter, client: Mapping[str, str] | None = None) -> None:
+    def __init__(self, writer: LogWriter, client: Mapping[str, str] | None = None, *, timeout_s: float = 30.0) -> None:
         """`client` is how the worker comes in, where that is not as `writer` does."""
         self.bootstrap, self.writer = writer.bootstrap, writer
         self.topic = writer.topic(f"kept-{uuid.uuid4().hex[:8]}")
@@ -64,7 +65,7 @@ class RetentionStage:
         }  # fmt: skip
         settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
         self.retention = Retention(
-            settings.config, 1000, settings.admin_conf(), (), self.leader, self.leader,
+            settings.config, 1000, RetentionClients(settings.admin_conf(), timeout_s), (), self.leader, self.leader,
             lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source), settings.cluster_ids,
         )  # fmt: skip
         self.sink("a", 8)

@@ -9,14 +9,14 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, K
 from fencepost.kafka.group.group_survey import GroupSurvey
 
 REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
-_ASK_S = 30.0
 
 
 class RetentionClients:
     """Creates clients when they are needed first, and counts requests. One thread at a time."""
 
-    def __init__(self, conf: Mapping[str, Any]) -> None:
+    def __init__(self, conf: Mapping[str, Any], timeout_s: float = 30.0) -> None:
         self.conf = dict(conf)
+        self._timeout_s = timeout_s
         self._admin: Admin | None = None
         self._surveys: dict[tuple[tuple[str, str], ...], GroupSurvey] = {}
         self._questions = 0  # requests to `_admin`, so far
@@ -24,14 +24,14 @@ class RetentionClients:
     def admin(self) -> Admin:
         """Return the client for one request."""
         self._questions += 1
-        self._admin = self._admin or Admin(self.conf, timeout_s=_ASK_S)
+        self._admin = self._admin or Admin(self.conf, timeout_s=self._timeout_s)
         return self._admin
 
     def survey(self, conf: Mapping[str, Any]) -> GroupSurvey:
         """Return the client that asks about groups with this principal."""
         key = conf_key(conf)
         if key not in self._surveys:
-            self._surveys[key] = GroupSurvey(conf, timeout_s=_ASK_S)
+            self._surveys[key] = GroupSurvey(conf, timeout_s=self._timeout_s)
         return self._surveys[key]
 
     def requests(self) -> int:

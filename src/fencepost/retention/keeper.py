@@ -6,9 +6,9 @@ They run in their own thread, twice per flush interval. Data never wait for them
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Protocol
 
 from fencepost.cluster.command import ConnectorCommand, now_ms
 from fencepost.cluster.errors import OperationError
@@ -48,18 +48,16 @@ class Retention:
         self,
         config: RetentionConfig,
         flush_ms: int,
-        conf: Mapping[str, Any],
+        clients: RetentionClients,
         own_topics: Collection[str],
         leader: RetentionLeader,
         topics: Newest,
         look: Callable[[ClusterSnapshot], Readings],
         cluster_ids: ClusterIds,
     ) -> None:
-        """`conf` (librdkafka's names) is used to ask and to delete. `own_topics` are never touched. `look` returns what
-        sinks read in a snapshot."""
+        """`own_topics` are never touched. `look` returns what sinks read in a snapshot."""
         self._leader = leader
         self._topics = topics
-        clients = RetentionClients(conf)
         self._survey = RetentionSurvey(config, clients, own_topics, look, cluster_ids)
         self._deletion = Deletion(clients)
         self.offsets_lock = threading.Lock()

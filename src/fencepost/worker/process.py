@@ -5,6 +5,7 @@ import uuid
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
+from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.worker.config_changes import ConfigChanges, Restarts
@@ -139,7 +140,7 @@ def _retention(
     return Retention(
         config,
         config.offset_flush_interval_ms,
-        settings.admin_conf(),
+        RetentionClients(settings.admin_conf()),
         (config.config_storage_topic, config.offset_storage_topic, config.status_storage_topic),
         membership.leader,
         topics.config,

@@ -11,7 +11,7 @@ from fencepost.kafka.admin.topics import Topic, Topics
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
-from fencepost.retention import clients, deletion, gone, survey
+from fencepost.retention import deletion, gone, survey
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
@@ -214,10 +214,9 @@ def test_there_is_one_round_at_a_time(scene: RetentionStage) -> None:
 
 
 def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
-    log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter,
 ) -> None:
-    monkeypatch.setattr(clients, "_ASK_S", 0.5)
-    scene = RetentionStage(log_writer, {"bootstrap.servers": "127.0.0.1:1"})
+    scene = RetentionStage(log_writer, {"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
     assert "127.0.0.1:1" in str(scene.round())
     assert scene.retention.preview().error
     assert scene.start == 0
