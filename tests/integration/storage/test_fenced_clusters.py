@@ -65,9 +65,9 @@ def test_e2_a_task_of_the_older_generation_cannot_commit_on_the_cluster_it_write
     zombie.send(topic_name, b"v")
     zombie.flush()
     cluster.put()  # to the worker's own cluster
-    assert not cluster.builder.freeze().is_ready("c")
+    assert not cluster.config.snapshot.is_ready("c")
     cluster.rounds.fence("c").result(60)
-    assert cluster.builder.freeze().is_ready("c")
+    assert cluster.config.snapshot.is_ready("c")
     with pytest.raises(CommitUnknownError, match="_FENCED"):
         zombie.commit()
     zombie.close()

@@ -13,7 +13,6 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life import reader_status
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink import loop as module
@@ -266,7 +265,7 @@ def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
 
 def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     clock_s = itertools.count(1.0)
-    monkeypatch.setattr(reader_status.time, "monotonic", lambda: next(clock_s))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock_s))
     seen: list[tuple[int, int]] = []
     look = lambda: seen.append((it.counters.partition_count, it.counters.lag_max)) or Fetched()  # noqa: E731
     it.then(it.assigned(a=40, b=70), look, it.records((A, 40), (A, 41)), look)
