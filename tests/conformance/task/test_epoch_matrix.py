@@ -81,7 +81,7 @@ class Cell:
             self.stage.store.before[names[self.moment]] = lambda _: self._stop_here()
             return
         number = COMMITS.index(self.step)
-        commit, count = task.commit, itertools.count()
+        commit, count = task.membership.commit, itertools.count()
 
         def hooked(standings: Mapping[TopicPartition, EpochOffset]) -> None:
             is_it = next(count) == number
@@ -98,7 +98,7 @@ class Cell:
             if is_it and self.moment == "after":
                 self._stop_here()
 
-        task.commit = hooked
+        task.membership.commit = hooked
 
     def _await_held(self, rule: Rule) -> None:
         rule.await_answered(within_s=90)
