@@ -29,7 +29,8 @@ from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.kafka.setting.client_settings import ClientKind, translate
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import translate
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry

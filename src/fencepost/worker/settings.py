@@ -14,7 +14,6 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.setting.client_settings import (
-    Translated,
     admin_conf,
     member_conf,
     producer_conf,
@@ -22,6 +21,7 @@ from fencepost.kafka.setting.client_settings import (
     sink_conf,
     transactional_conf,
 )
+from fencepost.kafka.setting.translation import Translated
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.worker.connector_classes import ConnectorClasses
 

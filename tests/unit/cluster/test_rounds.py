@@ -21,7 +21,7 @@ from fencepost.cluster.errors import (
 )
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.setting.client_settings import SettingsError
+from fencepost.kafka.setting.translation import SettingsError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import WriterOpenError
 

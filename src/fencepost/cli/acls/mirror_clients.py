@@ -8,7 +8,8 @@ from fencepost.cli.acls.clients import UNKNOWN_TOPIC, Principals
 from fencepost.cli.acls.mirror_rights import MirrorAccess, MirrorEnd
 from fencepost.cli.acls.rights import EVERY, ConnectorAccess
 from fencepost.config import ConfigError
-from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, producer_conf, reader_conf
+from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, reader_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
 from fencepost.mirror.setting.clients import FlowEnd

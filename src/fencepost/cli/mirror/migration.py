@@ -23,7 +23,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.setting.client_settings import ClientKind, admin_conf
+from fencepost.kafka.setting.client_settings import admin_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.dedicated.flow import Flow, FlowChoice
 from fencepost.mirror.dedicated.sync_copies import Extent, copy_syncs
 from fencepost.mirror.setting.clients import FlowEnd

@@ -19,7 +19,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, range_conf
+from fencepost.kafka.setting.client_settings import admin_conf, range_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.setting.clients import FlowEnd

@@ -38,16 +38,11 @@ def produce(transactional_id: str, batches: Mapping[TopicPartition, Data], ackno
     from fencepost.kafka.kafka_library import ProduceRequest as Request
 
     topic_data = Request.TopicProduceData
-    topics = [
-        topic_data(
-            name=topic,
-            partition_data=[
-                topic_data.PartitionProduceData(index=index, records=batches[TopicPartition(topic, index)])
-                for index in found
-            ],
-        )
-        for topic, found in by_topic(batches)
-    ]
+
+    def of(topic: str, index: int) -> Any:
+        return topic_data.PartitionProduceData(index=index, records=batches[TopicPartition(topic, index)])
+
+    topics = [topic_data(name=name, partition_data=[of(name, at) for at in found]) for name, found in by_topic(batches)]
     return Request(transactional_id=transactional_id, acks=-1, timeout_ms=acknowledged_within_ms, topic_data=topics)
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from fencepost.config.override import check_overrides
-from fencepost.kafka.setting.batch_settings import lacking, lacking_to_read
+from fencepost.kafka.setting.batch_settings import lacking
 from fencepost.kafka.setting.table import (
     AUTO,
     BATCH,
@@ -15,27 +14,6 @@ from fencepost.kafka.setting.table import (
     ClientKind,
 )
 from fencepost.kafka.setting.translation import Conf, SettingsError, Translated, fitted, text_of, translate
-
-__all__ = [
-    "Conf",
-    "ClientKind",
-    "SettingsError",
-    "Translated",
-    "admin_conf",
-    "check_overrides",
-    "chosen_client",
-    "client_faults",
-    "lacking_to_read",
-    "member_conf",
-    "most_record_bytes",
-    "own_batch_bytes",
-    "producer_conf",
-    "range_conf",
-    "reader_conf",
-    "transaction_timeout_ms",
-    "transactional_conf",
-    "translate",
-]
 
 _PRODUCER_BASE: Conf = {
     **JAVAS_PARTITIONER,

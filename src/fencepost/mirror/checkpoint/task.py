@@ -22,7 +22,9 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.read.log import Handler, LogRecord
-from fencepost.kafka.setting.client_settings import ClientKind, Conf, reader_conf
+from fencepost.kafka.setting.client_settings import reader_conf
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import Conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated
 from fencepost.mirror.checkpoint.ends import Ends

@@ -9,7 +9,7 @@ from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.listener import Listener
 from fencepost.config.override import TLS_FILES
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
 from fencepost.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, is_to_connect

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.kafka.setting.client_settings import ClientKind, producer_conf, reader_conf
+from fencepost.kafka.setting.client_settings import producer_conf, reader_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.checkpoint.translation import Translation
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.internal_topic import ensure_internal_topic

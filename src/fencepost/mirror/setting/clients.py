@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from fencepost.config.client import ConnectionConfig
-from fencepost.kafka.setting.client_settings import ClientKind, SettingsError, translate
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import SettingsError, translate
 
 _TO_CONNECT = ("ssl.", "sasl.")
 _TO_CONNECT_EXACTLY = frozenset({"bootstrap.servers", "security.protocol", "security.providers"})

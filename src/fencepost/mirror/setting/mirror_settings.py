@@ -21,7 +21,9 @@ from fencepost.api import (
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.setting.client_settings import ClientKind, Conf, admin_conf
+from fencepost.kafka.setting.client_settings import admin_conf
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import Conf
 from fencepost.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, client_faults, client_properties
 from fencepost.mirror.setting.policy import AliasSettings, SeparatorSettings, policy_of
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from fencepost.kafka.setting.client_settings import ClientKind, admin_conf, plan_conf
+from fencepost.kafka.setting.client_settings import admin_conf, plan_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition

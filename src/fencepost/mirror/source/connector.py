@@ -16,7 +16,8 @@ from fencepost.api import (
     setting,
 )
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.setting.client_settings import ClientKind, isolation_level
+from fencepost.kafka.setting.client_settings import isolation_level
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import Alterations
 from fencepost.mirror.schedule.rounds import Round, Rounds

@@ -13,14 +13,9 @@ from fencepost.api import Batch, HeaderColumn, SourceRecord
 from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
-from fencepost.kafka.setting.client_settings import (
-    ClientKind,
-    begins_at,
-    lacking_to_read,
-    most_records,
-    plan_conf,
-    producer_conf,
-)
+from fencepost.kafka.setting.batch_settings import lacking_to_read
+from fencepost.kafka.setting.client_settings import begins_at, most_records, plan_conf, producer_conf
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.value.whole import PolledBatches, WholeFetched

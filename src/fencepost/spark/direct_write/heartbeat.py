@@ -16,7 +16,7 @@ from fencepost.kafka.patience import patiently
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.marker import OWNER, Journal, heartbeat_record
 from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter, lock_out

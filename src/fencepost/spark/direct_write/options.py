@@ -8,8 +8,9 @@ from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.config import ConfigError
-from fencepost.kafka.setting.client_settings import ClientKind, client_faults, translate
-from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA
+from fencepost.kafka.setting.client_settings import client_faults
+from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA, ClientKind
+from fencepost.kafka.setting.translation import translate
 
 COMPARE_OPTION = "fencepost.compare"
 """The file for the result of a comparison. The write then only reads rows. See `rerun`."""

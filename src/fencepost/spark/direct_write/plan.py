@@ -19,7 +19,7 @@ from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.digest import Digested
 from fencepost.spark.direct_write.heartbeat import end_abandoned, fence
 from fencepost.spark.direct_write.marker import (

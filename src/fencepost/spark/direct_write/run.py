@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.api import FencedError
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.digest import Digested, RowDigest
 from fencepost.spark.direct_write.heartbeat import end_abandoned
 from fencepost.spark.direct_write.marker import (

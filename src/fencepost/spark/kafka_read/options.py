@@ -6,7 +6,9 @@ from typing import Any
 
 from fencepost.config import Config, ConfigError, at_least, one_of, setting
 from fencepost.config.setting import Type
-from fencepost.kafka.setting.client_settings import ClientKind, range_conf, translate
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import translate
 from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
 from fencepost.spark.kafka_read.choice import CHOICES, Choice
 

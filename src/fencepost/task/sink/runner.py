@@ -12,7 +12,7 @@ from contextlib import closing
 from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.setting.client_settings import lacking_to_read
+from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.task.channel.message import Admission, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics

@@ -7,14 +7,9 @@ from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.setting.client_settings import (
-    ClientKind,
-    SettingsError,
-    check_sink_settings,
-    client_faults,
-    transaction_timeout_ms,
-    translate,
-)
+from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults, transaction_timeout_ms
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.worker.settings import producer_properties
 from fencepost.worker.validation.findings import below
 

@@ -7,23 +7,19 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.config import ConfigError, Secret
 from fencepost.kafka.codec import compress
-from fencepost.kafka.setting.batch_settings import COMPRESSIONS, lacking
+from fencepost.kafka.setting.batch_settings import COMPRESSIONS, lacking, lacking_to_read
 from fencepost.kafka.setting.client_settings import (
-    ClientKind,
-    Conf,
-    SettingsError,
     admin_conf,
     begins_at,
-    lacking_to_read,
     member_conf,
     plan_conf,
     producer_conf,
     reader_conf,
     sink_conf,
     transactional_conf,
-    translate,
 )
-from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES
+from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES, ClientKind
+from fencepost.kafka.setting.translation import Conf, SettingsError, translate
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="s3cret";'
 OAUTH = (

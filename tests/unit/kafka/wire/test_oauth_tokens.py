@@ -10,7 +10,8 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import leave
-from fencepost.kafka.setting.client_settings import ClientKind, translate
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import translate
 from fencepost.kafka.wire import oauth_tokens
 from fencepost.kafka.wire.kafka_python import kafka_python_conf
 from fencepost.kafka.wire.oauth_tokens import TokenProvider, TokenRefusedError

@@ -7,7 +7,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.dedicated.flow import Flow
 from fencepost.mirror.setting.clients import FlowEnd, client_properties

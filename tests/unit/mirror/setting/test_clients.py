@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.setting.clients import FlowEnd, client_faults, client_properties
 
 GIVEN: dict[str, object] = {

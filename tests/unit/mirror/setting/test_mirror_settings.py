@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.api import ConfigError
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import (
     MirrorSettings,

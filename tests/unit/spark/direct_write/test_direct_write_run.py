@@ -5,7 +5,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.kafka.produce.clients import sends_batches
-from fencepost.kafka.setting.client_settings import ClientKind
+from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.digest import digest_rows
 from fencepost.spark.direct_write.marker import WriteDiffersError
 from fencepost.spark.direct_write.options import DirectWriteOptions

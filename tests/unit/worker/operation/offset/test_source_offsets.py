@@ -13,7 +13,7 @@ from fencepost.cluster.command import ConnectorCommand, PutConnector
 from fencepost.cluster.errors import AlreadyExistsError, ConflictError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
-from fencepost.kafka.setting.client_settings import SettingsError
+from fencepost.kafka.setting.translation import SettingsError
 from fencepost.storage.ids import TargetState
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import Change, OffsetView
