@@ -90,7 +90,7 @@ class TransactionalWriter:
         return self.state is WriterState.IN_TRANSACTION
 
     @property
-    def age_s(self) -> float:
+    def _age_s(self) -> float:
         """Return how many seconds ago the newest transaction began."""
         return time.monotonic() - self._begun_s
 
@@ -187,7 +187,7 @@ class TransactionalWriter:
     def _left_s(self) -> float:
         """Return how many seconds the open transaction has left. A longer time-out set by the user is used fully."""
         is_open = self.state is WriterState.IN_TRANSACTION
-        return transaction_timeout_ms(self._conf) / 1000 - self.age_s if is_open else 0.0
+        return transaction_timeout_ms(self._conf) / 1000 - self._age_s if is_open else 0.0
 
     def send_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
         """Add offsets of a consumer group to the transaction, beginning one if none is open.
@@ -309,7 +309,7 @@ class TransactionalWriter:
         If the caller alone took that long, a lost connection does not count as a broker problem: brokers
         (`connections.max.idle.ms`) and network devices close idle connections.
         """
-        age_s, most_s = self.age_s, transaction_timeout_ms(self._conf) / 1000
+        age_s, most_s = self._age_s, transaction_timeout_ms(self._conf) / 1000
         is_undisturbed = self._client.strikes == 0 or self._client.is_slow
         return age_s >= most_s and (is_undisturbed or age_s - self._waited_s >= most_s)
 
