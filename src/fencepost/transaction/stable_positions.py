@@ -27,6 +27,7 @@ CommittedOffsets = Mapping[TopicPartition, Committed | None]
 _ASK_S = 30.0
 _LOOK_S, _LONGEST_LOOK_S = 0.02, 0.5
 _LONGEST_WAIT_S = 75.0
+_BLIND = "producers of pending offsets are known only from metadata"
 
 
 class StablePositions:
@@ -54,10 +55,9 @@ class StablePositions:
         self._own_ids = frozenset(own_ids)
         self._survey = GroupSurvey(consumer_conf, timeout_s=_ASK_S)
         self._fence = InputFence(producer_conf, timeout_s=_ASK_S, foreign=foreign)
-        self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
+        self._is_over = is_over
         self._timeout_s = timeout_s
-        self._waiting = ""
-        self._logged: set[str] = set()  # missing permissions that were logged
+        self._report = _Report(self._group, on_fenced, on_waiting)
 
     def read(self, places: Places, membership: MemberGeneration | None = None) -> dict[TopicPartition, Committed]:
         """Return the group's committed offsets. Partitions without one are left out, pending ones never are.
@@ -88,7 +88,9 @@ class StablePositions:
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
             while True:
-                self._say(f"another producer's transaction has offsets of {_names(pending)}, and must end first")
+                self._report.waiting(
+                    f"another producer's transaction has offsets of {_names(pending)}, and must end first"
+                )
                 if time.monotonic() >= deadline_s or self._is_over():
                     raise ReadTimeoutError(
                         f"Group {self._group} has offsets of {_names(pending)} in a transaction that has not ended "
@@ -101,35 +103,23 @@ class StablePositions:
                 if not (pending := _pending(committed_offsets, places)):
                     return committed_offsets
         finally:
-            self._say("")
-
-    def _say(self, why: str) -> None:
-        if why != self._waiting:
-            self._waiting = why
-            if why:
-                log.info("group %s: waiting: %s", self._group, why)
-            self._on_waiting(why)
+            self._report.waiting("")
 
     def _clear(self, places: Places, membership: MemberGeneration | None) -> None:
         """Fence the producers with pending offsets of these partitions. `_awaited` waits for those it cannot fence."""
         try:
-            self._tell(self._fenced(places, membership))
+            self._report.fenced(self._fenced(places, membership))
         except WriterOpenError as error:
             if not error.is_denied:
                 raise
-            if str(error) not in self._logged:
-                self._logged.add(str(error))
-                names = _names(places)
-                log.warning(
-                    "group %s: cannot fence producers with pending offsets of %s: %s", self._group, names, error
-                )
+            self._report.denied(f"cannot fence producers with pending offsets of {_names(places)}", error)
 
     def _fenced(self, places: Places, membership: MemberGeneration | None) -> list[Fenced]:
         is_current = self._is_current(membership)
         try:
             return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
         except KafkaAuthorizationError as error:
-            self._warn_of_blindness(error)
+            self._report.denied(_BLIND, error)
         unstable = _pending(self._committed_now(places), places)
         notes = self._survey.notes(self._group, unstable) if unstable else {}
         contributors = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
@@ -139,24 +129,42 @@ class StablePositions:
         """Fence the producers of another program that each serve one of these partitions alone."""
         is_current = self._is_current(membership)
         try:
-            self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
+            self._report.fenced(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
         except KafkaAuthorizationError as error:
-            self._warn_of_blindness(error)
+            self._report.denied(_BLIND, error)
 
     def _is_current(self, membership: MemberGeneration | None) -> Callable[[], bool]:
         return lambda: membership is None or self._survey.is_current(self._group, *membership)
 
-    def _warn_of_blindness(self, error: Exception) -> None:
-        """Log, once per reason, that the principal may not read the log of offsets. It is tried again the next time."""
-        if str(error) not in self._logged:
-            self._logged.add(str(error))
-            log.warning("group %s: producers of pending offsets are known only from metadata: %s", self._group, error)
 
-    def _tell(self, fenced: list[Fenced]) -> None:
+class _Report:
+    """Says in the log, and to the task, who was fenced and what is waited for."""
+
+    def __init__(
+        self, group: str, on_fenced: Callable[[list[Fenced]], None], on_waiting: Callable[[str], None]
+    ) -> None:
+        self._group, self._on_fenced, self._on_waiting = group, on_fenced, on_waiting
+        self._waiting = ""
+        self._denied: set[str] = set()
+
+    def waiting(self, why: str) -> None:
+        if why != self._waiting:
+            self._waiting = why
+            if why:
+                log.info("group %s: waiting: %s", self._group, why)
+            self._on_waiting(why)
+
+    def fenced(self, fenced: list[Fenced]) -> None:
         for each in fenced:
             log.warning("group %s: fenced %s", self._group, each)
         if fenced:
             self._on_fenced(fenced)
+
+    def denied(self, what: str, error: Exception) -> None:
+        """Log, once per reason, what a missing permission prevents. It is tried again the next time."""
+        if str(error) not in self._denied:
+            self._denied.add(str(error))
+            log.warning("group %s: %s: %s", self._group, what, error)
 
 
 def _pending(committed_offsets: CommittedOffsets, places: Places) -> list[TopicPartition]:
