@@ -113,8 +113,8 @@ class LatestWriter:
 
     def start(self) -> None:
         """Start the background thread. Raises KafkaRequestError for settings that the client refuses."""
-        producer = _connected(self._conf, self._topic)
-        self._thread = threading.Thread(target=self._run, args=[producer], name=f"write-{self._topic}", daemon=True)
+        first = [_connected(self._conf, self._topic)]  # in a list, as a thread keeps its arguments until it ends
+        self._thread = threading.Thread(target=self._run, args=[first], name=f"write-{self._topic}", daemon=True)
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -140,7 +140,8 @@ class LatestWriter:
                 self._changed.notify_all()
             self._thread.join(2.0)
 
-    def _run(self, producer: Any) -> None:
+    def _run(self, first: list[Any]) -> None:
+        producer = first.pop()
         while batch := self._take():
             failed, fatal = self._send(producer, batch)
             with self._changed:
@@ -149,6 +150,8 @@ class LatestWriter:
                 self._sending = 0
                 self._changed.notify_all()
             if fatal:
+                # Its queue must not be written later than newer values of the same keys.
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
                 producer = new_client(Producer, self._conf, logger=library_log(__name__))
             if failed:
                 self._stopping.wait(_BACKOFF_S)
