@@ -178,7 +178,7 @@ class LatestWriter:
             while producer.flush(0.2) and not self._stopping.is_set():
                 pass
         except (KafkaException, SystemError, BufferError) as error:
-            LOG.warning("Topic %s: a new producer is needed: %s", self._topic, error.__cause__ or error)
+            LOG.warning("Topic %s: a new producer is needed: %s", self._topic, str(error.__cause__ or error))
             return dict(batch), True
         if failures:
             why = f"{failures[0].str()} ({failures[0].name()})"
