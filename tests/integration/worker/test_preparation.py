@@ -24,8 +24,8 @@ from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
-from fencepost.worker.supervision.preparation import AbandonedError, Preparation
-from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
 
 TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -29,7 +29,7 @@ def test_other_lines_and_other_loggers_are_not_held_back() -> None:
         record("fencepost.kafka.read.log.librdkafka", REFUSED.format(1)),
         record("fencepost.kafka.read.log.librdkafka", REFUSED.format(1).replace("b:1", "b:2")),
         record("kafka.net.manager", "Connection failed: 111"),
-        *[record("fencepost.worker.supervision.supervisor", "task a-0 starts here")] * 2,
+        *[record("fencepost.worker.supervision.task.supervisor", "task a-0 starts here")] * 2,
     ]
     assert all(repeats.filter(each) for each in lines)
     assert not repeats.filter(record("kafka.net.manager", "Connection failed: 111 (backoff 0.09 secs)"))

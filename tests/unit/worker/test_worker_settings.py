@@ -12,8 +12,8 @@ from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.task_handle import StartIdentity, TaskHandle
-from fencepost.worker.supervision.task_specs import task_spec
+from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.specs import task_spec
 from support.settings import SETTINGS
 
 WORKER = {**SETTINGS, "bootstrap.servers": "k1:9092,k2:9092"}

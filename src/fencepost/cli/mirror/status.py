@@ -33,7 +33,7 @@ from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.worker.operation.connector.masking import HIDDEN
-from fencepost.worker.supervision.held_offsets import read_offsets
+from fencepost.worker.supervision.offset.held import read_offsets
 
 _ROLE = "status"
 _READER = "fencepost-mirror-status"  # a group without commits

@@ -18,7 +18,7 @@ from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.host.slot_channel import SlotChannel
 from fencepost.worker.host.slot_table import PooledSlot, SlotTable, SlotTask, Use
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
-from fencepost.worker.supervision.suspicion import TRIAL_S
+from fencepost.worker.supervision.task.suspicion import TRIAL_S
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from fencepost.task.channel.split_message import (
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.host.frame_life import PASSING
-from fencepost.worker.supervision.offset_copying import OffsetCopying
+from fencepost.worker.supervision.offset.copying import OffsetCopying
 
 if TYPE_CHECKING:
     from fencepost.worker.host.frame_task import Run

@@ -1,4 +1,4 @@
-"""Compares what should run on this worker with what runs: connectors, starts of tasks, their statuses.
+"""Compares what should run on this worker with what runs: a room each for connectors, tasks and their offsets.
 
 `port.py` is what it needs of the hosts that run tasks; nothing here knows Spark.
 """

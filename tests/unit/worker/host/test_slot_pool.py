@@ -16,7 +16,7 @@ from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
 from fencepost.worker.supervision.port import NoRoomError
-from fencepost.worker.supervision.suspicion import TRIAL_S
+from fencepost.worker.supervision.task.suspicion import TRIAL_S
 
 
 class Jobs:

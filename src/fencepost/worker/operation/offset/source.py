@@ -27,8 +27,8 @@ from fencepost.transaction import CommitUnknownError, ProduceError, WriterFenced
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.offset.write import OffsetWriter
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.held_offsets import read_offsets
-from fencepost.worker.supervision.own_topic import ensure_own_topic
+from fencepost.worker.supervision.offset.held import read_offsets
+from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import OffsetTopics
 from fencepost.task.channel.message import TaskCopies
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task.handle import TaskHandle
 
 _WRITE_S = 20.0
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Collection, Iterable
 
 from fencepost.task.channel.message import RunState
-from fencepost.worker.supervision.suspicion import TRIAL_S, Life, Outcome, Suspicions
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.suspicion import TRIAL_S, Life, Outcome, Suspicions
 
 
 class Trials:

@@ -17,8 +17,8 @@ from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
-from fencepost.worker.supervision.connector_host import ConnectorHost
-from fencepost.worker.supervision.connector_services import ConnectorServices
+from fencepost.worker.supervision.connector.host import ConnectorHost
+from fencepost.worker.supervision.connector.services import ConnectorServices
 from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
 

@@ -28,7 +28,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import CommitSpec, DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.settings import WorkerSettings, logged
-from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task.handle import TaskHandle
 
 
 def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fencepost.config.raw import RawConfig
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
-from fencepost.worker.supervision.connector_services import ConnectorServices
+from fencepost.worker.supervision.connector.services import ConnectorServices
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.supervision.connector_restarts import ConnectorRestarts
-from fencepost.worker.supervision.connector_services import ConnectorServices
-from fencepost.worker.supervision.task_config_sender import TaskConfigSender
+from fencepost.worker.supervision.connector.restarts import ConnectorRestarts
+from fencepost.worker.supervision.connector.services import ConnectorServices
+from fencepost.worker.supervision.connector.task_config_sender import TaskConfigSender
 
 log = logging.getLogger(__name__)
 

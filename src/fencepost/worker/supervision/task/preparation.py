@@ -28,9 +28,9 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.own_topic import ensure_own_topic
-from fencepost.worker.supervision.task_handle import TaskHandle
-from fencepost.worker.supervision.task_specs import task_spec
+from fencepost.worker.supervision.task.handle import TaskHandle
+from fencepost.worker.supervision.task.own_topic import ensure_own_topic
+from fencepost.worker.supervision.task.specs import task_spec
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.worker.supervision.endings import Endings
-from fencepost.worker.supervision.event_loop import TICK_S
-from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.endings import Endings
+from fencepost.worker.supervision.task.event_loop import TICK_S
+from fencepost.worker.supervision.task.failures import Failures
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
-from fencepost.worker.supervision.task_table import TaskTable
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState
-from fencepost.worker.supervision.event_loop import EventLoop
 from fencepost.worker.supervision.port import StartFence
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
-from fencepost.worker.supervision.task_table import TaskTable
 
 log = logging.getLogger(__name__)
 

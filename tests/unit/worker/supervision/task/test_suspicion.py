@@ -2,7 +2,7 @@
 
 from fencepost.cluster.running import Start
 from fencepost.storage.ids import TaskId
-from fencepost.worker.supervision.suspicion import Life, Suspicions
+from fencepost.worker.supervision.task.suspicion import Life, Suspicions
 
 CULPRIT, IDLE, BUSY = ((TaskId(name, 0), 7) for name in ("culprit", "idle", "busy"))
 

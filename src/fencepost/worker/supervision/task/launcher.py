@@ -12,14 +12,14 @@ from fencepost.storage.status_topic import State
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.supervision.event_loop import EventLoop
-from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.port import HostLookup, NoRoomError
-from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.failures import Failures
+from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
-from fencepost.worker.supervision.task_table import TaskTable
 
 log = logging.getLogger(__name__)
 

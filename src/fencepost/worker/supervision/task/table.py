@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fencepost.cluster.running import running_on
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.supervision.task_handle import TaskHandle
+from fencepost.worker.supervision.task.handle import TaskHandle
 
 
 @dataclass

@@ -13,17 +13,17 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import TaskReport
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.endings import Endings
-from fencepost.worker.supervision.event_loop import EventLoop
-from fencepost.worker.supervision.failures import Failures
-from fencepost.worker.supervision.launcher import Launcher
 from fencepost.worker.supervision.port import HostLookup, Notices, StartFence
-from fencepost.worker.supervision.preparation import Preparation
-from fencepost.worker.supervision.reports import TaskReports
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.endings import Endings
+from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.failures import Failures
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.launcher import Launcher
+from fencepost.worker.supervision.task.preparation import Preparation
+from fencepost.worker.supervision.task.reports import TaskReports
+from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
-from fencepost.worker.supervision.task_table import TaskTable
 
 
 class TaskSupervisor:

@@ -11,10 +11,10 @@ from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task.table import TaskTable
+from fencepost.worker.supervision.task.trial import Trials, blame
 from fencepost.worker.supervision.task_metrics import TaskTotals
-from fencepost.worker.supervision.task_table import TaskTable
-from fencepost.worker.supervision.trial import Trials, blame
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
-from fencepost.worker.supervision.connector_life import ConnectorLife
-from fencepost.worker.supervision.connector_services import ConnectorServices
+from fencepost.worker.supervision.connector.life import ConnectorLife
+from fencepost.worker.supervision.connector.services import ConnectorServices
 
 log = logging.getLogger(__name__)
 

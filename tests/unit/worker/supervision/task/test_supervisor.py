@@ -21,15 +21,15 @@ from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision import supervisor as module
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
-from fencepost.worker.supervision.event_loop import EventLoop
-from fencepost.worker.supervision.failures import Failures
 from fencepost.worker.supervision.port import NoRoomError
-from fencepost.worker.supervision.preparation import AbandonedError
-from fencepost.worker.supervision.supervisor import TaskSupervisor
-from fencepost.worker.supervision.suspicion import TRIAL_S
-from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task import supervisor as module
+from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.failures import Failures
+from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.preparation import AbandonedError
+from fencepost.worker.supervision.task.supervisor import TaskSupervisor
+from fencepost.worker.supervision.task.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
@@ -157,7 +157,7 @@ class Stage:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
         monkeypatch.setattr(module, "EventLoop", self._held_loop)
         monkeypatch.setattr(module, "Failures", partial(Failures, restarts=AutomaticRestarts(lambda: 0.5)))
         self.door, self.board, self.preparation = Door(), Board(), Prepared()

@@ -7,8 +7,8 @@ import pytest
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.supervision.offset_copying import OffsetCopying
-from fencepost.worker.supervision.task_handle import HandleState, StartIdentity, TaskHandle
+from fencepost.worker.supervision.offset.copying import OffsetCopying
+from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
 
 TASK = TaskId("c", 0)
 THEIRS = b'["c", {"p": "a"}]'

@@ -9,7 +9,7 @@ from fencepost.api import Connector, RetriableError
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config.raw import RawConfig
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.supervision.connector_services import ConnectorServices
+from fencepost.worker.supervision.connector.services import ConnectorServices
 
 log = logging.getLogger(__name__)
 
