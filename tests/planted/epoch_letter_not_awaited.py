@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from fencepost.worker.host.epoch_task import EpochTask
+from fencepost.worker.host.epoch.task import EpochTask
 from planted import replace
 
 

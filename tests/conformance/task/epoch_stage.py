@@ -24,8 +24,9 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
-from fencepost.worker.host import epoch_task, epoch_work
-from fencepost.worker.host.epoch_task import EpochTask
+from fencepost.worker.host.epoch import task as epoch_task
+from fencepost.worker.host.epoch import work as epoch_work
+from fencepost.worker.host.epoch.task import EpochTask
 from support.group_commit import put_at
 
 
@@ -114,7 +115,7 @@ class Stage:
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
         monkeypatch.setattr(epoch_work, "job_group", lambda *_: contextlib.nullcontext())
-        monkeypatch.setattr("fencepost.worker.host.frame_jobs.cancel_group", lambda *_: None)
+        monkeypatch.setattr("fencepost.worker.host.frame.jobs.cancel_group", lambda *_: None)
         monkeypatch.setattr(epoch_work, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
             "fencepost.spark.epoch.frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch

@@ -24,7 +24,7 @@ from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
-from fencepost.worker.host.epoch_stream_task import EpochStreamTask
+from fencepost.worker.host.epoch.stream_task import EpochStreamTask
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from support.settings import SETTINGS

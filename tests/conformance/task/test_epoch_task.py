@@ -26,7 +26,7 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.host.epoch_membership import EpochMembership
+from fencepost.worker.host.epoch.membership import EpochMembership
 from support.group_commit import commit_for
 from support.quick import quick_kafka
 
@@ -374,7 +374,7 @@ def test_an_epoch_is_not_read_again_for_dead_letters_if_its_only_action_left_no_
     stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
 ) -> None:
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch_task.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.task.Tally.count", lambda _: count)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -399,8 +399,8 @@ def test_a_difference_between_rows_left_out_and_dead_letters_is_logged(
 ) -> None:
     """Some have gone from the topic since they were read, or were told otherwise when they were read again."""
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch_task.Tally.count", lambda _: count)
-    monkeypatch.setattr("fencepost.worker.host.epoch_task.write_dead_letters", lambda *_: written)
+    monkeypatch.setattr("fencepost.worker.host.epoch.task.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.task.write_dead_letters", lambda *_: written)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -542,7 +542,7 @@ def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
         raise error
 
     monkeypatch.setattr("epoch_stage.Sink.write", write)
-    monkeypatch.setattr("fencepost.worker.host.frame_life.BackOff", lambda control, _: BackOff(control, (0.0,)))
+    monkeypatch.setattr("fencepost.worker.host.frame.life.BackOff", lambda control, _: BackOff(control, (0.0,)))
     stage.produce(5)
     task = stage.start()
     eventually(lambda: stage.reports and stage.reports[-1].state == "FAILED", within_s=60)

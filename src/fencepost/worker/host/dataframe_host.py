@@ -13,9 +13,9 @@ from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.worker.host.frame_jobs import FrameRuntime
-from fencepost.worker.host.frame_life import FrameLife
-from fencepost.worker.host.split_channel import SplitChannel
+from fencepost.worker.host.frame.jobs import FrameRuntime
+from fencepost.worker.host.frame.life import FrameLife
+from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
 
@@ -101,9 +101,9 @@ class DataFrameHost:
 
     def _task(self, spec: TaskSpec, runtime: FrameRuntime) -> FrameLife:
         """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
-        from fencepost.worker.host.epoch_stream_task import EpochStreamTask
-        from fencepost.worker.host.epoch_task import EpochTask
-        from fencepost.worker.host.frame_task import FrameTask
+        from fencepost.worker.host.epoch.stream_task import EpochStreamTask
+        from fencepost.worker.host.epoch.task import EpochTask
+        from fencepost.worker.host.split.task import FrameTask
 
         life = EpochStreamTask if spec.is_stream else EpochTask if spec.is_sink else FrameTask
         return life(self, spec, runtime)

@@ -13,7 +13,7 @@ from fencepost.task.channel.client import CA_VARIABLE
 from fencepost.task.channel.signature import SECRET_VARIABLE
 
 if TYPE_CHECKING:
-    from fencepost.worker.host.slot_pool import Jobs
+    from fencepost.worker.host.slot.pool import Jobs
     from fencepost.worker.host.spark_keeper import KeptRuntime, OnSlotEnd
 
 log = logging.getLogger("fencepost.worker")

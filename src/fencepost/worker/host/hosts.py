@@ -13,9 +13,9 @@ from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
-from fencepost.worker.host.slot_pool import SlotPool
+from fencepost.worker.host.slot.pool import SlotPool
 from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
-from fencepost.worker.host.split_channel import SplitChannel
+from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.supervision import Supervision
 
 

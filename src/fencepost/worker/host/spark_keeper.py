@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.worker.host.slot_pool import Jobs
+from fencepost.worker.host.slot.pool import Jobs
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch, all_begun, begun, newest
-from fencepost.worker.host.epoch_logs import EpochLogs
-from fencepost.worker.host.epoch_membership import CutShortError, EpochMembership
-from fencepost.worker.host.epoch_planner import EpochPlanner
-from fencepost.worker.host.epoch_work import EpochWork
-from fencepost.worker.host.frame_jobs import FrameRuntime
-from fencepost.worker.host.frame_life import FrameHost, FrameLife
+from fencepost.worker.host.epoch.logs import EpochLogs
+from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership
+from fencepost.worker.host.epoch.planner import EpochPlanner
+from fencepost.worker.host.epoch.work import EpochWork
+from fencepost.worker.host.frame.jobs import FrameRuntime
+from fencepost.worker.host.frame.life import FrameHost, FrameLife
 
 log = logging.getLogger(__name__)
 

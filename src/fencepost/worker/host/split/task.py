@@ -18,10 +18,10 @@ from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.transaction import fence, lane_ids
-from fencepost.worker.host.bundles import bundles
-from fencepost.worker.host.forgetting import Forgetting
-from fencepost.worker.host.frame_jobs import FrameRuntime
-from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife
+from fencepost.worker.host.frame.jobs import FrameRuntime
+from fencepost.worker.host.frame.life import BACK_OFF_S, PASSING, FrameHost, FrameLife
+from fencepost.worker.host.split.bundles import bundles
+from fencepost.worker.host.split.forgetting import Forgetting
 
 log = logging.getLogger(__name__)
 

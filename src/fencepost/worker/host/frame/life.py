@@ -20,8 +20,8 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.host.frame_jobs import FrameJobs, FrameRuntime
-from fencepost.worker.host.retried_error import RetriedError, text_of
+from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
+from fencepost.worker.host.frame.retried_error import RetriedError, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 

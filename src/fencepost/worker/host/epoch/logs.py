@@ -9,7 +9,7 @@ from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.epoch_plan import EpochOffset
-from fencepost.worker.host.held_partitions import HeldPartitions
+from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 
 log = logging.getLogger(__name__)
 

@@ -24,11 +24,11 @@ from fencepost.task.channel.split_message import (
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.frame_life import PASSING
+from fencepost.worker.host.frame.life import PASSING
 from fencepost.worker.supervision.offset.copying import OffsetCopying
 
 if TYPE_CHECKING:
-    from fencepost.worker.host.frame_task import Run
+    from fencepost.worker.host.split.task import Run
 
 
 class SplitChannel:

@@ -19,10 +19,10 @@ from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoc
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
-from fencepost.worker.host.epoch_life import EpochLife
-from fencepost.worker.host.epoch_membership import CutShortError
-from fencepost.worker.host.frame_jobs import FrameRuntime
-from fencepost.worker.host.frame_life import FrameHost
+from fencepost.worker.host.epoch.life import EpochLife
+from fencepost.worker.host.epoch.membership import CutShortError
+from fencepost.worker.host.frame.jobs import FrameRuntime
+from fencepost.worker.host.frame.life import FrameHost
 
 
 class EpochStreamTask(EpochLife):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.task.channel.message import Directives, DirectivesRequest, Registration, Reports, TaskReport
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.host.slot_table import PooledSlot, SlotTable, Use
+from fencepost.worker.host.slot.table import PooledSlot, SlotTable, Use
 from fencepost.worker.supervision.port import HostEvents
 
 log = logging.getLogger(__name__)

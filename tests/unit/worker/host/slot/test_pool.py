@@ -13,8 +13,7 @@ from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.host import slot_pool as module
-from fencepost.worker.host.slot_pool import SlotPool
+from fencepost.worker.host.slot.pool import SlotPool
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 
@@ -59,8 +58,8 @@ class Pool:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 8, max_slots: int = 4) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr("fencepost.worker.host.slot_channel._POLL_S", 0.01)
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr("fencepost.worker.host.slot.channel._POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
         self.ends = ProcessEnds()
         self.slots = SlotPool(self.events, self.ledger, self.ends, SlotSpec("", "http://w", 10), max_slots)

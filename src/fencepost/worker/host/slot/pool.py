@@ -15,8 +15,8 @@ from fencepost.spark.slot.job import SlotCrashedError
 from fencepost.task.channel.message import Verb
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
-from fencepost.worker.host.slot_channel import SlotChannel
-from fencepost.worker.host.slot_table import PooledSlot, SlotTable, SlotTask, Use
+from fencepost.worker.host.slot.channel import SlotChannel
+from fencepost.worker.host.slot.table import PooledSlot, SlotTable, SlotTask, Use
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 

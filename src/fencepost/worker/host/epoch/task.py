@@ -35,10 +35,10 @@ from fencepost.task.sink.epoch_plan import (
     newest,
     tokens,
 )
-from fencepost.worker.host.epoch_life import EpochLife
-from fencepost.worker.host.epoch_membership import CutShortError
-from fencepost.worker.host.frame_jobs import FrameRuntime
-from fencepost.worker.host.frame_life import FrameHost
+from fencepost.worker.host.epoch.life import EpochLife
+from fencepost.worker.host.epoch.membership import CutShortError
+from fencepost.worker.host.frame.jobs import FrameRuntime
+from fencepost.worker.host.frame.life import FrameHost
 
 log = logging.getLogger(__name__)
 

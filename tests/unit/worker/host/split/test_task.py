@@ -17,11 +17,11 @@ from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.failure.back_off import BackOff
-from fencepost.worker.host import frame_life, retried_error
-from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
-from fencepost.worker.host.frame_task import FrameTask
-from fencepost.worker.host.split_channel import SplitChannel
+from fencepost.worker.host.frame import life as frame_life
+from fencepost.worker.host.split import task as module
+from fencepost.worker.host.split.channel import SplitChannel
+from fencepost.worker.host.split.task import FrameTask
 from support.no_exception import no_exceptions
 
 _MOST_TURNS = 30
@@ -308,7 +308,7 @@ def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
 ) -> None:
     it = stage("a")
     clock = [100.0]
-    monkeypatch.setattr(retried_error.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
     times_away = fails(5, OSError("the name node is away"))
 
     def listing() -> None:
@@ -342,7 +342,7 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
         it.task.abandon()
         moves_on.set()
 
-    monkeypatch.setattr("fencepost.worker.host.frame_jobs.cancel_group", cancel_group)
+    monkeypatch.setattr("fencepost.worker.host.frame.jobs.cancel_group", cancel_group)
     monkeypatch.setattr(Runtime, "sparkContext", None, raising=False)
     it.trouble = abandoned
     it.run()

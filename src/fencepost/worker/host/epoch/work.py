@@ -12,8 +12,8 @@ from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_stor
 from fencepost.spark.slot.job import job_group
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.control import Control
-from fencepost.worker.host.epoch_membership import CutShortError, EpochMembership
-from fencepost.worker.host.frame_jobs import FrameJobs
+from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership
+from fencepost.worker.host.frame.jobs import FrameJobs
 
 _WAIT_FOR_WORK_S = 0.02
 _LATER = (

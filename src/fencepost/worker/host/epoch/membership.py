@@ -14,7 +14,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.admitted import admitted
 from fencepost.task.sink.epoch_plan import EpochOffsets
 from fencepost.task.sink.subscription import subscription
-from fencepost.worker.host.held_partitions import HeldPartitions
+from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Tasks of DataFrame sinks and streams: members of their groups, which plan and commit epochs."""

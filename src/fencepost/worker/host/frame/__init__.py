@@ -1,0 +1,1 @@
+"""What all tasks with DataFrames have in common: a driver thread with its states, failures and Spark jobs."""
