@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True)
 class CsvLines:
-    """How to read, line by line, a split that is one CSV file and uses no options of Spark's CSV source but these.
+    """How to read one CSV file by lines, for a split that needs no options of Spark's CSV source except these.
 
     Attributes:
         schema: the schema of the frame that `read` returns.

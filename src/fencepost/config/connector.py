@@ -80,7 +80,7 @@ class RuntimeChoice(Config):
     )  # fmt: skip
     restart_window_ms: int = setting(
         "errors.restart.window.ms", type=Type.LONG, default=600_000, check=at_least(0), importance=LOW,
-        doc="What has run for so long before it fails counts its restarts anew.",
+        doc="After a connector or task has run for this long, its restarts are counted from 0 again.",
     )  # fmt: skip
 
 

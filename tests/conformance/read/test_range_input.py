@@ -267,7 +267,7 @@ def test_a_range_that_begins_below_the_log_is_refused_or_cut_with_a_warning(
 @pytest.mark.usefixtures("soon_sure")
 def test_a_range_that_ends_beyond_the_log_is_refused_or_cut(log_writer: LogWriter, topic: str, read: Read) -> None:
     log_writer.send(topic, ["a", "b"])
-    with pytest.raises(DataLossError, match=r"the log ends at 2: it was truncated, or the topic was made anew"):
+    with pytest.raises(DataLossError, match=r"the log ends at 2: it was truncated, or the topic was created again"):
         read(0, 3)
     with pytest.raises(DataLossError, match="the log ends at 2"):
         read(5, 9)

@@ -72,7 +72,7 @@ def connector_access(
     has_initial_offsets: bool = False,
     is_prefixed: bool = False,
 ) -> ConnectorAccess:
-    """Return the access of a source connector on such workers.
+    """Return the access of a source connector on workers with this config.
 
     Args:
         connector: Its config, including `name`.
@@ -109,10 +109,9 @@ def sink_access(
     topics: Sequence[str] = (),
     has_initial_offsets: bool = False,
 ) -> SinkAccess:
-    """Return the access of a sink connector on such workers; `topics` are those it reads, by default those of its
-    config.
+    """Return the access of a sink connector on workers with this config.
 
-    Raises ConfigError if the config is wrong.
+    `topics`: what it reads; by default, the topics of its config. Raises ConfigError if the config is wrong.
     """
     settings = WorkerSettings(config, "", "")
     sink = SinkConnectorConfig(connector)
@@ -138,7 +137,7 @@ def stream_access(
     has_initial_offsets: bool = False,
     is_prefixed: bool = False,
 ) -> StreamAccess:
-    """Return the access of a stream connector on such workers.
+    """Return the access of a stream connector on workers with this config.
 
     Args:
         topics: The topics that it writes to; if empty, those of its config. They also stand for the topics that it

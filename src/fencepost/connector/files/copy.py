@@ -62,7 +62,7 @@ class FilesCopy:
             raise taken_error(self._shown, target)
         self._shown.sync([target], are_shown=True)  # before it says so
         if not here.rename(origin, mark) and not here.exists(mark):
-            raise DirectoryError(f"{self._staged.at(source)} cannot be renamed, which would mark it as published")
+            raise DirectoryError(f"{self._staged.at(source)} cannot be renamed to mark it as published")
 
     def _found(self, path: str) -> tuple[Any, Any]:
         """Return a path and its file system; a local one without checksum files."""

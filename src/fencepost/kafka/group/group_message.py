@@ -12,7 +12,7 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignor
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Holds them, with the topics that they subscribe to."""
+    """Holds the members of groups with the newer protocol, with the topics that they subscribe to."""
 
 
 class ShareGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
@@ -20,7 +20,7 @@ class ShareGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore[m
 
 
 class ShareGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Holds them, with the topics that they subscribe to."""
+    """Holds the members of share groups, with the topics that they subscribe to."""
 
 
 class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]

@@ -99,7 +99,11 @@ class MemberRemoval:
                 log.warning("group %s: removed members that an earlier start left: %s", group, ", ".join(found))
         except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
             log.warning(
-                "members that %s may have left in group %s stay until session.timeout.ms: %s", client_id, group, error
+                "%s: members of an earlier start may stay in group %s for session.timeout.ms: they could not be "
+                "removed: %s",
+                client_id,
+                group,
+                error,
             )
 
     @contextmanager

@@ -210,7 +210,7 @@ class LogReader:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise KafkaRequestError(
                 f"Topic {self.topic} lost what stood at {partition}/{self._positions.get(partition, 0)}: it was "
-                f"truncated or re-created while in use ({error.str()}). Restart the worker to read it anew.",
+                f"truncated or re-created while in use ({error.str()}). Restart the worker to read it again.",
                 error.code(),
             )
         else:

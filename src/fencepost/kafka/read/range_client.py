@@ -90,7 +90,7 @@ class RangeSilence:
             else:
                 begin, self._end = edges
             if self._end is not None and self._end < self._wanted.end:
-                missing = f"the log ends at {self._end}: it was truncated, or the topic was made anew"
+                missing = f"the log ends at {self._end}: it was truncated, or the topic was created again"
         except KafkaUnavailableError as error:
             self.obstacle = f"the broker cannot be reached ({error})"
         except KafkaRequestError as error:

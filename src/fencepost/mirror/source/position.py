@@ -23,7 +23,7 @@ def source_partition(alias: str, place: TopicPartition) -> dict[str, Any]:
 
 
 def source_offset(last: int, topic_id: str, epoch: int = NO_EPOCH) -> dict[str, Any]:
-    """Return a source offset: everything up to and including `last` is copied, or is nothing to copy."""
+    """Return a source offset. It says that everything up to and including `last` was copied or needs no copy."""
     if not topic_id:
         return {_OFFSET: last}
     known = {_OFFSET: last, _TOPIC_ID: topic_id}

@@ -126,9 +126,10 @@ class StreamLoop:
     # the group's assignment
 
     def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
-        """Begin at the group's offsets. If it has none, the end of the log is committed before any record is taken.
+        """Begin at the group's offsets.
 
-        Otherwise the next start would begin at a later end, and skip the records in between.
+        If a partition has none and `auto.offset.reset` is `latest`, the end of its log is committed before any record
+        is taken: a restart before the first commit would begin at a later end, and skip the records in between.
         """
         self._transactions.positions.begin(positions, fresh)
         if fresh and self._run.spec.input.consumer_conf.get("auto.offset.reset") == "latest":

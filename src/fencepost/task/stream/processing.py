@@ -79,7 +79,10 @@ class StreamProcessor:
         return (each for each in letters if each is not None)
 
     def _tell_of_output(self, stage: str, error: Exception, record: SourceRecord) -> None:
-        """Keep a record as it was read, if that is known; else as `process` returned it."""
+        """Report the error of an output record.
+
+        The record is kept as it was read if its place in the input is known, else as `process` returned it.
+        """
         assert self._outgoing.letters is not None
         self._outgoing.letters.tell(stage, error, self._as_read(record))
 

@@ -35,7 +35,9 @@ class WrittenOffsets:
         for place, offset in self.before.items():
             known = snapshot.retention.get(place.topic)
             if known is not None and offset is not None and offset < known.deleted.get(place.partition, 0):
-                raise ConflictError(f"records after the old offset of {place.topic}-{place.partition} may be deleted")
+                raise ConflictError(
+                    f"records after the old offset of {place.topic}-{place.partition} may already be deleted"
+                )
         now = self.group.read()
         if any(now.get(place) != offset for place, offset in self.wanted.items()):
             raise ConflictError("they were changed in the meantime")
@@ -55,7 +57,7 @@ def write(group: GroupOffsets, wanted: Wanted) -> None:
 
 
 def refused(error: Exception, left: str) -> OperationError:
-    """Return the error for a request whose offsets were written, and which was refused then."""
+    """Return the error for a request that was refused after its offsets had been written."""
     said = (BadRequestError, NotFoundError, ConflictError)
     kind = next((each for each in said if isinstance(error, each)), OperationError)
     return (ConflictError if isinstance(error, ElsewhereError) else kind)(f"{_said(error)}. {left}")
