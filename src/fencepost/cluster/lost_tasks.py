@@ -55,7 +55,7 @@ class LostTasks:
         """Begin to end what called-off tasks of dead workers have open; these tasks are assigned to nobody."""
         abandoned = self._abandoned_tasks(snapshot, {m.incarnation for m in members}) if members else set()
         if abandoned:
-            log.warning("leader: what workers that are gone were to end is fenced: %s", _names(abandoned))
+            log.warning("leader: fencing tasks that lost workers were to end: %s", _names(abandoned))
             self._left_open.end(snapshot, abandoned)
 
 

@@ -349,7 +349,7 @@ def test_a_position_that_is_no_longer_in_the_log_is_an_error_if_no_reset_is_allo
     again = members.join(Notes(), auto_offset_reset="none")
     eventually(lambda: again.poll(0.1, 100) is not None and len(again.assignment) == 2, within_s=30)
     again.seek({places[0]: 3})
-    expected = rf"There is no offset to begin at in {members.topic}-0: .*; auto.offset.reset is none, so that somebody"
+    expected = rf"There is no offset to start from in {members.topic}-0: .*; auto.offset.reset is none: set the offset"
     with pytest.raises(KafkaRequestError, match=expected):
         poll_for_long(again)
 

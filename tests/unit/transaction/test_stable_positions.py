@@ -48,5 +48,5 @@ def test_e20_a_failed_authentication_is_not_a_missing_permission(
     monkeypatch: pytest.MonkeyPatch, refused: str, code: int
 ) -> None:
     """The next request may be accepted, and then the task would start with nobody fenced. So the start is repeated."""
-    with pytest.raises(KafkaUnavailableError, match=r"SaslAuthenticate.* Unless this passes, correct them"):
+    with pytest.raises(KafkaUnavailableError, match=r"SaslAuthenticate.* If this persists, correct them"):
         positions(monkeypatch, code, refused).read(PLACES)

@@ -31,8 +31,8 @@ class PositionReader(Protocol):
 def nowhere_to_begin(place: TopicPartition, why: str) -> KafkaRequestError:
     """Return the error for a partition without records at its position if no other position may be chosen."""
     return KafkaRequestError(
-        f"There is no offset to begin at in {place.topic}-{place.partition}: {why}; "
-        "auto.offset.reset is none, so that somebody has to say where (PATCH /connectors/<name>/offsets)",
+        f"There is no offset to start from in {place.topic}-{place.partition}: {why}; auto.offset.reset is none: set "
+        "the offset (PATCH /connectors/<name>/offsets)",
         KafkaError._AUTO_OFFSET_RESET,
     )
 

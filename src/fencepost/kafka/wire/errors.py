@@ -66,7 +66,7 @@ def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
     reason = f"{error.what}: {error.detail or KafkaError(error.code).str()}"
     if error.code in NOT_AUTHENTICATED:
         return KafkaUnavailableError(
-            f"Kafka refused the credentials while {doing} (bootstrap.servers={bootstrap}): {reason}. Unless this "
-            "passes, correct them"
+            f"Kafka refused the credentials while {doing} (bootstrap.servers={bootstrap}): {reason}. If this "
+            "persists, correct them"
         )
     return translate(KafkaError(error.code, reason), doing, bootstrap)

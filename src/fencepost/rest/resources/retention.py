@@ -26,7 +26,7 @@ async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False)
     found = next((each for each in info.topics if each.topic == topic), None)
     if found is None:
         raise NotFoundError(
-            f"Nothing is decided of topic {topic}: no pattern of delete.committed.topics matches it, there is no such "
-            "topic, or nothing was decided yet (dry=true decides now)"
+            f"There is no decision for topic {topic}: no pattern of delete.committed.topics matches it, the topic "
+            "does not exist, or the first decision is still to come (dry=true decides now)"
         )
     return json_response(found)

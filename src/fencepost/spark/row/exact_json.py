@@ -174,7 +174,7 @@ def _array(own: Check | None) -> Check | None:
 def _map(own: Check | None, path: str) -> Check | None:
     def check(value: Any) -> Any:
         if isinstance(value, _Repeated):
-            raise MisfitError(path, "a name stands twice in it")
+            raise MisfitError(path, "a name occurs twice in it")
         if not isinstance(value, dict):
             return value
         made = {name: None if item is None else own(item) for name, item in value.items()}  # type: ignore[misc]

@@ -137,7 +137,7 @@ def test_what_cannot_be_looked_at_is_refused_since_spark_might_read_it(text: str
 @pytest.mark.parametrize("text", ['{"a":{"x":200,"x":2}}', '{"a":{"x":2,"\\u0078":200}}', "{'a':{'x':200,'x':2}}"])
 def test_a_name_that_stands_twice_in_a_map_is_refused(text: str) -> None:
     """Spark makes two entries of it, of which a look at the last one says nothing."""
-    with pytest.raises(MisfitError, match="a: a name stands twice in it"):
+    with pytest.raises(MisfitError, match="a: a name occurs twice in it"):
         exact(T.MapType(T.StringType(), T.ByteType()), text)
     other = '{"a":{"x":1.50,"y":NaN},"b":{"z":1,"z":2}}'
     assert exact(T.MapType(T.StringType(), T.FloatType()), other) == other
