@@ -117,6 +117,7 @@ class Assignment:
         self.paused = wanted
 
     def take(self, _: Any, partitions: list[Any]) -> None:
+        """Notify the assignee of new partitions, and start to fetch them where it says."""
         with self.client.errors_kept():
             if self.client.is_leaving:  # partitions assigned now are released at once, unannounced
                 self.client.assign(partitions)

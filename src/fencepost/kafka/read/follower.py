@@ -87,7 +87,7 @@ class LogFollower:
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop following the log. Idempotent."""
         self._stopping.set()
-        self._reached.publish({})  # so that threads that wait look up
+        self._reached.publish({})  # wakes the threads that wait
         for thread in self._threads:
             thread.join(timeout_s)
             if thread.is_alive():
@@ -196,9 +196,9 @@ class _ReachedPositions:
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
             self._changed.notify_all()
 
-    def wait_for(self, is_so: Callable[[], bool], timeout_s: float | None = None) -> bool:
+    def wait_for(self, predicate: Callable[[], bool], timeout_s: float | None = None) -> bool:
         with self._changed:
-            return self._changed.wait_for(is_so, timeout_s)
+            return self._changed.wait_for(predicate, timeout_s)
 
     def wait_for_all(self, ends: Mapping[int, int], deadline_s: float) -> dict[int, int]:
         """Wait until the ends are reached, and return those that are not when the time is up."""

@@ -65,7 +65,7 @@ class PlanPositions:
 
 
 class WaitingPartitions:
-    """Partitions that are not assigned yet: it is looked for their topics again and again."""
+    """Partitions that are not assigned yet. Their topics are looked up every few seconds."""
 
     def __init__(self, positions: Mapping[TopicPartition, LogPosition | None]) -> None:
         self._positions = dict(positions)

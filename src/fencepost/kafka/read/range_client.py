@@ -64,7 +64,7 @@ class RangeSilence:
         self._admin.close()
 
     def ended(self) -> None:
-        """Start again: something has arrived."""
+        """Record that something has arrived."""
         self._moved_s, self.obstacle, self._doubts = time.monotonic(), "", Doubts()
 
     def throttled(self, event: Any) -> None:
@@ -112,7 +112,7 @@ class RangeSilence:
         return begin, self._admin.offsets.ends([place], read_committed=False)[place]
 
     def check(self, at: int) -> None:
-        """Raise ReadTimeoutError if it is too long. A loss that is not confirmed yet is not timed out."""
+        """Raise ReadTimeoutError if nothing has arrived for `idle_s`, unless a loss is being confirmed."""
         if not len(self._doubts) and time.monotonic() - self._moved_s > self._idle_s:
             raise ReadTimeoutError(
                 f"Nothing came for {self._idle_s:g} s while reading {self._wanted}, at offset {at}: "

@@ -16,7 +16,7 @@ _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 
 
 class SubscribedTopics:
-    """Topics with given names, or those of the cluster whose names match. The latter are looked up again and again."""
+    """Topics with given names, or those of the cluster whose names match, which are looked up periodically."""
 
     def __init__(self, assignment: Assignment, topics: Sequence[str] | Callable[[str], object]) -> None:
         """Subscribe the assignment's client to names. If `topics` is a predicate, the first `maybe_look` does that."""
