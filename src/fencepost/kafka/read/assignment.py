@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api.errors import FencedError
-from fencepost.kafka.read.member_client import MemberClient, Membership
+from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
@@ -64,7 +64,7 @@ class Fetcher(ABC):
         """Release connections. Idempotent."""
 
 
-class Assignment:
+class AssignedPartitions:
     """A member's partitions. `take`, `revoke` and `lose` are callbacks of its client."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Assignment:
         client: MemberClient,
         starts: StartPositions,
         assignee: Assignee,
-        make_fetcher: "Callable[[Assignment], Fetcher]",
+        make_fetcher: "Callable[[AssignedPartitions], Fetcher]",
     ) -> None:
         self.client = client
         self.starts = starts
@@ -82,7 +82,7 @@ class Assignment:
         self.paused: frozenset[TopicPartition] = frozenset()
         self.revoked: set[TopicPartition] = set()
         """Partitions that were released since the caller cleared this."""
-        self.membership: Membership | None = None
+        self.membership: MemberIdentity | None = None
         self.fetcher = make_fetcher(self)
 
     @property

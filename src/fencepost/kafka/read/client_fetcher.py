@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.read.assignment import Assignment, Fetcher
+from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.consumer import is_passing, place_of
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.start_positions import nowhere_to_begin
@@ -22,7 +22,7 @@ _CHUNK = 500
 class ClientFetcher(Fetcher):
     """The client starts to fetch partitions when it takes them over."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: AssignedPartitions) -> None:
         self._client = assignment.client
         self._read_again = read_again_by(self._client.conf)
 

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.read.assignment import Assignee, Assignment, Fetcher
+from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.group_input import GroupInput
@@ -75,7 +75,7 @@ class BatchFetcher(Fetcher):
     dropped if the position moves elsewhere.
     """
 
-    def __init__(self, assignment: Assignment, reader: BatchReader) -> None:
+    def __init__(self, assignment: AssignedPartitions, reader: BatchReader) -> None:
         self._assignment = assignment
         self._by_client = _ClientAfterBatches(assignment)
         self._reader = reader

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.read.assignment import Assignee, Assignment, Fetcher
+from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
@@ -30,7 +30,7 @@ class GroupInput:
         topics: Sequence[str] | Callable[[str], object],
         assignee: Assignee,
         *,
-        fetcher: Callable[[Assignment], Fetcher] = ClientFetcher,
+        fetcher: Callable[[AssignedPartitions], Fetcher] = ClientFetcher,
         whole: Collection[str] = (),
         positions: PositionReader | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class GroupInput:
         starts = StartPositions(self._client, names, positions)
         self.notes = starts.notes
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
-        self._assignment = Assignment(self._client, starts, assignee, fetcher)
+        self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
 
     @property

@@ -23,7 +23,7 @@ _NOT_YET = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 _FIXED = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
 
 
-class Membership(NamedTuple):
+class MemberIdentity(NamedTuple):
     """A member's identity, as captured with its assignment."""
 
     metadata: Any
@@ -72,8 +72,8 @@ class MemberClient:
             raised, self.error = self.error, None
             raise raised
 
-    def membership(self) -> Membership:
-        return Membership(self.consumer.consumer_group_metadata(), self.consumer.memberid())
+    def membership(self) -> MemberIdentity:
+        return MemberIdentity(self.consumer.consumer_group_metadata(), self.consumer.memberid())
 
     def topics(self) -> Any:
         """Return the metadata of all topics, by name. Raises KafkaException."""

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.committed_offsets import Committed
-from fencepost.kafka.read.member_client import MemberClient, Membership
+from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.record import TopicPartition
 
@@ -57,7 +57,7 @@ class StartPositions:
         self.notes: dict[TopicPartition, str] = {}
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
 
-    def stored(self, places: Sequence[TopicPartition], membership: Membership | None) -> dict[TopicPartition, int]:
+    def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException."""
         if not places:
             return {}

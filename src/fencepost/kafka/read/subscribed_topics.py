@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import KafkaException
 
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
-from fencepost.kafka.read.assignment import Assignment
+from fencepost.kafka.read.assignment import AssignedPartitions
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 class SubscribedTopics:
     """Topics with given names, or those of the cluster whose names match, which are looked up periodically."""
 
-    def __init__(self, assignment: Assignment, topics: Sequence[str] | Callable[[str], object]) -> None:
+    def __init__(self, assignment: AssignedPartitions, topics: Sequence[str] | Callable[[str], object]) -> None:
         """Subscribe the assignment's client to names. If `topics` is a predicate, the first `maybe_look` does that."""
         self._assignment = assignment
         self._client = assignment.client

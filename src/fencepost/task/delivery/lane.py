@@ -144,7 +144,7 @@ class HeldQueue:
 
 
 @dataclass(slots=True)
-class Sent:
+class TransactionExtent:
     """Roughly how large a transaction is, and when it began (`time.monotonic`)."""
 
     begun_s: float = 0.0
@@ -160,7 +160,7 @@ class Step(IntEnum):
     DONE = auto()  # committed, or failed
 
 
-class Progress:
+class StepProgress:
     """The steps that a transaction has reached. For several threads."""
 
     def __init__(self) -> None:
@@ -198,14 +198,14 @@ class Turn:
         before: "Turn | None",
         held: HeldRecords | None = None,
         finish: Finish | None = None,
-        sent: Sent | None = None,
+        sent: TransactionExtent | None = None,
     ) -> None:
         self._writer = writer
         self._finish = finish or Finish()
         self._before = before
         self._held = held
-        self._progress = Progress()
-        self.sent = sent or Sent()
+        self._progress = StepProgress()
+        self.sent = sent or TransactionExtent()
         self.is_struck = False
         self.ended_s = 0.0
 

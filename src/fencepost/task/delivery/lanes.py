@@ -11,7 +11,7 @@ from typing import Any
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, OffsetPlaces, OffsetRecords
-from fencepost.task.delivery.lane import HeldQueue, HeldRecords, Lane, QueueLimits, Sent, Turn
+from fencepost.task.delivery.lane import HeldQueue, HeldRecords, Lane, QueueLimits, TransactionExtent, Turn
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
@@ -49,7 +49,7 @@ class Turns:
         if self.last is not None and self.last.is_done:
             self.last.await_committed()
 
-    def hand_over(self, lane: Lane, held: HeldRecords | None, finish: Finish, sent: Sent) -> None:
+    def hand_over(self, lane: Lane, held: HeldRecords | None, finish: Finish, sent: TransactionExtent) -> None:
         before = None if self.last is None or self.last.is_committed else self.last
         turn = self.last = Turn(lane.writer, before, held, finish, sent)
         self._waiting.append(turn)
@@ -120,7 +120,7 @@ class LanedDelivery(Delivery):
         self._queue = HeldQueue(limits or QueueLimits())
         self._turns = Turns(on_failure, sizes)
         self._current: Lane | None = None  # with the transaction that the task is writing
-        self._sent = Sent()  # in the newest transaction
+        self._sent = TransactionExtent()  # in the newest transaction
         self.widens_below = widens_below
         self._collisions = 0
 
@@ -223,7 +223,7 @@ class LanedDelivery(Delivery):
             self._current = self._lanes[0]
             self._current.await_idle()
             self._lanes.reverse()
-            self._sent = Sent(time.monotonic())
+            self._sent = TransactionExtent(time.monotonic())
             self._queue.begin()
         return self._current
 

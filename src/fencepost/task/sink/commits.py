@@ -22,7 +22,7 @@ class Letters(Protocol):
     def settle(self, timeout_s: float) -> bool: ...
 
 
-class Flushed(NamedTuple):
+class FlushedOffsets(NamedTuple):
     """The result of a flush: the offsets that may be committed, and those from which the task continues."""
 
     allowed: Offsets
@@ -71,7 +71,7 @@ class SinkCommits:
         self.positions.fresh.clear()
         return True
 
-    def flush(self, offsets: Offsets, *, is_last: bool) -> Flushed | None:
+    def flush(self, offsets: Offsets, *, is_last: bool) -> FlushedOffsets | None:
         """Flush what was put below these offsets; None if dead letters are not safe yet."""
         if not self.are_dead_letters_safe(is_last=is_last):
             return None  # before the flush, in which a store that keeps its own offsets advances them
@@ -83,12 +83,12 @@ class SinkCommits:
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
                 log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
-            return Flushed({}, {place: self.positions.safe[place] for place in offsets}, begun_s)
+            return FlushedOffsets({}, {place: self.positions.safe[place] for place in offsets}, begun_s)
         rewinds = self.context.take_rewinds(offsets)
         allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
-        return Flushed(allowed, rewinds, begun_s)
+        return FlushedOffsets(allowed, rewinds, begun_s)
 
-    def commit(self, flushed: Flushed, input_: SinkInput, *, is_last: bool) -> None:
+    def commit(self, flushed: FlushedOffsets, input_: SinkInput, *, is_last: bool) -> None:
         """Commit what may be committed and is not stored yet."""
         stored = self.positions.stored
         due = {place: offset for place, offset in flushed.allowed.items() if stored.get(place) != offset}
