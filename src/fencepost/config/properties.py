@@ -19,7 +19,7 @@ def read_properties(path: Path | str) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if (encoding := marked_encoding(content)) is not None:
-        raise ConfigError(f"{path}: it is {encoding}: save it as UTF-8")
+        raise ConfigError(f"{path}: it is encoded in {encoding}: save it as UTF-8")
     return parse_properties(_decoded(content), source=str(path))
 
 

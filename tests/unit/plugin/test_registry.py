@@ -149,7 +149,7 @@ def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
     ("kind", "name", "instead"),
     [
         (PluginKind.TRANSFORM, "io.debezium.transforms.ExtractNewRecordState", "Transform of your own"),
-        (PluginKind.TRANSFORM, "org.apache.kafka.connect.transforms.MaskField$Value", "Transform of your own"),
+        (PluginKind.TRANSFORM, "io.confluent.connect.transforms.MessageTimestampRouter", "Transform of your own"),
         (PluginKind.PREDICATE, "io.debezium.predicates.Anything", "Predicate of your own"),
         (PluginKind.CONVERTER, "io.confluent.connect.avro.AvroConverter", "JsonConverter with schemas.enable=true"),
         (PluginKind.CONVERTER, "io.debezium.converters.BinaryDataConverter", "Converter of your own"),

@@ -401,5 +401,7 @@ def test_a_fingerprint_that_is_none_is_not_looked_at(tmp_path: Path, fingerprint
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 def test_a_file_of_another_encoding_fails_the_task_with_what_to_do(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "f").write_bytes("a\nb\n".encode(encoding))
-    with pytest.raises(FatalError, match=rf"f is {encoding.upper()}, .*iconv -f {encoding.upper()} -t UTF-8"):
+    with pytest.raises(
+        FatalError, match=rf"f is encoded in {encoding.upper()}, .*iconv -f {encoding.upper()} -t UTF-8"
+    ):
         started(tmp_path / "f").poll()
