@@ -67,5 +67,5 @@ def test_escaped_text_survives(values):
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 def test_a_file_of_another_encoding_is_named(tmp_path, encoding):
     (tmp_path / "f.properties").write_bytes("bootstrap.servers=b".encode(encoding))
-    with pytest.raises(ConfigError, match=rf"f\.properties: it is {encoding.upper()}: save it as UTF-8"):
+    with pytest.raises(ConfigError, match=rf"f\.properties: it is encoded in {encoding.upper()}: save it as UTF-8"):
         read_properties(tmp_path / "f.properties")
