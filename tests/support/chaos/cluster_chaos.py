@@ -48,6 +48,7 @@ class ClusterChaos:
         self._coordinator = coordinator
         self._gated = campaign.gated
         self._session_s = self._gated.session_s
+        self._settled: Assignment | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="requests")
         self.recoveries: dict[str, list[Recovery]] = defaultdict(list)
         self.returns: dict[str, list[float]] = defaultdict(list)
@@ -134,11 +135,14 @@ class ClusterChaos:
         victim = self._victim(fault)
         gate = self._gated.station(victim).gate
         before = self._gated.snapshot().assignment
+        is_settled = _owners(before) == _owners(
+            self._settled
+        )  # on a busy machine tasks may just have moved by themselves
         self._campaign.set_marks()
         gate.close(Closed.SILENT if fault.is_silent else Closed.REFUSING)
         try:
             asked = self._maybe_rescale(fault, self._leader())
-            but = frozenset if asked is None else partial(self._touched_since, before)
+            but = frozenset if asked is None and is_settled else partial(self._touched_since, self._settled)
             recovery = self._campaign.recover(self._gated.workers, CONVERGED_S, is_even=False, but=but)
             threading.Event().wait(fault.choice * _LONGEST_CUT_S)
             assert asked is not None or self._gated.snapshot().assignment == before, "tasks were moved"
@@ -244,7 +248,9 @@ class ClusterChaos:
     def _settle(self, within_s: float) -> float:
         """Wait until all runs, evenly, on all workers, with new records; return how long that took."""
         self._campaign.set_marks()
-        return self._campaign.recover(self._gated.workers, within_s).converged_s
+        converged_s = self._campaign.recover(self._gated.workers, within_s).converged_s
+        self._settled = self._gated.snapshot().assignment
+        return converged_s
 
     def _note(
         self,
