@@ -144,7 +144,7 @@ def test_what_somebody_else_has_moved_by_then_is_not_put_back(alteration: Altera
 
 def test_what_is_given_up_by_then_is_not_put_back(alteration: Alteration) -> None:
     alteration.fails[3], alteration.gives_up[4] = BadRequestError("It was resumed"), 9
-    with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*may be deleted"):
+    with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*may already be deleted"):
         alteration.to(9)
     assert alteration.committed("a") == 9
 

@@ -1,5 +1,6 @@
 """The embedded broker as its users see it: ready, loopback only, small, and durable where asked."""
 
+import contextlib
 from pathlib import Path
 
 import psutil
@@ -8,6 +9,7 @@ from confluent_kafka import Consumer, Producer
 
 from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
 from fencepost.embedded.error import PortInUseError
+from fencepost.testing import eventually
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.quick import QUICK, quick_kafka
 from support.timing import fastest_s
@@ -28,8 +30,15 @@ def _consume(servers: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer(settings)
     consumer.subscribe([topic])
     try:
-        records = consumer.consume(count, timeout=20)
-        return [record.value() for record in records]
+        found: list[bytes] = []
+
+        def is_whole() -> bool:
+            found.extend(record.value() or b"" for record in consumer.consume(count - len(found), timeout=1))
+            return len(found) >= count
+
+        with contextlib.suppress(AssertionError):  # the caller compares what there is
+            eventually(is_whole)
+        return found
     finally:
         consumer.close()
 

@@ -211,7 +211,7 @@ class HadoopFiles(FilesStore):
 
     def move(self, source: str, target: str) -> None:
         origin, goal, mark = self._at(source), self._at(target), self._at(mark_of(source))
-        with self._explained(target, "shown"):
+        with self._explained(target, "published"):
             if self._system.exists(origin):
                 self._system.mkdirs(goal.getParent())
                 if self._system.exists(goal) or not self._system.rename(origin, goal):
