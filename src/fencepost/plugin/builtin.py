@@ -90,6 +90,9 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
     },
 }
 
+ROUTERS = frozenset({"RegexRouter", "TimestampRouter"})
+"""The built-in transforms that change topics."""
+
 FORMER_NAMES = {
     "fencepost.connector.file_stream.FileStreamSourceConnector": "FileStreamSourceConnector",
     "fencepost.connector.file_stream_sink.FileStreamSinkConnector": "FileStreamSinkConnector",

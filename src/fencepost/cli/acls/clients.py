@@ -16,6 +16,8 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginKind
+from fencepost.plugin.builtin import BUILT_IN, ROUTERS
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
@@ -25,11 +27,14 @@ _TOPIC_KEY = "topic"
 _CHOOSING = frozenset(
     {"transforms", "output.transforms", "output.topic.field"}
 )  # settings that may choose a topic for each record
-# Transforms that do not change the topic; others may.
-_SAME_TOPIC = (
-    "Cast", "DropHeaders", "ExtractField", "Filter", "Flatten", "HeaderFrom", "HoistField", "InsertField",
-    "InsertHeader", "MaskField", "ReplaceField", "SetSchemaMetadata", "TimestampConverter", "ValueToKey",
-)  # fmt: skip
+
+
+def _plain_name(transform: str) -> str:
+    """Return the name of a transform without its package and its side."""
+    return transform.rpartition(".")[2].partition("$")[0]
+
+
+_SAME_TOPIC = {_plain_name(name) for name in BUILT_IN[PluginKind.TRANSFORM]} - ROUTERS
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ def is_sink(connector: Mapping[str, str]) -> bool:
 def topics_of(connector: Mapping[str, str]) -> tuple[str, ...]:
     """Return the topic that a config names; a placeholder if it names none, or a transform may choose another."""
     source = SourceConnectorConfig(connector)
-    types = [spec.type.rpartition(".")[2].partition("$")[0] for spec in source.transform_specs()]
+    types = [_plain_name(spec.type) for spec in source.transform_specs()]
     topic = connector.get(_TOPIC_KEY)
     return (topic,) if topic and all(name in _SAME_TOPIC for name in types) else (UNKNOWN_TOPIC,)
 

@@ -7,10 +7,10 @@ from fencepost.api import ConfigError, DataFrameStream, StreamConnector
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.output import output_properties
 from fencepost.plugin import PluginKind
+from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transform.chain import Chain, Link
-from fencepost.transform.timestamp_router import TimestampRouter
 from fencepost.worker.validation.chain import FindPlugin
 from fencepost.worker.validation.findings import Findings, aliases
 from fencepost.worker.validation.names import matching_names
@@ -89,9 +89,7 @@ def _through(chain: Chain | None, topic: str) -> str | None:
 
 def _of_link(link: Link, topic: str) -> str | None:
     changed = link.transform.apply_topics(Repeated(topic, 1))
-    if changed is None:  # the transform looks at records: of the built-in ones, only one then changes the topic
-        is_kept = type(link.transform).__module__.startswith(_BUILT_IN) and not isinstance(
-            link.transform, TimestampRouter
-        )
-        return topic if is_kept else None
+    if changed is None:  # the transform looks at records
+        kind = type(link.transform)
+        return topic if kind.__module__.startswith(_BUILT_IN) and kind.__name__ not in ROUTERS else None
     return topic if changed[0] == topic else (changed[0] if link.predicate is None else None)
