@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 
 from fencepost.api import Schema
-from fencepost.converter.json_encoding import INTEGER_BITS, decimal_fallback
+from fencepost.converter.json_encoding import decimal_fallback
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.record import SchemaType
+from fencepost.record.java_integer import INTEGER_BITS
 
 # Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
 _MARK = "\x7f"

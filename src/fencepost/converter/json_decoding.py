@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.json_encoding import INTEGER_BITS
 from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled, with_scale
 from fencepost.record.java_float import float32
+from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 JSON_KIND = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int: "NUMBER", float: "NUMBER"}

@@ -11,11 +11,11 @@ import orjson
 from fencepost.api import RecordError, Schema
 from fencepost.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
 from fencepost.record.java_float import shortest_float32
+from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 Encode = Callable[[Any], Any]
 
-INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
 

@@ -10,12 +10,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema
+from fencepost.record.java_time import DAY_MS, EPOCH, EPOCH_DAY, MILLISECOND, milliseconds
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-EPOCH_DAY = EPOCH.date()
-MILLISECOND = dt.timedelta(milliseconds=1)
-_DAY_MS = 24 * 60 * 60 * 1000
 MOST_DIGITS = 4_000  # of a decimal; Python turns integers of up to 4,300 into text
 _TOO_LARGE = 10**MOST_DIGITS
 
@@ -99,14 +96,13 @@ def _days(schema: Schema, value: Any) -> int:
 
 def _milliseconds_of_day(schema: Schema, value: Any) -> int:
     if isinstance(value, dt.time):
-        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+        return milliseconds(value)
     return _number("Time", "time", value)
 
 
 def _milliseconds(schema: Schema, value: Any) -> int:
     if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return (aware - EPOCH) // MILLISECOND
+        return milliseconds(value)
     return _number("Timestamp", "datetime", value)
 
 
@@ -123,17 +119,17 @@ def _day(days: int) -> dt.date:
         raise RecordError(f"Date values must be in the years 1 to 9999, but found {days} days since 1970") from None
 
 
-def _time(milliseconds: int) -> dt.time:
-    if not 0 <= milliseconds < _DAY_MS:
-        raise RecordError(f"Time values must be milliseconds of a day, below {_DAY_MS}, but found {milliseconds}")
-    return (EPOCH + milliseconds * MILLISECOND).time()
+def _time(ms: int) -> dt.time:
+    if not 0 <= ms < DAY_MS:
+        raise RecordError(f"Time values must be milliseconds of a day, below {DAY_MS}, but found {ms}")
+    return (EPOCH + ms * MILLISECOND).time()
 
 
-def _moment(milliseconds: int) -> dt.datetime:
+def _moment(ms: int) -> dt.datetime:
     try:
-        return EPOCH + milliseconds * MILLISECOND
+        return EPOCH + ms * MILLISECOND
     except OverflowError:
-        text = f"Timestamp values must be in the years 1 to 9999, but found {milliseconds} ms since 1970"
+        text = f"Timestamp values must be in the years 1 to 9999, but found {ms} ms since 1970"
         raise RecordError(text) from None
 
 

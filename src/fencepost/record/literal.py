@@ -6,11 +6,11 @@ import math
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from fencepost.record.schema import BOOLEAN, DATE, FLOAT64, STRING, TIME, TIMESTAMP, Schema, SchemaType
+from fencepost.record.java_integer import INTEGER_BITS, fits
+from fencepost.record.schema import BOOLEAN, DATE, FLOAT64, STRING, TIME, TIMESTAMP, Schema
 
 _MOST_DIGITS = 20  # more than 64 bits hold
 _TIME_LENGTH, _TIMESTAMP_LENGTH = len("03:04:05.678Z"), len("2026-01-02T03:04:05.678Z")
-_INTEGERS = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
 
 
 def parsed_literal(text: str) -> tuple[Schema | None, Any]:
@@ -41,8 +41,8 @@ def _number_or_moment(text: str) -> tuple[Schema | None, Any]:
     if exact.adjusted() > _MOST_DIGITS:
         return STRING, text
     number = int(exact)
-    for kind, bits in _INTEGERS:
-        if -(1 << bits) <= number < 1 << bits:
+    for kind, bits in INTEGER_BITS.items():
+        if fits(number, bits):
             return Schema(kind), number
     return STRING, text
 

@@ -6,22 +6,24 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import Check
 from fencepost.record import Field, SchemaType
 from fencepost.record.java_float import float32, shortest_float32
+from fencepost.record.java_integer import INTEGER_BITS, cut, fits
 from fencepost.record.java_text import java_text
+from fencepost.record.java_time import DAY_MS, milliseconds
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
-from fencepost.transform.java_date import DAY_MS, iso_text, milliseconds
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+from fencepost.transform.java_date import iso_text
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field, remembering
 
-_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 _SIGNED = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
 _TYPES = {
-    **{kind.name: kind for kind in (*_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64)},
+    **{kind.name: kind for kind in (*INTEGER_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64)},
     "BOOLEAN": SchemaType.BOOLEAN,
     "STRING": SchemaType.STRING,
 }
@@ -29,11 +31,16 @@ _KNOWN = ", ".join(_TYPES)
 _NOT_CAST = frozenset({SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT})
 
 
+def _parts(pair: str) -> list[str]:
+    """Return the field and the type, or a type alone."""
+    return pair.rstrip(":").split(":")
+
+
 def _fault(pairs: list[str]) -> str | None:
     if not pairs:
         return "Must specify at least one field to cast."
     for pair in pairs:
-        parts = pair.rstrip(":").split(":")
+        parts = _parts(pair)
         if len(parts) > 2:
             return f"Invalid rename mapping: {pair}"
         if parts[-1].strip().upper() not in _TYPES:
@@ -62,8 +69,9 @@ class Cast(NullReplacing, FieldTransform):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        pairs = [pair.rstrip(":").split(":") for pair in self.spec]
+        pairs = [_parts(pair) for pair in self.spec]
         self._whole = _TYPES[pairs[0][0].strip().upper()] if len(pairs[0]) == 1 else None
+        self._whole_schema = remembering(self._cast_schema)
         self._casts = {} if self._whole else {name.strip(): _TYPES[kind.strip().upper()] for name, kind in pairs}
 
     def apply(self, record: Record) -> Record | None:
@@ -71,17 +79,24 @@ class Cast(NullReplacing, FieldTransform):
         if self._whole is None or value is None:
             return super().apply(record)
         schema = self.side.schema_of(record)
-        after = None if schema is None else _of_type(schema, self._whole, keeps_metadata=True)
-        changed: Record = self.side.with_value(record, after, _converted(schema, value, self._whole))
+        after = None if schema is None else self._whole_schema(schema)
+        changed: Record = self.side.with_value(record, after, _converted(self._whole, schema, value))
         return changed
+
+    def _cast_schema(self, schema: Schema) -> Schema:
+        """Return the schema of a whole value that is cast: Kafka keeps its name, version, doc and parameters."""
+        assert self._whole is not None
+        return replace(
+            _of_type(schema, self._whole),
+            name=schema.name,
+            version=schema.version,
+            doc=schema.doc,
+            parameters=schema.parameters,
+        )
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         for name, kind in self._casts.items():
-            member = None if schema is None else schema.field(name)
-            if schema is None:
-                fields[name] = _converted(None, fields.get(name), kind)
-            elif member is not None:
-                fields[name] = _converted(member.schema, fields.get(name), kind)
+            convert_field(fields, schema, name, partial(_converted, kind))
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
@@ -108,17 +123,11 @@ class CastValue(Cast):
     side = VALUE
 
 
-def _of_type(schema: Schema, kind: SchemaType, *, keeps_metadata: bool = False) -> Schema:
-    """Return the schema of a cast value: Kafka keeps the name, version, doc and parameters only of a whole value."""
-    default = _converted(schema, schema.default, kind)
-    if keeps_metadata:
-        return Schema(
-            kind, schema.is_optional, default, schema.name, schema.version, schema.doc, schema.parameters
-        )  # fmt: skip
-    return Schema(kind, schema.is_optional, default)
+def _of_type(schema: Schema, kind: SchemaType) -> Schema:
+    return Schema(kind, schema.is_optional, _converted(kind, schema, schema.default))
 
 
-def _converted(schema: Schema | None, value: Any, kind: SchemaType) -> Any:
+def _converted(kind: SchemaType, schema: Schema | None, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, list | tuple | Mapping) or (schema is not None and schema.type in _NOT_CAST):
@@ -161,14 +170,14 @@ def _integer(bits: int) -> Callable[[Any], int]:
     def convert(value: Any) -> int:
         if isinstance(value, str):
             found = int(value) if _SIGNED.fullmatch(value) else None
-            if found is None or not -(1 << (bits - 1)) <= found < 1 << (bits - 1):
+            if found is None or not fits(found, bits):
                 raise ValueError(value)
             return found
         if isinstance(value, float):
             width = max(bits, 32)  # Java converts floats to int or long first
             most = (1 << (width - 1)) - 1
             value = 0 if math.isnan(value) else max(-most - 1, min(most, value))
-        return (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+        return cut(int(value), bits)
 
     return convert
 
@@ -198,7 +207,7 @@ def _boolean(value: Any) -> bool:
 
 
 _CONVERTERS: dict[SchemaType, Callable[[Any], Any]] = {
-    **{kind: _integer(bits) for kind, bits in _BITS.items()},
+    **{kind: _integer(bits) for kind, bits in INTEGER_BITS.items()},
     SchemaType.FLOAT32: _single,
     SchemaType.FLOAT64: _double,
     SchemaType.BOOLEAN: _boolean,

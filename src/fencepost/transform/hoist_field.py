@@ -1,10 +1,9 @@
 """HoistField: wraps a key or value in a struct or map with one field."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from fencepost.api import Record, Schema, setting
-from fencepost.transform.side import KEY, REMEMBERED_SCHEMAS, VALUE, SideTransform
+from fencepost.transform.side import KEY, VALUE, SideTransform, remembering
 
 
 class HoistField(SideTransform):
@@ -16,14 +15,11 @@ class HoistField(SideTransform):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        self._remembered = lru_cache(REMEMBERED_SCHEMAS)(self._wrapped)
+        self._remembered = remembering(self._wrapped)
 
     def apply(self, record: Record) -> Record | None:
         schema = self.side.schema_of(record)
-        try:
-            after = None if schema is None else self._remembered(schema)
-        except TypeError:  # a default that cannot be hashed
-            after = None if schema is None else self._wrapped(schema)
+        after = None if schema is None else self._remembered(schema)
         changed: Record = self.side.with_value(record, after, {self.field: self.side.value_of(record)})
         return changed
 

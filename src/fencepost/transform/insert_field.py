@@ -1,17 +1,15 @@
 """InsertField: facts about a record, or a fixed text, as fields of its key or value."""
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
 from fencepost.record import Field
+from fencepost.record.java_time import moment
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
 from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
-
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class _Insertion(NamedTuple):
@@ -83,7 +81,7 @@ class InsertField(NullReplacing, FieldTransform):
                 raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
             fields[self._offset.name] = record.kafka_offset
         if self._timestamp is not None and record.timestamp is not None:
-            fields[self._timestamp.name] = _moment(record.timestamp) if schema is not None else record.timestamp
+            fields[self._timestamp.name] = moment(record.timestamp) if schema is not None else record.timestamp
         if self._static is not None:
             fields[self._static.name] = self.static_value
         return fields
@@ -103,7 +101,3 @@ class InsertFieldValue(InsertField):
     """Inserts fields into record values."""
 
     side = VALUE
-
-
-def _moment(timestamp_ms: int) -> dt.datetime:
-    return EPOCH + dt.timedelta(milliseconds=timestamp_ms)

@@ -1,4 +1,4 @@
-"""Java's dates: milliseconds since 1970, the calendar that it counts them by, and `SimpleDateFormat`.
+"""Java's dates: the calendar that it counts milliseconds since 1970 by, and `SimpleDateFormat`.
 
 Java counts by the Julian calendar before 15 October 1582, Python by the Gregorian one. Everything here is UTC, with
 English names of months and days.
@@ -10,10 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fencepost.config.check import Check
+from fencepost.record.java_time import DAY_MS, milliseconds
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-DAY_MS = 24 * 60 * 60 * 1000
-_MILLISECOND = dt.timedelta(milliseconds=1)
 _FIRST_GREGORIAN_DAY = -141_427  # 15 October 1582, in days since 1970
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -25,24 +23,6 @@ _ZONE = re.compile(r"(?:GMT|UTC|Z)?([+-])(\d{1,2}):?(\d{2})?|GMT|UTC|Z")
 _ISO_DATE, _ISO_TIME = "yyyy-MM-dd", "HH:mm:ss.SSS'Z'"
 _SHORT_NAME = 4  # letters from which on a name is written in full
 _CENTURY_BACK = 80  # a year of two digits lies between 80 years ago and 20 years ahead
-
-
-def milliseconds(value: dt.date | dt.time) -> int:
-    """Return a date, time or datetime (UTC unless it says otherwise) as Java holds it: milliseconds since 1970."""
-    if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return (aware - EPOCH) // _MILLISECOND
-    if isinstance(value, dt.time):
-        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
-    return (value - EPOCH.date()).days * DAY_MS
-
-
-def moment(ms: int) -> dt.datetime:
-    """Return milliseconds since 1970 as a datetime. Raises ValueError before the year 1 and after 9999."""
-    try:
-        return EPOCH + dt.timedelta(milliseconds=ms)
-    except OverflowError:
-        raise ValueError(f"{ms} ms since 1970 is not between the years 1 and 9999") from None
 
 
 def iso_text(value: dt.date | dt.time) -> str:

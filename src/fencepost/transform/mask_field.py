@@ -9,11 +9,10 @@ from fencepost.api import HIGH, LOW, ConnectRecord, RecordError, Schema, non_emp
 from fencepost.config.check import distinct
 from fencepost.record import Field, SchemaType
 from fencepost.record.java_float import float32
-from fencepost.record.schema import DECIMAL_NAME
-from fencepost.transform.java_date import EPOCH
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+from fencepost.record.java_integer import INTEGER_BITS, cut
+from fencepost.record.java_time import EPOCH, EPOCH_DAY
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field
 
-_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 _EMPTY: dict[type, Any] = {
     bool: False,
     int: 0,
@@ -21,7 +20,7 @@ _EMPTY: dict[type, Any] = {
     Decimal: Decimal(0),
     str: "",
     dt.datetime: EPOCH,
-    dt.date: EPOCH.date(),
+    dt.date: EPOCH_DAY,
     dt.time: dt.time(),
 }
 
@@ -44,9 +43,7 @@ class MaskField(NullReplacing, FieldTransform):
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         for name in self.fields:
-            member = None if schema is None else schema.field(name)
-            if schema is None or member is not None:
-                fields[name] = self._masked(None if member is None else member.schema, fields.get(name))
+            convert_field(fields, schema, name, self._masked)
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
@@ -90,9 +87,8 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:
     try:
         number = Decimal(replacement)
         if isinstance(value, int):
-            bits = _BITS.get(SchemaType.INT64 if schema is None else schema.type, 64)
-            return (int(number) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
-        if isinstance(value, Decimal) or (schema is not None and schema.name == DECIMAL_NAME):
+            return cut(int(number), INTEGER_BITS.get(SchemaType.INT64 if schema is None else schema.type, 64))
+        if isinstance(value, Decimal):
             return number
         is_short = schema is not None and schema.type is SchemaType.FLOAT32
         return float32(float(number)) if is_short else float(number)

@@ -1,10 +1,11 @@
 """SetSchemaMetadata: gives a schema a name, a version, or both."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from fencepost.api import HIGH, Record, RecordError, setting
+from fencepost.api import HIGH, Record, RecordError, Schema, setting
 from fencepost.record import SchemaType
-from fencepost.transform.side import KEY, VALUE, NullReplacing, SideTransform, defaults_of
+from fencepost.transform.side import KEY, VALUE, NullReplacing, SideTransform, defaults_of, fill_nulls, remembering
 
 
 class SetSchemaMetadata(NullReplacing, SideTransform):
@@ -12,6 +13,10 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
 
     schema_name: str | None = setting("schema.name", default=None, importance=HIGH, doc="Schema name to set.")
     schema_version: int | None = setting("schema.version", default=None, importance=HIGH, doc="Schema version to set.")
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._renamed = remembering(self._with_metadata)
 
     def check_together(self) -> list[str]:
         if self.schema_name is None and self.schema_version is None:
@@ -24,13 +29,15 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
             if value is None:
                 return record
             raise RecordError("Schema required for [updating schema metadata]")
-        version = schema.version if self.schema_version is None else self.schema_version
-        after = replace(schema, name=self.schema_name or schema.name, version=version)
         if self.replace_null_with_default and schema.type is SchemaType.STRUCT and value is not None:
-            filled = {name: default for name, default in defaults_of(schema) if value.get(name) is None}
-            value = {**value, **filled} if filled else value
-        changed: Record = self.side.with_value(record, after, value)
+            value = dict(value)
+            fill_nulls(value, defaults_of(schema))
+        changed: Record = self.side.with_value(record, self._renamed(schema), value)
         return changed
+
+    def _with_metadata(self, schema: Schema) -> Schema:
+        version = schema.version if self.schema_version is None else self.schema_version
+        return replace(schema, name=self.schema_name or schema.name, version=version)
 
 
 class SetSchemaMetadataKey(SetSchemaMetadata):

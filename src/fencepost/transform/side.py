@@ -4,11 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fencepost.api import Config, ConnectRecord, Record, RecordError, Schema, Transform, setting
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import repeated_name
+
+T = TypeVar("T")
+
+Defaults = tuple[tuple[str, Any], ...]
+"""Names of fields, with their defaults."""
 
 REMEMBERED_SCHEMAS = 16
 
@@ -32,7 +37,7 @@ class _SchemaChange(NamedTuple):
     """A struct's schema after the transform, and its fields' defaults before."""
 
     after: Schema
-    defaults: tuple[tuple[str, Any], ...]
+    defaults: Defaults
 
 
 class SideTransform(Transform):
@@ -62,8 +67,7 @@ class FieldTransform(SideTransform):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        self._remembered = lru_cache(REMEMBERED_SCHEMAS)(self._change)
-        self._last: tuple[Schema | None, _SchemaChange | None] = (None, None)
+        self._change_of = remembering(self._change)
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the new fields of a struct, or of a map when `schema` is None; `fields` may be changed."""
@@ -86,20 +90,9 @@ class FieldTransform(SideTransform):
         after = None
         if schema is not None:
             after, defaults = self._change_of(schema)
-            fields.update((name, default) for name, default in defaults if fields.get(name) is None)
+            fill_nulls(fields, defaults)
         changed: Record = self.side.with_value(record, after, self.changed_fields(record, schema, fields))
         return changed
-
-    def _change_of(self, schema: Schema) -> _SchemaChange:
-        last, change = self._last
-        if last is schema and change is not None:
-            return change
-        try:
-            change = self._remembered(schema)
-        except TypeError:  # a default that cannot be hashed, such as a list
-            change = self._change(schema)
-        self._last = (schema, change)
-        return change
 
     def _change(self, schema: Schema) -> _SchemaChange:
         if schema.type is not SchemaType.STRUCT:
@@ -113,9 +106,42 @@ class FieldTransform(SideTransform):
         return _SchemaChange(after, defaults_of(schema) if fills else ())
 
 
-def defaults_of(schema: Schema) -> tuple[tuple[str, Any], ...]:
+def remembering(change: Callable[[Schema], T]) -> Callable[[Schema], T]:
+    """Return a function that returns what `change` does, and remembers it for the newest schemas."""
+    remembered = lru_cache(REMEMBERED_SCHEMAS)(change)
+    last: tuple[Schema, T] | None = None
+
+    def of(schema: Schema) -> T:
+        nonlocal last
+        if last is not None and last[0] is schema:
+            return last[1]
+        try:
+            changed = remembered(schema)
+        except TypeError:  # a default that cannot be hashed, such as a list
+            changed = change(schema)
+        last = (schema, changed)
+        return changed
+
+    return of
+
+
+def defaults_of(schema: Schema) -> Defaults:
     """Return the name and the default of each field that has one."""
     return tuple((f.name, f.schema.default) for f in schema.fields if f.schema.default is not None)
+
+
+def fill_nulls(fields: dict[str, Any], defaults: Defaults) -> None:
+    """Give the fields that are null or missing their defaults."""
+    fields.update((name, default) for name, default in defaults if fields.get(name) is None)
+
+
+def convert_field(
+    fields: dict[str, Any], schema: Schema | None, name: str, convert: Callable[[Schema | None, Any], Any]
+) -> None:
+    """Convert a field, with its schema, of a struct that has it, or of a map, which then has it."""
+    member = None if schema is None else schema.field(name)
+    if schema is None or member is not None:
+        fields[name] = convert(None if member is None else member.schema, fields.get(name))
 
 
 def members(value: Any, schema: Schema | None, purpose: str) -> dict[str, Any]:

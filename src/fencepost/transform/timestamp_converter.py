@@ -8,9 +8,10 @@ from typing import Any
 from fencepost.api import HIGH, LOW, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import one_of
 from fencepost.record import Field, SchemaType
+from fencepost.record.java_time import DAY_MS, milliseconds, moment
 from fencepost.record.schema import DATE, INT64, STRING, TIME, TIMESTAMP
-from fencepost.transform.java_date import DAY_MS, SimpleDateFormat, milliseconds, moment, simple_date_format
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, defaults_of
+from fencepost.transform.java_date import SimpleDateFormat, simple_date_format
+from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field, defaults_of, fill_nulls
 
 _STRING, _UNIX = "string", "unix"
 _SCHEMAS = {_STRING: STRING, _UNIX: INT64, "Date": DATE, "Time": TIME, "Timestamp": TIMESTAMP}
@@ -57,6 +58,7 @@ class TimestampConverter(NullReplacing, FieldTransform):
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._format = SimpleDateFormat(self.format) if self.format.strip() else None
+        self._optional_target = _SCHEMAS[self.target_type].optional()
 
     def check_together(self) -> list[str]:
         if self.target_type == _STRING and not self.format.strip():
@@ -75,9 +77,7 @@ class TimestampConverter(NullReplacing, FieldTransform):
         return changed
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
-        member = None if schema is None else schema.field(self.field)
-        if schema is None or member is not None:
-            fields[self.field] = self._converted(None if member is None else member.schema, fields.get(self.field))
+        convert_field(fields, schema, self.field, self._converted)
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
@@ -90,16 +90,13 @@ class TimestampConverter(NullReplacing, FieldTransform):
         if default is not None:
             fields = dict(default)
             if self.replace_null_with_default:
-                fields.update((name, own) for name, own in defaults_of(schema) if fields.get(name) is None)
-            member = schema.field(self.field)
-            if member is not None:
-                fields[self.field] = self._converted(member.schema, fields.get(self.field))
+                fill_nulls(fields, defaults_of(schema))
+            convert_field(fields, schema, self.field, self._converted)
             default = fields
         return replace(schema, fields=self.changed_members(schema), default=default)
 
     def _target(self, schema: Schema) -> Schema:
-        target = _SCHEMAS[self.target_type]
-        return target.optional() if schema.is_optional else target
+        return self._optional_target if schema.is_optional else _SCHEMAS[self.target_type]
 
     def _converted(self, schema: Schema | None, value: Any) -> Any:
         if schema is not None and schema.name not in _OF_NAME and schema.type not in _OF_TYPE:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.transform.java_date import SimpleDateFormat, iso_text, milliseconds, moment
+from fencepost.record.java_time import milliseconds, moment
+from fencepost.transform.java_date import SimpleDateFormat, iso_text
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 

@@ -1,0 +1,15 @@
+"""Integers as in Java: of a fixed width."""
+
+from fencepost.record.schema import SchemaType
+
+INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+
+
+def fits(number: int, bits: int) -> bool:
+    """Return whether a signed integer of `bits` holds the number."""
+    return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
+
+
+def cut(number: int, bits: int) -> int:
+    """Return the lowest `bits` of a number as a signed integer, as Java's narrowing conversion does."""
+    return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
