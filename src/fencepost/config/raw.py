@@ -4,3 +4,8 @@ from collections.abc import Mapping
 
 RawConfig = Mapping[str, str | None]
 """Keys and values as they were given: variables of config providers stay unresolved; None is refused by validation."""
+
+
+def given_values(raw: RawConfig) -> dict[str, str]:
+    """Return the properties that have a value."""
+    return {key: value for key, value in raw.items() if value is not None}

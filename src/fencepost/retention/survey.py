@@ -143,14 +143,14 @@ class RetentionSurvey:
     def _offsets_of_sinks(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
         """Return the offsets of sinks whose groups the same principal may ask for. A refused group affects no other."""
         client = self.clients.survey(together[0].conf)
-        try:
-            offsets = client.offsets({reading.group for reading in together})
-        except REFUSED as error:
-            offsets = {}
-            if len(together) == 1:
-                return {together[0]: Sink(together[0].connector, together[0].group, {}, str(error))}
-            return {each: sink for one in together for each, sink in self._offsets_of_sinks([one]).items()}
-        return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
+        groups = {reading.group for reading in together}
+        offsets, faults = _together_or_one_by_one(groups, lambda some, is_one: client.offsets(some))
+        return {
+            reading: Sink(
+                reading.connector, reading.group, offsets.get(reading.group, {}), faults.get(reading.group, "")
+            )
+            for reading in together
+        }
 
     def _configs(self, topics: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
         return _together_or_one_by_one(topics, lambda some, is_one: self.clients.admin().configs.get_all(some))
@@ -182,24 +182,24 @@ class RetentionSurvey:
 
 
 def _together_or_one_by_one(
-    topics: Collection[str], ask: Callable[[Sequence[str], bool], dict[str, T]]
+    names: Collection[str], ask: Callable[[Sequence[str], bool], dict[str, T]]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Return the answers for topics, and the errors of the others. An error of one topic does not affect the rest.
+    """Return the answers for topics or groups, and the errors of the others. One error does not affect the rest.
 
-    `ask(topics, is_one)` is called for all topics, and if that fails, for each topic alone.
+    `ask(names, is_one)` is called for all names, and if that fails, for each alone.
     """
-    if not topics:
+    if not names:
         return {}, {}
     try:
-        return ask(list(topics), False), {}
+        return ask(list(names), False), {}
     except REFUSED as error:
-        if len(topics) < 2:
-            return {}, dict.fromkeys(topics, str(error))
+        if len(names) < 2:
+            return {}, dict.fromkeys(names, str(error))
     found: dict[str, T] = {}
     faults: dict[str, str] = {}
-    for topic in topics:
+    for name in names:
         try:
-            found |= ask([topic], True)
+            found |= ask([name], True)
         except REFUSED as error:
-            faults[topic] = str(error)
+            faults[name] = str(error)
     return found, faults

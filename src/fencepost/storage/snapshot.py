@@ -136,12 +136,10 @@ class SnapshotBuilder:
 
     def put_target_state(self, connector: str, state: TargetState | None) -> bool:
         """Set or remove a connector's target state. Returns whether it has changed."""
-        states = self._edit("target_states")
-        before = states.pop(connector, None) if state is None else states.get(connector)
+        before = self._part("target_states").get(connector)
         if state is None and connector in self._part("connectors"):
             state = TargetState.STARTED
-        if state is not None:
-            states[connector] = state
+        self._put("target_states", connector, state)
         return before is not state
 
     def defer_task(self, task: TaskId, properties: RawConfig) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -94,7 +94,7 @@ class ConnectorClasses:
             return None
         if not issubclass(found, SourceConnector) or found.offsets_in_group is SourceConnector.offsets_in_group:
             return None
-        return found({k: v for k, v in config.items() if v is not None}).offsets_in_group(name)
+        return found(given_values(config)).offsets_in_group(name)
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
         """Say whether a connector is a source whose class is installed here."""

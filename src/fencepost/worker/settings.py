@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import OffsetsInGroup
-from fencepost.config.connector import (
-    RuntimeChoice,
-)
+from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.raw import given_values
 from fencepost.config.topic_creation import TopicCreationGroup
 from fencepost.kafka.admin.client import Admin
 from fencepost.record import distinct
@@ -42,6 +43,6 @@ class TopicCreation:
 
 def topics_of(spec: TaskSpec) -> TopicCreation:
     """Return the object that creates the connector's topics (KIP-158)."""
-    config = SourceConnectorConfig({k: v for k, v in spec.connector_config.items() if v is not None})
+    config = SourceConnectorConfig(given_values(spec.connector_config))
     groups = config.topic_creation() if spec.output.topic_creation_enabled else ()
     return TopicCreation(groups, spec.output.admin_conf)

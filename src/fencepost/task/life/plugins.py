@@ -6,6 +6,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import given_values
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -34,7 +35,7 @@ def _use_plugin_path(directories: tuple[str, ...]) -> None:
 
 
 def given_properties(spec: TaskSpec) -> dict[str, str]:
-    return {k: v for k, v in spec.connector_config.items() if v is not None}
+    return given_values(spec.connector_config)
 
 
 def conversion_of(

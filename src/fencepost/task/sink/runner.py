@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from fencepost.api import FencedError, RetriableError
+from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.batch_settings import lacking_to_read
@@ -77,7 +78,7 @@ class SinkRunner(TaskLife):
     def _run_instance(self) -> None:
         admitted(self._admit(self.spec))
         config, task = connector_of(self.spec)
-        configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
+        configs = given_values(self.spec.task_config)
         context = SinkContext(configs, self.control, self.spec.generation)
         task.initialize(context, config)
         with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:

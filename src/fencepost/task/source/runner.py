@@ -13,6 +13,7 @@ import orjson
 
 from fencepost.api import SourceTask
 from fencepost.api.mirror_task import MirrorTask
+from fencepost.config.raw import given_values
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import RunState, TaskReport
@@ -86,7 +87,7 @@ class TaskRunner(ProducingLife):
     def _build(self, book: OffsetBook, boundary: Boundary, processor: Processor) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)
         context = TaskContext(
-            {k: v for k, v in self.spec.task_config.items() if v is not None},
+            given_values(self.spec.task_config),
             book,
             self.control,
             transaction_context(boundary),

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 
+from fencepost.config.raw import given_values
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.channel.message import RunState, TaskReport
@@ -66,7 +67,7 @@ class StreamRunner(ProducingLife):
         self._admit()  # step 6
         config, task = connector_of(self.spec)
         with closing(stream_processor_of(self.spec, self.control, self.counters.errors)) as processor:
-            configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
+            configs = given_values(self.spec.task_config)
             context = StreamContext(configs, self.control, processor.report)
             task.initialize(context, config)
             if processor.has_dead_letters:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 
 S = TypeVar("S", bound=Hashable)
 
@@ -32,7 +32,7 @@ class RestartPolicy:
     def of(cls, config: RawConfig) -> "RestartPolicy":
         """Parse it from a config; disabled if the config, which another worker may have stored, is invalid."""
         try:
-            choice = RuntimeChoice({k: v for k, v in config.items() if v is not None})
+            choice = RuntimeChoice(given_values(config))
         except ConfigError:
             return cls()
         return cls(

@@ -30,7 +30,7 @@ from fencepost.config.connector import (
     SinkChoice,
     SourceConnectorConfig,
 )
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.reference import reference_faults
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -76,7 +76,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     if class_name is None:
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")
     connector = _connector_class(class_name, find_plugin)
-    given = {key: value for key, value in config.items() if value is not None}
+    given = given_values(config)
     findings = Findings()
     findings.add(framework_config(connector).validate_values(given))  # 1
     findings.add(transform_findings(given, find_plugin))
@@ -204,7 +204,7 @@ def _check_construction(
     if isinstance(instance, StreamConnector | DataFrameStream):
         check_loop(findings, instance, given, find_plugin)
     if isinstance(instance, EpochConnector):
-        effective = {k: v for k, v in with_converters(given, worker).items() if v is not None}
+        effective = given_values(with_converters(given, worker))
         _check_frame(findings, lambda: _epoch_reader(instance, effective))
     if not isinstance(instance, SourceConnector):
         return

@@ -6,7 +6,8 @@ It plans new records as ranges of offsets, and takes part in rebalances while Sp
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from fencepost.api import Epoch, EpochConnector
 from fencepost.kafka.read.start_positions import PositionReader
@@ -64,6 +65,16 @@ class EpochLife(FrameLife):
         self._finish(epoch)
         self._wait_s = 0.0  # there may be more
         return True
+
+    @contextmanager
+    def _core(self) -> Iterator[None]:
+        """Hold a core for Spark jobs. Raises CutShortError if the task is asked to stop or pause instead."""
+        if not self._take_core():
+            raise CutShortError("the task is stopping or pausing")
+        try:
+            yield
+        finally:
+            self._release_core()
 
     @property
     def _is_well(self) -> bool:

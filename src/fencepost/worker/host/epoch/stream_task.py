@@ -20,7 +20,6 @@ from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch.life import EpochLife
-from fencepost.worker.host.epoch.membership import CutShortError
 from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.life import FrameHost
 
@@ -69,19 +68,17 @@ class EpochStreamTask(EpochLife):
     def _finish(self, epoch: OpenEpoch) -> None:
         began_s = time.monotonic()
         self._topics.ensure([self._connector.topic])
-        if not self._take_core():
-            raise CutShortError("the task is stopping or pausing")
-        run = self._host.channel.add(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
-        session, url = self._runtime.session, self._host.channel.url
-        self._may_be_open = True
-        try:
-            self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run))
-        except Exception:
-            self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
-            raise
-        finally:
-            self._host.channel.remove(run)
-            self._release_core()
+        with self._core():
+            run = self._host.channel.add(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
+            session, url = self._runtime.session, self._host.channel.url
+            self._may_be_open = True
+            try:
+                self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run))
+            except Exception:
+                self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
+                raise
+            finally:
+                self._host.channel.remove(run)
         self._may_be_open = False
         self.membership.held.offsets.update(epoch.ended())
         self._ended(epoch.epoch, began_s)

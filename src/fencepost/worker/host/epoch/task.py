@@ -58,12 +58,8 @@ class EpochTask(EpochLife):
         self._connector.owner = f"{self._logs.admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
         known: list[int | None] = []
         start = self._connector.started
-        if not self._take_core():  # for the Spark jobs of `started`
-            raise CutShortError("the task is stopping or pausing")
-        try:
+        with self._core():  # for the Spark jobs of `started`
             self._work.run("started", lambda: known.append(start(self._runtime.session, number, tokens(offsets))))
-        finally:
-            self._release_core()
         self._planner.known = max(self._planner.known, *(each or 0 for each in known))
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
@@ -123,27 +119,27 @@ class EpochTask(EpochLife):
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
-        if not self._take_core():
-            raise CutShortError("the task is stopping or pausing")
         made: list[str] = []
-        has_dead_letters = self._reader.has_dead_letters
-        reading = EpochReading(self.spec.input.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None)
-        run = self._host.channel.add(reading)
-        tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
+        with self._core():
+            has_dead_letters = self._reader.has_dead_letters
+            reading = EpochReading(
+                self.spec.input.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None
+            )
+            run = self._host.channel.add(reading)
+            tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
-        def write() -> None:
-            frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel.url, run, tally)
-            made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
+            def write() -> None:
+                frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel.url, run, tally)
+                made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
-        try:
-            self._work.run("write", write)
-            count = None if tally is None else tally.count()
-            if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
-                self._work.run("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
-                self._has_dead_letters_of = epoch.epoch.id
-        finally:
-            self._host.channel.remove(run)
-            self._release_core()
+            try:
+                self._work.run("write", write)
+                count = None if tally is None else tally.count()
+                if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
+                    self._work.run("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
+                    self._has_dead_letters_of = epoch.epoch.id
+            finally:
+                self._host.channel.remove(run)
         written = epoch.with_token(made[0])
         offsets = written.standings()
         if max(len(s.note.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
+from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
@@ -69,7 +70,7 @@ class FrameLife(ABC):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
-        self._properties = {k: v for k, v in spec.connector_config.items() if v is not None}
+        self._properties = given_values(spec.connector_config)
         self._connector: Any = host.connector_of(self._properties["connector.class"])(dict(spec.task_config))
         self._host = host
         self._runtime = runtime

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.api import ConfigError, ConnectError
 from fencepost.cluster.command import ConnectorCommand
 from fencepost.cluster.errors import OperationError
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.storage.snapshot import ClusterSnapshot
 
 DONE = "The offsets for this connector have been {0} successfully"
@@ -26,7 +26,7 @@ def ask_connector(
 
     Raises OperationError with the connector's message if it refuses.
     """
-    given = {k: v for k, v in config.items() if v is not None}
+    given = given_values(config)
     try:
         return bool(find(given["connector.class"])(given).alter_offsets(offsets))
     except NotImplementedError as error:

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.api import Connector
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.reference import check_references
 from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
@@ -120,7 +120,7 @@ class ConnectorLife:
         try:
             check_references(config)  # another worker's REST may have accepted it
             cls = self._services.find(str(config["connector.class"]))
-            instance = cls({k: v for k, v in config.items() if v is not None})
+            instance = cls(given_values(config))
             instance.context = _Context(self, self._services)
             self._instance = instance
             instance.start()
@@ -133,7 +133,7 @@ class ConnectorLife:
         self._sender.send()
 
     def _task_configs(self, instance: Connector) -> list[RawConfig]:
-        config = ConnectorConfig({k: v for k, v in (self._config or {}).items() if v is not None})
+        config = ConnectorConfig(given_values(self._config or {}))
         configs = instance.task_configs(config.tasks_max)
         if len(configs) > config.tasks_max and config.tasks_max_enforce:
             raise ConfigError(

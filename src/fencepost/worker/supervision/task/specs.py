@@ -13,7 +13,7 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
     StreamConnectorConfig,
 )
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.transaction import interval_of
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
@@ -68,12 +68,12 @@ def _of_source(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transac
         copies_offsets=not has_group and settings.has_own_offsets(raw),
         has_offsets_in_group=has_group,
     )
-    dead_letters = _dead_letters(DeadLetterConfig(_given(raw)))
+    dead_letters = _dead_letters(DeadLetterConfig(given_values(raw)))
     return replace(spec, output=output, commits=_commits(settings, raw, producer), dead_letters=dead_letters)
 
 
 def _of_sink(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:
-    sink = SinkConnectorConfig(_given(raw))
+    sink = SinkConnectorConfig(given_values(raw))
     output = OutputSpec()
     if sink.dead_letters_topic:
         output = OutputSpec(settings.dead_letters_conf(raw), admin_conf=settings.task_admin_conf(raw))
@@ -82,14 +82,14 @@ def _of_sink(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSp
         tuple(sink.topics),
         sink.topics_regex,
         most_records(settings.consumer_properties(raw)),
-        SinkChoice(_given(raw)).resend_topic or "",
+        SinkChoice(given_values(raw)).resend_topic or "",
     )
     return replace(spec, output=output, commits=_flushes(settings), input=read, dead_letters=_dead_letters(sink))
 
 
 def _of_stream(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transactional_id: str) -> TaskSpec:
     """Turn a sink's spec into that of a stream, which writes in transactions on any worker."""
-    stream = StreamConnectorConfig(_given(raw))
+    stream = StreamConnectorConfig(given_values(raw))
     producer, admin = settings.fencing_conf(raw), settings.task_admin_conf(raw)
     consumer = {**spec.input.consumer_conf, **OF_A_STREAM}
     return replace(
@@ -109,13 +109,13 @@ def _in_epochs(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> Task
 
 def _commits(settings: WorkerSettings, raw: RawConfig, producer: Mapping[str, Any]) -> CommitSpec:
     """Return when a task that writes transactions commits."""
-    source = SourceConnectorConfig(_given(raw))
+    source = SourceConnectorConfig(given_values(raw))
     own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
     return replace(
         _flushes(settings),
         boundary=source.transaction_boundary.lower(),
         boundary_interval_ms=interval_of(own_ms, settings.config.offset_flush_interval_ms, timeout_ms),
-        lanes=RuntimeChoice(_given(raw)).transaction_lanes,
+        lanes=RuntimeChoice(given_values(raw)).transaction_lanes,
         batch_bytes=own_batch_bytes(settings.producer_properties(raw)),
     )
 
@@ -130,7 +130,3 @@ def _flushes(settings: WorkerSettings) -> CommitSpec:
 
 def _dead_letters(config: DeadLetterConfig) -> DeadLetterSpec:
     return DeadLetterSpec(config.dead_letters_topic, config.dead_letters_replication, config.dead_letters_headers)
-
-
-def _given(raw: RawConfig) -> dict[str, str]:
-    return {key: value for key, value in raw.items() if value is not None}
