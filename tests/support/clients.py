@@ -37,7 +37,7 @@ def use_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def cluster_of(client: Any) -> Any:
     """Return what a batch client, or a writer over one, knows of the cluster."""
     found = getattr(client, "_client", client)
-    return found._cluster if hasattr(found, "_cluster") else getattr(protocol_of(found), "cluster", None)
+    return found._cluster if hasattr(found, "_cluster") else protocol_of(found).cluster
 
 
 def protocol_of(client: Any) -> Any:

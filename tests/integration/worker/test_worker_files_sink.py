@@ -250,7 +250,7 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
         ("format", "xml", "String must be one of"),
         ("epoch.partition.rows.min", "1000001", "is more than an epoch holds: lower it, or raise epoch.rows.max"),
         ("value.converter.schemas.enable", "true", "value.schema is missing"),
-        ("errors.deadletterqueue.resend.topic.name", "again", "does not apply to a DataFrame sink"),
+        ("errors.deadletterqueue.resend.topic.name", "again", "resend.topic.name does not apply to a DataFrame sink"),
     ],
 )
 def test_settings_that_cannot_be_followed_are_refused(

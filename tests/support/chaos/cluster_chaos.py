@@ -135,14 +135,11 @@ class ClusterChaos:
         victim = self._victim(fault)
         gate = self._gated.station(victim).gate
         before = self._gated.snapshot().assignment
-        is_settled = _owners(before) == _owners(
-            self._settled
-        )  # on a busy machine tasks may just have moved by themselves
         self._campaign.set_marks()
         gate.close(Closed.SILENT if fault.is_silent else Closed.REFUSING)
         try:
             asked = self._maybe_rescale(fault, self._leader())
-            but = frozenset if asked is None and is_settled else partial(self._touched_since, self._settled)
+            but = partial(self._touched_since, self._settled, is_rescaled=asked is not None)
             recovery = self._campaign.recover(self._gated.workers, CONVERGED_S, is_even=False, but=but)
             threading.Event().wait(fault.choice * _LONGEST_CUT_S)
             assert asked is not None or self._gated.snapshot().assignment == before, "tasks were moved"
@@ -233,14 +230,14 @@ class ClusterChaos:
             return None
         return self._pool.submit(insisted, self._writes.rescale(fault.choice), via, _INSISTED_S)
 
-    def _touched_since(self, before: Assignment | None) -> set[str]:
-        """Return the connectors that a rescale concerns: its own, and those of which a task has to make place.
+    def _touched_since(self, before: Assignment | None, *, is_rescaled: bool) -> set[str]:
+        """Return the connectors of which a task has moved, with the one that is rescaled.
 
-        Starting such a task takes a request to the leader.
+        Starting such a task takes a request to the leader. On a busy machine tasks also move by themselves.
         """
         then, now = _owners(before), _owners(self._gated.snapshot().assignment)
         moved = {task.connector for task in then.keys() & now.keys() if then[task] != now[task]}
-        return {self._writes.elastic.name, *moved}
+        return {self._writes.elastic.name, *moved} if is_rescaled else moved
 
     def _recovered(self, among: list[Worker], within_s: float) -> Recovery:
         return self._campaign.recover(among, within_s)

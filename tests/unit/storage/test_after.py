@@ -1,9 +1,10 @@
 """What a snapshot will be once some records are written."""
 
 from fencepost.storage import records
-from fencepost.storage.fold import after, apply
+from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot
+from support.memory_topic import MemoryTopic
 
 FIRST = [
     records.connector_config("a", {"name": "a"}),
@@ -21,10 +22,7 @@ THEN = [
 
 
 def folded(encoded: list[records.Encoded]) -> ClusterSnapshot:
-    builder = SnapshotBuilder()
-    for key, value in encoded:
-        apply(builder, builder.offset, key, value)
-    return builder.freeze()
+    return MemoryTopic().write(*encoded)
 
 
 def test_it_is_what_reading_them_makes_of_it() -> None:
