@@ -9,7 +9,15 @@ from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import BytesColumn, Chained, PositionColumn, Repeated, Runs, Utf8Column, distinct
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
-from fencepost.record.record import ConnectRecord, Header, ReadHeader, SinkRecord, SourceRecord, TopicPartition
+from fencepost.record.record import (
+    ConnectRecord,
+    Header,
+    ReadHeader,
+    SinkRecord,
+    SourceRecord,
+    TopicPartition,
+    place_names,
+)
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
 from fencepost.record.sink_batch import SinkBatch
 
@@ -39,4 +47,5 @@ __all__ = [
     "distinct",
     "is_same",
     "partition_key",
+    "place_names",
 ]

@@ -1,6 +1,6 @@
 """One record on its way from a source to Kafka, or from Kafka to a sink."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +32,11 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+def place_names(places: Iterable[TopicPartition]) -> str:
+    """Return partitions for a message, in order: `a-0, a-1`."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))
 
 
 class ConnectRecord:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributor, Contributors
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence
 from fencepost.transaction.lane import ids_of_task
@@ -34,10 +34,9 @@ class Fenced(NamedTuple):
     places: frozenset[TopicPartition]
 
     def __str__(self) -> str:
-        names = ", ".join(f"{place.topic}-{place.partition}" for place in sorted(self.places))
         return (
             f"{self.transactional_id} (producer {self.producer_id}, epoch {self.producer_epoch}), whose transaction "
-            f"had, or may have had, offsets of {names}"
+            f"had, or may have had, offsets of {place_names(self.places)}"
         )
 
 

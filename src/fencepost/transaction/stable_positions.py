@@ -15,7 +15,7 @@ from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.patience import patiently
 from fencepost.kafka.value.group_metadata import MemberGeneration
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import WriterOpenError
 from fencepost.transaction.input_fence import Fenced, InputFence
 
@@ -89,12 +89,12 @@ class StablePositions:
         try:
             while True:
                 self._report.waiting(
-                    f"another producer's transaction has offsets of {_names(pending)}, and must end first"
+                    f"another producer's transaction has offsets of {place_names(pending)}, and must end first"
                 )
                 if time.monotonic() >= deadline_s or self._is_over():
                     raise ReadTimeoutError(
-                        f"Group {self._group} has offsets of {_names(pending)} in a transaction that has not ended "
-                        f"within {self._timeout_s:g} s, and that could not be fenced"
+                        f"Group {self._group} has offsets of {place_names(pending)} in a transaction that has not "
+                        f"ended within {self._timeout_s:g} s, and that could not be fenced"
                     )
                 time.sleep(look_s)
                 look_s = min(look_s * 2, _LONGEST_LOOK_S)
@@ -112,7 +112,7 @@ class StablePositions:
         except WriterOpenError as error:
             if not error.is_denied:
                 raise
-            self._report.denied(f"cannot fence producers with pending offsets of {_names(places)}", error)
+            self._report.denied(f"cannot fence producers with pending offsets of {place_names(places)}", error)
 
     def _fenced(self, places: Places, membership: MemberGeneration | None) -> list[Fenced]:
         is_current = self._is_current(membership)
@@ -169,7 +169,3 @@ class _Report:
 
 def _pending(committed_offsets: CommittedOffsets, places: Places) -> list[TopicPartition]:
     return sorted(place for place in places if place in committed_offsets and committed_offsets[place] is None)
-
-
-def _names(places: Places) -> str:
-    return ", ".join(f"{place.topic}-{place.partition}" for place in sorted(places))

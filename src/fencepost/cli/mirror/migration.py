@@ -11,7 +11,7 @@
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from functools import cached_property
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.client import Admin, existing_ends
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
@@ -150,8 +150,8 @@ class Migration:
         gaps = [one for one in found if is_gap_record(one.partition or {})]
         positions = self._positions(found)
         remote = {place: self._held.remote(place) for place in positions}
-        there = _ends(self._target, remote.values(), read_committed=False)
-        ends = _ends(self._source, positions, read_committed=True)
+        there = existing_ends(self._target, set(remote.values()), read_committed=False)
+        ends = existing_ends(self._source, positions, read_committed=True)
         moves = (
             Move(place, positions[place], remote[place], ends.get(place), there[remote[place]])
             for place in sorted(positions)
@@ -239,7 +239,7 @@ class Migration:
     def _verify(self, plan: MigrationPlan) -> None:
         self._await_committed(plan)
         found = self._positions(self._read(self._new).offsets)
-        ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
+        ends = existing_ends(self._target, [move.remote for move in plan.moves], read_committed=False)
         for move in plan.moves:
             if move.place not in found or last_of(found[move.place].offset) != last_of(move.stored.offset):
                 raise ConfigError(f"{_named(move.place)} is not at {move.position}: run this command again")
@@ -277,12 +277,3 @@ def _may_run(snapshot: ClusterSnapshot, name: str) -> bool:
 
 def _named(place: TopicPartition) -> str:
     return f"{place.topic}-{place.partition}"
-
-
-def _ends(admin: Admin, places: Iterable[TopicPartition], *, read_committed: bool) -> Mapping[TopicPartition, int]:
-    """Return the ends of the logs of those partitions that exist."""
-    wanted = set(places)
-    topics = admin.topics.get_all({place.topic for place in wanted})
-    there = [place for place in wanted if place.topic in topics and place.partition < topics[place.topic].partitions]
-    found = admin.offsets.ends(there, read_committed=read_committed)
-    return {TopicPartition(*place): end for place, end in found.items()}

@@ -1,6 +1,6 @@
 """The requests that Fencepost sends to a Kafka cluster besides producing and consuming. Every call has a time-out."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fencepost.kafka.admin.admin_requests import AdminRequests
@@ -10,6 +10,7 @@ from fencepost.kafka.admin.topic_configs import TopicConfigs
 from fencepost.kafka.admin.topics import Topics
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.record import TopicPartition
 
 
 class Admin:
@@ -37,3 +38,13 @@ class Admin:
         """Close the connections. Idempotent; another request connects again."""
         for each in (self._requests.client, self.groups, self.transactions):
             each.close()
+
+
+def existing_ends(
+    admin: Admin, places: Collection[TopicPartition], *, read_committed: bool
+) -> dict[TopicPartition, int]:
+    """Return the ends of the logs of those partitions that exist."""
+    topics = admin.topics.get_all({place.topic for place in places})
+    there = [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
+    found = admin.offsets.ends(there, read_committed=read_committed)
+    return {TopicPartition(*place): end for place, end in found.items()}

@@ -186,8 +186,19 @@ class BatchSending:
         )
 
     def _taken(self, answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
+        """Report the delivery of each batch that was written. Returns the errors of the others, by partition."""
         self._answered_s = time.monotonic()
-        return _taken(answer, sent)
+        failures: Failures = {}
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                place = TopicPartition(topic.name, each.index)
+                if each.error_code == KafkaError.MSG_SIZE_TOO_LARGE:
+                    failures[place] = _too_large(topic.name, sent[place].columns, f"{sent[place].size_bytes} bytes")
+                elif each.error_code:
+                    failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
+                else:
+                    report_delivered(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
+        return failures
 
     def settle(self, deadline_s: float) -> None:
         """Wait for the answers to everything that was sent."""
@@ -220,21 +231,6 @@ class BatchSending:
     def _raise_refused(self) -> None:
         refused, self._refused = self._refused, {}
         _raise_first(refused)
-
-
-def _taken(answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
-    """Report the delivery of each batch that was written. Returns the errors of the others, by partition."""
-    failures: Failures = {}
-    for topic in answer.responses:
-        for each in topic.partition_responses:
-            place = TopicPartition(topic.name, each.index)
-            if each.error_code == KafkaError.MSG_SIZE_TOO_LARGE:
-                failures[place] = _too_large(topic.name, sent[place].columns, f"{sent[place].size_bytes} bytes")
-            elif each.error_code:
-                failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
-            else:
-                report_delivered(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
-    return failures
 
 
 def _too_large(topic: str, columns: Content, size: str) -> AnswerError:

@@ -139,7 +139,7 @@ class BatchReader:
                 continue
             except (LostError, UnsupportedError) as error:
                 self._failures.read.away = str(error)
-                self._positions.rest_all(REST_S)
+                self._positions.rest_all()
                 return found
             for place in of_topic:
                 leader = leaders[place.partition] if place.partition < len(leaders) else -1

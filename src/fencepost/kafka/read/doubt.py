@@ -14,6 +14,8 @@ K = TypeVar("K")
 
 SURE_S = 10.0
 """How long a log has to seem too short before what is missing counts as lost."""
+DOUBT_EVERY_S = 0.25
+"""How often a reader asks again while it doubts."""
 _LOOKS = 4
 _LOOK_EVERY_S = 1.0
 

@@ -48,9 +48,9 @@ class FetchPositions:
         until_s = time.monotonic() + rest_s
         self._rests.update((place, until_s) for place in places if place in self.at)
 
-    def rest_all(self, rest_s: float) -> None:
+    def rest_all(self) -> None:
         """Let all partitions rest that do not do so already."""
-        self.rest([place for place in self.at if place not in self._rests], rest_s)
+        self.rest([place for place in self.at if place not in self._rests], REST_S)
 
     def advance(self, place: TopicPartition, position: Position) -> None:
         """Continue at a position. The partition becomes the last of the next request."""

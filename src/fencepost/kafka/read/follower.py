@@ -81,8 +81,9 @@ class LogFollower:
 
         After `timeout_s`, raises the error that prevents the follower from reading, or else ReadTimeoutError.
         """
-        if not self._reached.wait_for(lambda: not self._reached.unread({partition: offset + 1}), timeout_s):
-            raise self._reached.failure or self._reader.timed_out({partition: offset + 1}, timeout_s)
+        wanted = {partition: offset + 1}
+        if not self._reached.wait_for(lambda: not self._reached.unread(wanted), timeout_s):
+            raise self._reached.failure or self._reader.timed_out(wanted, timeout_s)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop following the log. Idempotent."""

@@ -97,8 +97,7 @@ class PlanInput:
         self._taken = None
         if len(fetched) or fetched.ends:
             self._absence.end()
-        self._losses.doubts.forget({*fetched.next_offsets(), *fetched.ends})  # the log continues there
-        self._positions.move_after(fetched)
+        self._losses.doubts.forget(self._positions.move_after(fetched))  # the log continues there
         return fetched
 
     def go_on(self, place: TopicPartition, offset: int) -> None:

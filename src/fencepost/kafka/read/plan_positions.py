@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogGap, LogPosition
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,17 @@ class PlanPositions:
             at, epoch = epochs.get(place, (offset, NO_EPOCH))
             self.epochs[place] = epoch if at == offset else NO_EPOCH
 
-    def move_after(self, fetched: Fetched) -> None:
-        """Move to the end of records that are returned now, and add the positions that were not returned yet."""
+    def move_after(self, fetched: Fetched) -> dict[TopicPartition, int]:
+        """Move to the end of records that are returned now, and add the positions that were not returned yet.
+
+        Returns the positions to which it moved.
+        """
         read = fetched.next_offsets()
-        self.move(read | fetched.ends, fetched.epochs)
+        moved = read | fetched.ends
+        self.move(moved, fetched.epochs)
         fetched.ends = {place: at for place, at in self.unreturned.items() if place not in read} | fetched.ends
         self.unreturned = {}
+        return moved
 
     def ends_after(self, fetched: Fetched) -> dict[TopicPartition, int]:
         """Return those of the ends that are after the records."""
@@ -98,9 +103,5 @@ class WaitingPartitions:
         self._looked_s = time.monotonic()
         missed = {place for place in self._positions if place.topic not in refused}
         if missed - self._missed:
-            log.warning("partitions do not exist and are looked for again: %s", names(missed))
+            log.warning("partitions do not exist and are looked for again: %s", place_names(missed))
         self._missed = missed
-
-
-def names(places: Collection[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))

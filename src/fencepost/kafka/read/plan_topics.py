@@ -10,16 +10,14 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
-from fencepost.kafka.read.doubt import SURE_S, Doubts
-from fencepost.kafka.read.plan_positions import names
+from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.log_gap import GapKind, LogGap
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
 _ASK_S = 5.0
-_DOUBT_EVERY_S = 0.25
 
 
 class PlanTopics:
@@ -64,7 +62,7 @@ class PlanTopics:
             return {}
         if self._begins_at == "none":
             raise KafkaRequestError(
-                f"There is no position for {names(places)}, and auto.offset.reset is none: set their offsets "
+                f"There is no position for {place_names(places)}, and auto.offset.reset is none: set their offsets "
                 "(PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
@@ -72,7 +70,9 @@ class PlanTopics:
         fresh = {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
         if later := [place for place, offset in fresh.items() if offset]:
             log.info(
-                "partitions without a position start at the %s offset, not at 0: %s", self._begins_at, names(later)
+                "partitions without a position start at the %s offset, not at 0: %s",
+                self._begins_at,
+                place_names(later),
             )
         return fresh
 
@@ -105,7 +105,7 @@ class PlanLosses:
     def take_turn(self) -> bool:
         """Return whether to look into them now; if not, this has to be asked again a little later."""
         now_s = time.monotonic()
-        if not self.lost or (len(self.doubts) and now_s - self._looked_s < _DOUBT_EVERY_S):
+        if not self.lost or (len(self.doubts) and now_s - self._looked_s < DOUBT_EVERY_S):
             return False
         self._looked_s = now_s
         return True

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 
 from fencepost.kafka.errors import is_unavailable, kafka_error
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
-from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import StartPositions, nowhere_to_begin
 from fencepost.kafka.value.log_gap import LogPosition
@@ -17,7 +17,6 @@ from fencepost.record import TopicPartition
 log = logging.getLogger(__name__)
 
 _FIRST_ASK_S, _LONGEST_ASK_S = 0.1, 2.0
-_DOUBT_EVERY_S = 0.25
 
 
 class PositionResets:
@@ -71,7 +70,7 @@ class PositionResets:
         if at < begin or is_confirmed or place in self._cut:
             at = self._edge(place, at, begin, end)
         elif is_beyond:
-            self._lost[place] = time.monotonic() + _DOUBT_EVERY_S
+            self._lost[place] = time.monotonic() + DOUBT_EVERY_S
             return {}
         return {place: LogPosition(at)}  # at the same offset, its broker was not its leader
 
@@ -80,7 +79,7 @@ class PositionResets:
         resets_to = self._starts.resets_of(place)
         if resets_to == "error":
             raise nowhere_to_begin(place, f"offset {at} is out of range")
-        offset = end if resets_to == "latest" else max(begin, 0)
+        offset = self._starts.edge(place, begin, end)
         log.warning(
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, resets_to,

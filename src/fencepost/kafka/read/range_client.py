@@ -154,7 +154,7 @@ class RangeClient:
             with _rare_collections():
                 self._go_to(self._at)
                 while not self._is_over:
-                    collected.take(self._fetched(AT_ONCE))
+                    collected.take(self._fetched())
                     if collected.is_full:
                         yield from collected.batches()
                 if len(collected):
@@ -167,10 +167,10 @@ class RangeClient:
         self._at, self._has_stopped = offset, False
         self._consumer.assign([ClientPartition(*self._wanted.place, offset)])
 
-    def _fetched(self, at_once: int) -> list[Any]:
+    def _fetched(self) -> list[Any]:
         """Return messages of the range that have arrived; if there are none, wait a moment for one."""
         try:
-            messages = arrived(self._consumer, min(at_once, self._wanted.end - self._at), _LOOK_S)
+            messages = arrived(self._consumer, min(AT_ONCE, self._wanted.end - self._at), _LOOK_S)
         except KafkaException as error:
             raise self._failed(error) from error
         if not is_plain(messages):

@@ -77,15 +77,17 @@ class StartPositions:
 
     def reset(self, place: TopicPartition) -> int:
         """Return the start offset of a partition without a committed offset. Raises KafkaException."""
-        resets_to = self.resets_of(place)
-        if resets_to == "error":
+        if self.resets_of(place) == "error":
             raise KafkaRequestError(
                 f"Group {self._client.group} has committed nothing for {place.topic}-{place.partition}, and "
                 "auto.offset.reset is none: set its offset (PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
-        begin, end = self._client.edges(place, _ASK_S)
-        return end if resets_to == "latest" else max(begin, 0)
+        return self.edge(place, *self._client.edges(place, _ASK_S))
+
+    def edge(self, place: TopicPartition, begin: int, end: int) -> int:
+        """Return the edge of a partition's log at which `auto.offset.reset` starts."""
+        return end if self.resets_of(place) == "latest" else max(begin, 0)
 
     def resets_of(self, place: TopicPartition) -> str:
         """Return the value of `auto.offset.reset` for a partition: earliest, latest or error."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.client import Admin, existing_ends
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import TopicPartition
@@ -25,12 +25,13 @@ class Ends:
         """
         warnings: dict[str, str] = {}
         try:
-            found = self._asked(places)
+            found = existing_ends(self._admin, places, read_committed=True)
         except (KafkaAuthorizationError, KafkaRequestError):
             found = {}
             for topic in sorted({place.topic for place in places}):
                 try:
-                    found |= self._asked([place for place in places if place.topic == topic])
+                    some = [place for place in places if place.topic == topic]
+                    found |= existing_ends(self._admin, some, read_committed=True)
                 except (KafkaAuthorizationError, KafkaRequestError) as error:
                     warnings[f"topic {topic}"] = f"its end offsets cannot be read: {error}"
         self._warnings.update(warnings)
@@ -38,9 +39,3 @@ class Ends:
 
     def close(self) -> None:
         self._admin.close()
-
-    def _asked(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        topics = self._admin.topics.get_all({place.topic for place in places})
-        there = [p for p in places if p.topic in topics and p.partition < topics[p.topic].partitions]
-        found = self._admin.offsets.ends(there, read_committed=True)
-        return {TopicPartition(*place): end for place, end in found.items()}

@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fencepost.api import FatalError
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.client import Admin, existing_ends
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.value.group_offset import FORGOTTEN
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.sink.offsets import MirrorOffsets, position_from_metadata
-from fencepost.mirror.sink.restored import Synced, names, restored
-from fencepost.record import TopicPartition
+from fencepost.mirror.sink.restored import Synced, restored
+from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +55,10 @@ class LostPositions:
         reset = {place for place, committed in known.items() if committed.note == FORGOTTEN}
         admin = Admin(self._target_conf)
         try:
-            there = admin.topics.get_all({place.topic for place in remote.keys() - reset})
-            asked = [p for p in remote.keys() - reset if p.topic in there and p.partition < there[p.topic].partitions]
-            ends = admin.offsets.ends(asked, read_committed=True)
+            ends = existing_ends(admin, remote.keys() - reset, read_committed=True)
         finally:
             admin.close()
-        return sorted(remote[TopicPartition(*place)] for place, end in ends.items() if end > 0)
+        return sorted(remote[place] for place, end in ends.items() if end > 0)
 
     def restored(
         self, lost: Collection[TopicPartition], connector: str, *, is_refused: bool
@@ -71,7 +69,9 @@ class LostPositions:
         """
         if not lost:
             return {}
-        what = f"Group {self._held.group} of the target has no offsets for {names(lost)}, which have records there"
+        what = (
+            f"Group {self._held.group} of the target has no offsets for {place_names(lost)}, which have records there"
+        )
         if is_refused:
             raise FatalError(f"{what}: {_WAYS_ON.format(connector, self._held.group)}")
         synced = {} if self._syncs_topic is None else self._synced(self._last_syncs(self._syncs_topic, lost))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,22 @@ class Restored:
     def messages(self, group: str) -> Iterator[str]:
         """Yield what the user has to know about each kind; `group` is the one that lost its positions."""
         if self.exact:
-            yield f"offset syncs say exactly where to continue, for {names(self.exact)}"
+            yield f"offset syncs say exactly where to continue, for {place_names(self.exact)}"
         if self.synced:
             counts = ", ".join(f"{_name(place)} (up to {one.lag})" for place, one in sorted(self.synced.items()))
             yield f"offset syncs lag behind the remote topic: RECORDS ARE MIRRORED TWICE, for {counts}"
         if self.followed:
             yield (
-                f"group {group} of the source says where to continue, for {names(self.followed)}: RECORDS MIRRORED "
-                "AFTER ITS LAST COMMIT ARE MIRRORED TWICE"
+                f"group {group} of the source says where to continue, for {place_names(self.followed)}: RECORDS "
+                "MIRRORED AFTER ITS LAST COMMIT ARE MIRRORED TWICE"
             )
         if nameless := [place for place, position in self.positions().items() if not position.topic_id]:
             yield (
-                f"the topic ids of these positions are unknown, for {names(nameless)}: if a topic was deleted and "
-                "recreated since, ITS FIRST RECORDS ARE NOT MIRRORED, and no gap is reported"
+                f"the topic ids of these positions are unknown, for {place_names(nameless)}: if a topic was deleted "
+                "and recreated since, ITS FIRST RECORDS ARE NOT MIRRORED, and no gap is reported"
             )
         if self.unknown:
-            yield f"nothing says where to continue, for {names(self.unknown)}: they are mirrored from the start"
+            yield f"nothing says where to continue, for {place_names(self.unknown)}: they are mirrored from the start"
 
 
 def restored(
@@ -77,11 +77,6 @@ def _is_further(position: LogPosition, synced: Synced | None) -> bool:
         return True
     is_same = "" in (position.topic_id, synced.position.topic_id) or position.topic_id == synced.position.topic_id
     return is_same and position.offset > synced.position.offset
-
-
-def names(places: Collection[TopicPartition]) -> str:
-    """Return partitions for a message, in order."""
-    return ", ".join(_name(place) for place in sorted(places))
 
 
 def _name(place: TopicPartition) -> str:

@@ -23,8 +23,9 @@ from fencepost.spark.direct_write.marker import (
 )
 from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartitionsError
 from fencepost.spark.direct_write.plan import WritePlan
-from fencepost.spark.partition.write import OffsetRecords, Position, cut_at
+from fencepost.spark.partition.write import Position, cut_at
 from fencepost.spark.row.columns import RecordMaker
+from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _READ_S = 60.0

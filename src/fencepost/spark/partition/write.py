@@ -6,13 +6,14 @@ struck is replaced through steps 1 to 3, and the position must then be the one t
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError
 from fencepost.task.delivery.copies import OffsetCopier, with_copies
 from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
@@ -20,7 +21,6 @@ _FLUSH_S = 60.0
 _COMMIT_TRIES = 5
 
 Position = Mapping[str, Any]
-OffsetRecords = Sequence[tuple[bytes, bytes | None]]
 
 
 class SourceChangedError(FatalError):

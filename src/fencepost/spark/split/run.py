@@ -9,10 +9,11 @@ import orjson
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.spark.partition.reading import READING, ensure_same_reading
-from fencepost.spark.partition.write import OffsetRecords, PartitionResult, Position, rows_after
+from fencepost.spark.partition.write import PartitionResult, Position, rows_after
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.split_client import SplitClient, split_client
 from fencepost.task.delivery.copies import OffsetCopier
+from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.source.client_choice import split_conf
 from fencepost.transaction import (
     CommitUnknownError,

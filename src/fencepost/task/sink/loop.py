@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from fencepost.api import SinkTask
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.reader_status import Offsets, ReaderStatus
@@ -156,7 +156,7 @@ class SinkLoop:
             return
         try:
             if is_lost or self.is_abandoned:
-                log.warning("task %s has lost %s to other members", self._run.spec.id, _named(partitions))
+                log.warning("task %s has lost %s to other members", self._run.spec.id, place_names(partitions))
             else:
                 self._commit({place: self._positions.taken[place] for place in partitions}, is_last=True)
             self._puts.close(partitions)
@@ -165,7 +165,3 @@ class SinkLoop:
             self._context.take_rewinds(partitions)
             self._context.paused -= partitions
             self._puts.drop(partitions)
-
-
-def _named(partitions: Collection[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))

@@ -73,7 +73,7 @@ class StreamLoop:
             raise
         finally:
             self._phase = _Phase.OVER
-            self._transactions.end()
+            self._run.counters.dropped()
 
     def _take_turns(self) -> None:
         try:

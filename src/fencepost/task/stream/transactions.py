@@ -70,10 +70,6 @@ class StreamTransactions:
     def start(self, input_: StreamInput, delivery: LanedDelivery) -> None:
         self._input, self.current.delivery = input_, delivery
 
-    def end(self) -> None:
-        """Record that what was sent and not committed never will be."""
-        self._run.counters.dropped()
-
     @property
     def is_open(self) -> bool:
         return self._begun_s is not None
