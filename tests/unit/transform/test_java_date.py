@@ -31,9 +31,17 @@ def test_a_pattern_that_java_refuses_or_that_is_not_supported_is_refused(pattern
 @example(-12_219_292_800_000)
 @example(-12_219_292_800_001)
 def test_a_formatted_moment_is_parsed_to_itself(ms: int) -> None:
-    for pattern in ("G yyyy-MM-dd'T'HH:mm:ss.SSSX", "EEE d MMMM y G hh:mm:ss a SSS", "GyyyyMMddHHmmssSSS"):
+    for pattern in ("G yyyy-MM-dd'T'HH:mm:ss.SSSX", "EEE d MMMM yyy G hh:mm:ss a SSS", "GyyyyMMddHHmmssSSS"):
         date_format = SimpleDateFormat(pattern)
         assert date_format.parse(date_format.format(ms)) == ms, pattern
+
+
+@pytest.mark.parametrize("pattern", ["y", "yy"])
+def test_a_year_of_two_digits_is_near_the_present_as_in_java(pattern: str) -> None:
+    """From 80 years before now to 20 years after it: which is why a year of the first century has its own patterns."""
+    date_format = SimpleDateFormat(f"{pattern}-MM-dd")
+    assert date_format.format(-59_011_632_000_001) == "99-12-31"
+    assert moment(date_format.parse("99-12-31")) == dt.datetime(1999, 12, 31, tzinfo=dt.UTC)
 
 
 @given(st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31)))
