@@ -14,9 +14,9 @@ Json = Any
 
 
 class Recorder:
-    """Sends requests and keeps each with its answer. `patience_s` is for what the worker does by itself."""
+    """Sends requests and keeps each with its answer. `longest_wait_s` is for what the worker does by itself."""
 
-    patience_s = 90.0
+    longest_wait_s = 90.0
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=100)
@@ -60,7 +60,7 @@ class Recorder:
             found = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
             return found == [state] * (1 + tasks)
 
-        eventually(reached, within_s=self.patience_s)
+        eventually(reached, within_s=self.longest_wait_s)
 
     def wait_reconfigured(self, connector: str) -> None:
         """Until one task runs with a new config. All that REST tells is RUNNING, which was true before, too."""
@@ -68,15 +68,15 @@ class Recorder:
 
     def wait_topic(self, connector: str, topic: str) -> None:
         eventually(
-            lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"], within_s=self.patience_s
+            lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"], within_s=self.longest_wait_s
         )
 
     def wait_gone(self, connector: str) -> None:
         """Until nothing is said of a deleted connector any more."""
-        eventually(lambda: "error_code" in self.peek(f"/connectors/{connector}/status"), within_s=self.patience_s)
+        eventually(lambda: "error_code" in self.peek(f"/connectors/{connector}/status"), within_s=self.longest_wait_s)
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=self.patience_s)
+        eventually(lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=self.longest_wait_s)
 
 
 def _parsed(text: str) -> Json:

@@ -190,7 +190,7 @@ def start_in_other_states(rest: Recorder) -> None:
     odd, encoded = "a b;ü", "a%20b%3B%C3%BC"
     rest.call("POST", "/connectors", {"name": odd, "config": file_config(file="other.txt", topic="odd")})
     rest.wait_state(encoded, "RUNNING", 1)
-    eventually(lambda: rest.peek(f"/connectors/{encoded}/topics")[odd]["topics"], within_s=rest.patience_s)
+    eventually(lambda: rest.peek(f"/connectors/{encoded}/topics")[odd]["topics"], within_s=rest.longest_wait_s)
     rest.call("GET", f"/connectors/{encoded}")
     rest.call("DELETE", f"/connectors/{encoded}")
 
@@ -199,7 +199,7 @@ def fail(rest: Recorder) -> None:
     """A task that fails as soon as it starts."""
     config = file_config(file="", topic="numbers", **{"connector.class": VERIFIABLE, "throughput": "x"})
     rest.call("POST", "/connectors", {"name": "failing", "config": config})
-    eventually(lambda: "FAILED" in json.dumps(rest.peek("/connectors/failing/status")), within_s=rest.patience_s)
+    eventually(lambda: "FAILED" in json.dumps(rest.peek("/connectors/failing/status")), within_s=rest.longest_wait_s)
     rest.call("GET", "/connectors/failing/status")
     rest.call("GET", "/connectors/failing/tasks/0/status")
     rest.call("POST", "/connectors/failing/restart?includeTasks=true&onlyFailed=true")

@@ -88,7 +88,7 @@ class Sinks:
         self.rest.wait_state(name, state, tasks)
         if state == "STOPPED":
             eventually(
-                lambda: not self._admin.groups.describe(f"connect-{name}").members, within_s=self.rest.patience_s
+                lambda: not self._admin.groups.describe(f"connect-{name}").members, within_s=self.rest.longest_wait_s
             )
 
     def wait_for_ends(self, name: str) -> None:
@@ -98,7 +98,7 @@ class Sinks:
             found = self.rest.peek(f"/connectors/{name}/offsets")["offsets"]
             return {o["partition"]["kafka_partition"]: o["offset"]["kafka_offset"] for o in found} == ENDS
 
-        eventually(stands, within_s=self.rest.patience_s)
+        eventually(stands, within_s=self.rest.longest_wait_s)
 
 
 def look_around(rest: Recorder) -> None:
@@ -247,7 +247,7 @@ def fail(sinks: Sinks) -> None:
     sinks.create(name, config(file="missing/output.txt"))
     rest = sinks.rest
     eventually(
-        lambda: rest.peek(f"/connectors/{name}/tasks/0/status").get("state") == "FAILED", within_s=rest.patience_s
+        lambda: rest.peek(f"/connectors/{name}/tasks/0/status").get("state") == "FAILED", within_s=rest.longest_wait_s
     )
     sinks.look(name, "/status", "/tasks/0/status", "/offsets")
     rest.call("DELETE", f"/connectors/{name}")

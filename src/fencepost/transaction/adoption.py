@@ -28,7 +28,7 @@ from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.group.subscription import CLASSIC
 from fencepost.kafka.group.transactions import Transaction
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 
@@ -146,7 +146,7 @@ class Adoption:
         described = self._admin.groups.describe(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
-        group_offsets = patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
+        group_offsets = retry(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
         listed = self._listed(group_offsets)
         if listed is None and not group_offsets:
             raise AdoptionError(
@@ -209,7 +209,7 @@ class Adoption:
                 raise KafkaUnavailableError(f"No broker lists group {self._group}, whose coordinator may be moving")
             return found
 
-        return patiently(ask, _ASK_S, _AGAIN_S)
+        return retry(ask, _ASK_S, _AGAIN_S)
 
     def ensure_free(self, view: GroupView, *, removes_members: bool) -> None:
         """Raise AdoptionError if the group has members that would stay."""
@@ -301,9 +301,9 @@ class Adoption:
         """Describe the transactional ids of the contributors and those with the user's prefixes."""
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
-            listed = patiently(self._admin.transactions.list, _ASK_S, _AGAIN_S)
+            listed = retry(self._admin.transactions.list, _ASK_S, _AGAIN_S)
             ids |= {each.transactional_id for each in listed if self._is_meant(each.transactional_id)}
-        return patiently(lambda: self._admin.transactions.describe(sorted(ids)), _ASK_S, _AGAIN_S)
+        return retry(lambda: self._admin.transactions.describe(sorted(ids)), _ASK_S, _AGAIN_S)
 
     def _is_meant(self, transactional_id: str) -> bool:
         """Return whether the user attributes an id to the program. The longest matching prefix decides."""

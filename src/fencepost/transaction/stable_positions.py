@@ -13,7 +13,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import WriterOpenError
@@ -81,7 +81,7 @@ class StablePositions:
         self._fence.close()
 
     def _committed_now(self, places: Places) -> CommittedOffsets:
-        return patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
+        return retry(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
 
     def _awaited(self, places: Places, pending: Places, membership: MemberGeneration | None) -> CommittedOffsets:
         """Return the group's offsets once none of `places` is pending, however the transactions end."""

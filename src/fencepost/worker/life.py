@@ -31,7 +31,7 @@ class WorkerLife:
             log.error("the worker %s: %s", "has to end" if self.progress.is_started else "cannot start", error)
             self._error = self._error or error
 
-    def patiently(self, stage: str, act: Callable[[], object]) -> None:
+    def retry(self, stage: str, act: Callable[[], object]) -> None:
         """Call `act` until it succeeds or the worker stops, while Kafka cannot be reached; the log and /health show
         that.
         """

@@ -51,14 +51,14 @@ class StartUp:
 
     def _come_up(self) -> None:
         life = self.life
-        life.patiently("connecting to Kafka", self.topics.connect)  # 2
+        life.retry("connecting to Kafka", self.topics.connect)  # 2
         self.topics.watch()
         self.supervision.offsets.start()
         with life.progress.doing("joining the group"):
             self.membership.join()  # 4, in parallel with 3: a leader decides only after that
         self.topics.read(after_config=self.membership.leader.start)  # 3
-        life.patiently("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
-        life.patiently("announcing this worker", self.membership.announce)
+        life.retry("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
+        life.retry("announcing this worker", self.membership.announce)
         self.membership.leader.wake()
         self.supervision.start()
         self.lifeline.start()

@@ -83,8 +83,8 @@ class WorkerTopics:
     def read(self, after_config: Callable[[], None]) -> None:
         """Read the config and status topics in parallel; calls `after_config` without waiting for the statuses."""
         with ThreadPoolExecutor(1) as pool:
-            statuses = pool.submit(self._life.patiently, _READING, partial(self.status.start, _READ_S))
-            self._life.patiently(_READING, partial(self.config.start, _READ_S))
+            statuses = pool.submit(self._life.retry, _READING, partial(self.status.start, _READ_S))
+            self._life.retry(_READING, partial(self.config.start, _READ_S))
             after_config()
             statuses.result()
 

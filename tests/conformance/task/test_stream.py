@@ -314,7 +314,7 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
 def test_a_topic_deleted_before_its_commit_is_reported_soon_and_delays_no_other(
     stage: StreamStage, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way
+    monkeypatch.setattr(coordinator, "_MOVING_S", 2.0)  # how long the batch client waits for what may be on its way
     other = f"{stage.name}-other"
     stage.admin.topics.create(other, partitions=1, replication=1)
     entered, is_deleted = threading.Event(), threading.Event()

@@ -23,7 +23,7 @@ class Replay(Recorder):
     one is asked again for a while; `differs` compares one answer with the recorded one.
     """
 
-    patience_s = 120.0  # Spark may still be starting
+    longest_wait_s = 120.0  # Spark may still be starting
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class Replay(Recorder):
 
     def wait_reconfigured(self, connector: str) -> None:
         """Until the new start, which comes once the old one has ended: that would still send what is appended."""
-        eventually(lambda: self._starts(connector) > self._starts_before, within_s=self.patience_s)
+        eventually(lambda: self._starts(connector) > self._starts_before, within_s=self.longest_wait_s)
         super().wait_reconfigured(connector)
 
     def _starts(self, connector: str) -> int:
         return self._log().count(f"task {connector}-0 starts here")
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self._offsets.of(connector)), within_s=self.patience_s)
+        eventually(lambda: accept(self._offsets.of(connector)), within_s=self.longest_wait_s)
 
 
 class Offsets:

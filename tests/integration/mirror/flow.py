@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint, OffsetSync
 from fencepost.record import TopicPartition
@@ -126,7 +126,7 @@ class Flow:
 
     def _commit(self, writer: LogWriter, group: str, offsets: list[GroupOffset]) -> None:
         """Commit, also at a broker that has only just started."""
-        patiently(lambda: self._offsets(writer, group).commit(offsets), 60.0, 0.1)
+        retry(lambda: self._offsets(writer, group).commit(offsets), 60.0, 0.1)
 
     def _offsets(self, writer: LogWriter, group: str) -> GroupOffsets:
         return GroupOffsets({"bootstrap.servers": writer.bootstrap}, group)

@@ -10,7 +10,7 @@ from fencepost.cli.main import app
 from fencepost.config import ConfigError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint, OffsetSync
 from fencepost.record import TopicPartition
@@ -57,7 +57,7 @@ class MigrationStage(DedicatedModeStage):
     def commit(self, group: str, offset: int) -> None:
         """Commit a position of a group at the source."""
         offsets = GroupOffsets({"bootstrap.servers": self.source.bootstrap}, group)
-        patiently(lambda: offsets.commit([GroupOffset(self.prefix, 0, offset)]), 60.0, 0.1)
+        retry(lambda: offsets.commit([GroupOffset(self.prefix, 0, offset)]), 60.0, 0.1)
 
     def sync(self, *syncs: tuple[int, int]) -> None:
         """Write offset syncs where MirrorMaker has them: at the source, without headers."""
@@ -148,7 +148,7 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Migra
         key = orjson.dumps(["MirrorSourceConnector", {"cluster": scene.a, "topic": topic, "partition": 0}])
         scene.target.send(offsets, [f'{{"offset":{offset}}}'], key=key)
     scene.write_file("sink")
-    patiently(scene.positions, 60.0, 0.5)  # a broker that has only just started knows no coordinator yet
+    retry(scene.positions, 60.0, 0.5)  # a broker that has only just started knows no coordinator yet
     told = scene.migrate("--yes", "--flow", scene.flow)
     assert f"skipped: {scene.prefix}-gone-0" in told
     with MirrorProcess(scene.path, scene.flow):

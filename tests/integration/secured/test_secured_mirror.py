@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -64,7 +64,7 @@ class Mirrored:
         """Set a group's offset to the end of the log."""
         conf = {"bootstrap.servers": self.source.kafka.internal_servers}
         position = GroupOffset(TOPIC, 0, len(self.sent), "")
-        patiently(lambda: GroupOffsets(conf, READERS).commit([position]), 60.0, 0.1)
+        retry(lambda: GroupOffsets(conf, READERS).commit([position]), 60.0, 0.1)
 
     def followed(self) -> int:
         """Return the group's offset at the target."""

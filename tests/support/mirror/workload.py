@@ -191,7 +191,7 @@ class Workload:
         """Have producers ask at once, which by themselves would in minutes."""
         while self._grown:
             for producer in self._producers.values():
-                _patiently(partial(producer.list_topics, self._grown[0]))
+                _retry(partial(producer.list_topics, self._grown[0]))
             del self._grown[0]
 
     def _next(self) -> Records:
@@ -245,7 +245,7 @@ class Workload:
     def _producer(self, codec: str) -> Producer:
         if codec not in self._producers:
             producer = Producer({**self._conf(codec), "transactional.id": f"{self._id}-{codec}"})
-            _patiently(producer.init_transactions)
+            _retry(producer.init_transactions)
             self._producers[codec] = producer
         return self._producers[codec]
 
@@ -263,16 +263,16 @@ def _ended(producer: Producer, *, is_committed: bool) -> Outcome:
     """Return how a transaction ended that should end so. Raises KafkaException if that is unknown."""
     if is_committed:
         try:
-            _patiently(producer.commit_transaction)
+            _retry(producer.commit_transaction)
             return Outcome.COMMITTED
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-    _patiently(producer.abort_transaction)
+    _retry(producer.abort_transaction)
     return Outcome.ABORTED
 
 
-def _patiently(ask: Callable[[float], Any]) -> None:
+def _retry(ask: Callable[[float], Any]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaUnavailableError, translate
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 
@@ -45,7 +45,7 @@ class AdminRequests:
             each_s = min(wait_s, max(FIRST_ANSWER_S, min(gone_s, wait_s - gone_s)))
             return self.client.run(doing, ask, each_s)
 
-        return patiently(once, wait_s, _BACKOFF_S)
+        return retry(once, wait_s, _BACKOFF_S)
 
     def change(self, request: Any, newest: int | None = None) -> Any:
         """Send a change to the controller. If it has moved, the change is sent to the next one."""

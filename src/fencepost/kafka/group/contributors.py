@@ -13,7 +13,7 @@ from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.offsets_log import LoggedOffset, OffsetsPartition
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.record import TopicPartition
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class Contributors:
         A transaction that is ending counts until its marker is in the group's log. `offsets` has only `places`. If no
         transaction is open, this takes two requests.
         """
-        return self._patiently(lambda: _described(self._admin, _pending(self._admin, group, places)))
+        return self._retry(lambda: _described(self._admin, _pending(self._admin, group, places)))
 
     def undecided(self, group: str, places: Places) -> list[Contributor]:
         """Return those of `pending` whose outcome is open, without those that have ended and only await their markers.
@@ -116,7 +116,7 @@ class Contributors:
             found = {each.producer_id: each for each in self._of(group, history, set(wanted.values()))}
             return {place: found[id_] for place, id_ in wanted.items()}
 
-        return self._patiently(ask)
+        return self._retry(ask)
 
     def holders(self, group: str, places: Places) -> list[Contributor]:
         """Return the producers that each serve one of these partitions alone, whatever their state (see `family`).
@@ -142,12 +142,12 @@ class Contributors:
                 if not _is_of_other_groups(t, own)
             ]
 
-        return self._patiently(ask)
+        return self._retry(ask)
 
     def described(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Describe transactional ids. Unknown ids are left out."""
         ids = list(transactional_ids)
-        return self._patiently(lambda: self._admin.describe(ids))
+        return self._retry(lambda: self._admin.describe(ids))
 
     def _read_on(self, group: str, *, is_whole: bool) -> "_History":
         """Read the log up to its end. Without `is_whole`, only the existence of stream tasks is recorded."""
@@ -175,9 +175,9 @@ class Contributors:
             ],
         )
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _retry(self, ask: Callable[[], T]) -> T:
         """Retry while a broker is moving what is asked for."""
-        return patiently(ask, self._timeout_s, _AGAIN_S)
+        return retry(ask, self._timeout_s, _AGAIN_S)
 
 
 _READING = f"reading {offsets_log.TOPIC}"

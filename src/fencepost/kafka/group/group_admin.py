@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.group.subscription import CLASSIC, DEAD
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.wire.cluster import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
@@ -67,7 +67,7 @@ class GroupAdmin:
         Asks again while the coordinator is moving or the cluster has never had one, until `timeout_s` is over. Raises
         KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
-        return patiently(lambda: self._next_description(group_id), self._timeout_s, _AGAIN_S)
+        return retry(lambda: self._next_description(group_id), self._timeout_s, _AGAIN_S)
 
     def _next_description(self, group_id: str) -> Group:
         came_at = time.monotonic()

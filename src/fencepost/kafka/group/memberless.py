@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.record import TopicPartition
 
 _ASK_S = 10.0
@@ -55,7 +55,7 @@ def read_stable(
     try:
         while True:
             left_s = max(deadline_s - time.monotonic(), 0.0)
-            found = patiently(lambda: survey.committed(group, places), left_s, _LOOK_EVERY_S)
+            found = retry(lambda: survey.committed(group, places), left_s, _LOOK_EVERY_S)
             stable |= {place: committed for place, committed in found.items() if committed is not None}
             awaited = found.keys() & set(places) if are_all else found.keys()
             if awaited <= stable.keys():

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.produce import requests
 from fencepost.kafka.produce.requests import ProducerIdentity
 from fencepost.kafka.setting.batch_settings import BatchSettings
-from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, patiently
+from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, retry_on
 from fencepost.kafka.wire.errors import BUSY, AnswerError, ensure
 from fencepost.record import TopicPartition
 
@@ -77,7 +77,7 @@ class TransactionCoordinator:
 
     def take_over(self, deadline_s: float) -> None:
         """Take over the id, and choose the protocol version: the cluster's, if all brokers support it."""
-        answer = patiently(lambda: self._init(deadline_s), BUSY | MOVED, deadline_s, 20 * _ASK_AGAIN_S)
+        answer = retry_on(lambda: self._init(deadline_s), BUSY | MOVED, deadline_s, 20 * _ASK_AGAIN_S)
         self._become(answer)
 
     def _become(self, answer: Any) -> None:
@@ -147,7 +147,7 @@ class TransactionCoordinator:
 
     def end(self, *, is_commit: bool, deadline_s: float) -> None:
         """End the transaction. With version 2 this gives the producer a new epoch."""
-        answer = patiently(lambda: self._end(is_commit, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
+        answer = retry_on(lambda: self._end(is_commit, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
         if self.version > 1:
             self._become(answer)
 
@@ -177,4 +177,4 @@ def until_known(send: Callable[[], None], deadline_s: float) -> None:
     soon_s = min(deadline_s, time.monotonic() + _MOVING_S)
     # E21: brokers send each of these answers before they carry out any of the request, except a leader that is deposed
     # while it waits for replicas. The next leader then recognizes the batch by its sequence and does not append it.
-    patiently(lambda: patiently(send, BUSY, deadline_s, _ASK_AGAIN_S), ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)
+    retry_on(lambda: retry_on(send, BUSY, deadline_s, _ASK_AGAIN_S), ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)

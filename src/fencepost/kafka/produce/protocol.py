@@ -26,7 +26,7 @@ class Protocol:
     """One incarnation of one transactional id. For one thread at a time.
 
     Every method, and every method of `batches`, raises AnswerError, LostError or UnsupportedError. An AnswerError means
-    that the request was not carried out. Any error ends the incarnation, except those that `patiently` retries.
+    that the request was not carried out. Any error ends the incarnation, except those that `retry_on` retries.
     """
 
     def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:

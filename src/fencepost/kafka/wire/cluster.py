@@ -99,7 +99,7 @@ class Cluster:
         asked_s, found = self._topics.get(topic, (0.0, []))
         if not found or time.monotonic() - asked_s > self._age_s:
             until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S * self._awaits_topics)
-            found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
+            found = retry_on(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
             self._topics[topic] = (time.monotonic(), found)
             self._taking.pop(topic, None)
         return found
@@ -124,7 +124,7 @@ class Cluster:
 
     def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
-        return patiently(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
+        return retry_on(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
 
     def ask(self, request: Any, newest: int, deadline_s: float, *, oldest: int = 0) -> Any:
         """Ask any broker: the one that was asked last, or else the first server that answers.
@@ -303,7 +303,7 @@ class Cluster:
         return int(answer.node_id)
 
 
-def patiently(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
+def retry_on(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
     """Call again while the answer is one of `codes`, with pauses that grow to twenty times the first.
 
     Raises what the last call raised.

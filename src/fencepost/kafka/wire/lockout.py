@@ -14,7 +14,7 @@ from typing import Any
 
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, patiently
+from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, retry_on
 from fencepost.kafka.wire.errors import BUSY, ensure
 
 log = logging.getLogger(__name__)
@@ -54,4 +54,4 @@ def _lock_out(conf: Mapping[str, Any], id_: str, deadline_s: float) -> None:
             answer = connection.ask(request, version, deadline_s)
             ensure(answer.error_code, f"InitProducerId of {id_}")
 
-        patiently(ask, BUSY, deadline_s, _ASK_AGAIN_S)  # busy: the holder's transaction is being ended
+        retry_on(ask, BUSY, deadline_s, _ASK_AGAIN_S)  # busy: the holder's transaction is being ended

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.patience import patiently
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
@@ -105,7 +105,7 @@ def _silent(
 
 
 def _open(admin: TransactionAdmin, is_suspect: Callable[[Transaction], bool]) -> set[str]:
-    listed = patiently(lambda: admin.list(["Ongoing"]), _ASK_S, _AGAIN_S)
+    listed = retry(lambda: admin.list(["Ongoing"]), _ASK_S, _AGAIN_S)
     own = [each.transactional_id for each in listed if each.transactional_id.startswith(f"{OWNER}-")]
-    described = patiently(lambda: admin.describe(own), _ASK_S, _AGAIN_S)
+    described = retry(lambda: admin.describe(own), _ASK_S, _AGAIN_S)
     return {each.transactional_id for each in described.values() if is_suspect(each)}

@@ -9,7 +9,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 T = TypeVar("T")
 
 
-def patiently(ask: Callable[[], T], timeout_s: float, every_s: float) -> T:
+def retry(ask: Callable[[], T], timeout_s: float, every_s: float) -> T:
     """Call `ask` until it succeeds or the time is up. A broker that is not yet leader or coordinator answers at once.
 
     Raises the last KafkaUnavailableError.
