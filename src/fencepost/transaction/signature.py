@@ -29,7 +29,7 @@ class Signature:
         Raises WriterFencedError if the coordinator no longer knows the id, and what `Contributors` raises.
         """
         by = self._contribution(writer)
-        return [offset._replace(note=by.to_metadata(offset.note)) for offset in offsets]
+        return [offset._replace(metadata=by.to_metadata(offset.metadata)) for offset in offsets]
 
     def _contribution(self, writer: TransactionalWriter) -> Contribution:
         with self._lock:

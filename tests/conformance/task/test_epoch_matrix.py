@@ -83,7 +83,7 @@ class Cell:
         number = COMMITS.index(self.step)
         commit, count = task.membership.commit, itertools.count()
 
-        def hooked(standings: Mapping[TopicPartition, EpochOffset]) -> None:
+        def hooked(offsets: Mapping[TopicPartition, EpochOffset]) -> None:
             is_it = next(count) == number
             if is_it and self.moment == "during":
                 rule = self.proxy.on(_OFFSET_COMMIT, Action.HOLD_ANSWER)
@@ -91,7 +91,7 @@ class Cell:
             if is_it and self.moment == "before":
                 self._stop_here()
             try:
-                commit(standings)
+                commit(offsets)
             finally:
                 if is_it and self.moment == "during":
                     self.has_gone.set()

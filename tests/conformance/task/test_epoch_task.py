@@ -357,10 +357,10 @@ def test_letters_are_not_written_again_by_the_start_that_has_written_them(
     stage.produce(5)
     commit, failures = EpochMembership.commit, [KafkaUnavailableError("the coordinator moves")]
 
-    def fails(self: EpochMembership, standings: Any) -> None:
-        if failures and any(each.note.token for each in standings.values()):
+    def fails(self: EpochMembership, offsets: Any) -> None:
+        if failures and any(each.metadata.token for each in offsets.values()):
             raise failures.pop()
-        commit(self, standings)
+        commit(self, offsets)
 
     monkeypatch.setattr(EpochMembership, "commit", fails)
     stage.start(**LETTERS)

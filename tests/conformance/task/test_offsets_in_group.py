@@ -55,7 +55,7 @@ class Held(OffsetsInGroup):
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
         return int(offset["offset"]) + 1, "ü note"
 
-    def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def source(self, place: TopicPartition, position: int, metadata: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"p": place.partition}, {"offset": position - 1}
 
 
@@ -143,7 +143,7 @@ class OffsetsInGroupStage:
 
     def position(self, partition: int = 0) -> int | None:
         committed = self.positions().get(TopicPartition(self.data, partition))
-        assert committed is None or committed.note == "ü note"
+        assert committed is None or committed.metadata == "ü note"
         return None if committed is None else committed.offset
 
     def positions(self, within_s: float = 30.0) -> dict[TopicPartition, Committed]:

@@ -314,7 +314,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     survey = GroupSurvey({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
 
     def note() -> str:
-        return survey.notes(scene.group, scene.places(0))[scene.place(0)]
+        return survey.metadata(scene.group, scene.places(0))[scene.place(0)]
 
     scene.produce(task)
     task.send_group_offsets(offsets, memberless(scene.group))

@@ -50,7 +50,7 @@ class SinkFlow:
 
     def positions(self) -> dict[int, int]:
         found = read_stable({"bootstrap.servers": self.flow.target.bootstrap}, self.group, 30.0)
-        return {place.partition: at.offset for place, at in found.items() if at.note != FORGOTTEN}
+        return {place.partition: at.offset for place, at in found.items() if at.metadata != FORGOTTEN}
 
     def await_positions(self, wanted: Mapping[int, int]) -> None:
         """Wait until these partitions have these positions; others may still be at their start."""
@@ -144,9 +144,9 @@ def test_positions_are_renewed_by_each_start(
     bootstrap = {"bootstrap.servers": sink.flow.target.bootstrap}
     place = TopicPartition(sink.remote, 0)
     before = read_stable(bootstrap, sink.group, 30.0)[place]
-    spaced = before.note.replace(":", ": ")  # as good as the other, and what is committed anew is told by it
+    spaced = before.metadata.replace(":", ": ")  # as good as the other, and what is committed anew is told by it
     GroupOffsets(bootstrap, sink.group).commit([GroupOffset(*place, before.offset, spaced)])
-    assert read_stable(bootstrap, sink.group, 30.0)[place].note == spaced
+    assert read_stable(bootstrap, sink.group, 30.0)[place].metadata == spaced
     sink.resume()
     eventually(lambda: read_stable(bootstrap, sink.group, 30.0)[place] == before, within_s=60)
 

@@ -16,10 +16,10 @@ _NUL = "\0"  # librdkafka ends the metadata of offsets with one
 
 
 class Committed(NamedTuple):
-    """The offset of the next record, and the metadata that was committed with it (`note`)."""
+    """The offset of the next record, and the metadata that was committed with it (`metadata`)."""
 
     offset: int
-    note: str
+    metadata: str
 
 
 Offsets = Mapping[TopicPartition, int | None]

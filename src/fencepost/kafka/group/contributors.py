@@ -198,7 +198,7 @@ class _History:
             self.last[each.place] = each.producer_id
             self.offsets.setdefault(each.producer_id, {})[each.place] = each.committed.offset
             self.epochs[each.producer_id] = each.producer_epoch
-            if contribution_of(each.committed.note) is not None:
+            if contribution_of(each.committed.metadata) is not None:
                 self.ours.add(each.producer_id)
 
 

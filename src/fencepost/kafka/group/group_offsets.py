@@ -49,7 +49,7 @@ class GroupOffsets:
         for why in denied.values():
             raise KafkaAuthorizationError(f"Not authorized while {doing}: {why}")
         committed = found.get(self._group, {})
-        return [GroupOffset(*place, each.offset, each.note) for place, each in committed.items() if each is not None]
+        return [GroupOffset(*place, each.offset, each.metadata) for place, each in committed.items() if each is not None]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError if the group has members."""
@@ -68,7 +68,7 @@ class GroupOffsets:
                         partition_index=each.partition,
                         committed_offset=each.offset,
                         committed_leader_epoch=-1,
-                        committed_metadata=each.note,
+                        committed_metadata=each.metadata,
                     )
                     for each in of_one
                 ],

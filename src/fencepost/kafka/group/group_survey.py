@@ -94,10 +94,10 @@ class GroupSurvey:
             committed_offsets |= found.get(group, {})
         return committed_offsets
 
-    def notes(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    def metadata(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the metadata of the offsets that are committed now, even if an open transaction may change them."""
         found, _ = self._offsets(_READING_ONE, [group], places, is_stable=False)
-        return {place: each.note for place, each in found.get(group, {}).items() if each is not None}
+        return {place: each.metadata for place, each in found.get(group, {}).items() if each is not None}
 
     def is_current(self, group: str, generation: int, member_id: str) -> bool:
         """Return whether a member's generation is the newest of its group. Sends a heartbeat in the member's name."""

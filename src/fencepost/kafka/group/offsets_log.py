@@ -103,7 +103,7 @@ def read(
             if passed is None or batch.head.producer not in passed:
                 offsets = list(_offsets(batch, group))
                 found += offsets
-                if passed is not None and any(contribution_of(each.committed.note) for each in offsets):
+                if passed is not None and any(contribution_of(each.committed.metadata) for each in offsets):
                     passed.add(batch.head.producer)
         if start == before:
             if answer.high_watermark >= end:
@@ -200,8 +200,8 @@ def decode_place(key: bytes, group: bytes) -> TopicPartition | None:
 def decode_committed(value: bytes) -> Committed:
     version, offset = struct.unpack_from(">hq", value)
     at = 10 if version < _FIRST_WITH_EPOCH else 14
-    note, _ = _compact(value, at) if version >= _FIRST_FLEXIBLE else _text(value, at)
-    return Committed(offset, note.decode().rstrip(_NUL))
+    metadata, _ = _compact(value, at) if version >= _FIRST_FLEXIBLE else _text(value, at)
+    return Committed(offset, metadata.decode().rstrip(_NUL))
 
 
 def _text(data: bytes, at: int) -> tuple[bytes, int]:

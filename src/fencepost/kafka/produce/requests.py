@@ -96,7 +96,7 @@ def group_offsets(producer: ProducerIdentity, member: Committer, offsets: Sequen
             partition_index=place.partition,
             committed_offset=by_place[place].offset,
             committed_leader_epoch=-1,
-            committed_metadata=by_place[place].note,
+            committed_metadata=by_place[place].metadata,
         )
 
     return Request(

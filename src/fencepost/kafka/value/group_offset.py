@@ -7,9 +7,9 @@ FORGOTTEN = "forgotten"
 
 
 class GroupOffset(NamedTuple):
-    """The offset of the next record of a partition, and the metadata text that is committed with it (`note`)."""
+    """The offset of the next record of a partition, and the metadata text that is committed with it (`metadata`)."""
 
     topic: str
     partition: int
     offset: int
-    note: str = ""
+    metadata: str = ""

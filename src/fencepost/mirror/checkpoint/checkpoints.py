@@ -89,7 +89,7 @@ def translated(
             continue
         downstream = translation.downstream(place, committed.offset)
         if downstream is not None:
-            found.append(Checkpoint(group, remote[place], committed.offset, downstream, committed.note))
+            found.append(Checkpoint(group, remote[place], committed.offset, downstream, committed.metadata))
     return found
 
 

@@ -52,7 +52,7 @@ class LostPositions:
         """Return those of these source partitions that were not reset, and of which the target has records."""
         remote = {self._held.remote(place): place for place in places}
         known = read_stable(self._target_conf, self._held.group, _READ_S, remote.keys())
-        reset = {place for place, committed in known.items() if committed.note == FORGOTTEN}
+        reset = {place for place, committed in known.items() if committed.metadata == FORGOTTEN}
         admin = Admin(self._target_conf)
         try:
             ends = existing_ends(admin, remote.keys() - reset, read_committed=True)

@@ -90,7 +90,7 @@ class EpochOutput(Message):
     """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
 
     Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
-    the membership; `note` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as JSON), to
+    the membership; `metadata` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as JSON), to
     which nothing may be written.
     """
 
@@ -99,7 +99,7 @@ class EpochOutput(Message):
     group: str
     metadata: str  # as hexadecimal text
     topic: str
-    note: str
+    metadata: str
     read: Mapping[str, Any]
 
 

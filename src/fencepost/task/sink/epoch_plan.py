@@ -1,7 +1,7 @@
 """Which records make up an epoch, and how the plan is kept with the group's offsets. Makes no requests.
 
-A plan is durable before its first write: each offset of the group carries a note with the end of the epoch that begins
-there. All notes of an epoch are committed together, and the coordinator accepts them only from a member of the newest
+A plan is durable before its first write: each offset of the group carries metadata with the end of the epoch that begins
+there. The metadata of all its partitions is committed together, and the coordinator accepts it only from a member of the newest
 generation. So a successor finds the same ranges, and no other member can plan different ones (E16).
 """
 
@@ -15,13 +15,13 @@ from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
 EPOCH_METADATA_MAX_BYTES = 4_000
-"""The maximal length of a note: a broker accepts 4,096 bytes with an offset (offset.metadata.max.bytes)."""
+"""The maximal length of the metadata of an offset: a broker accepts 4,096 bytes with an offset (offset.metadata.max.bytes)."""
 
 COMMIT_METADATA_MAX_BYTES = 400_000
-"""The maximal size of all notes in one commit, which is one batch of the group's log: a broker accepts 1 MiB
+"""The maximal size of all metadata in one commit, which is one batch of the group's log: a broker accepts 1 MiB
 (message.max.bytes)."""
 PARTITION_METADATA_BYTES = (
-    300  # in the group's log, without the topic: group name, note with a short token, and framing
+    300  # in the group's log, without the topic: group name, metadata with a short token, and framing
 )
 _ROOM_BYTES = 64
 
@@ -30,7 +30,7 @@ _ROOM_BYTES = 64
 class EpochMetadata:
     """The text committed with an offset: the newest epoch's number and, until it is committed, its details.
 
-    `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. A note
+    `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. Metadata
     whose offset was moved has no effect.
     """
 
@@ -48,28 +48,28 @@ class EpochMetadata:
 
     @classmethod
     def of_text(cls, text: str) -> "EpochMetadata":
-        """Read a committed note. Text that others have committed counts as an empty note."""
+        """Read committed metadata. Text that others have committed counts as empty."""
         try:
             found = json.loads(text)
-            note = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "token")))
+            metadata = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "token")))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
-        numbers, texts = (note.start, note.end), (note.epoch, note.token)
+        numbers, texts = (metadata.start, metadata.end), (metadata.epoch, metadata.token)
         is_ours = all(isinstance(n, int | None) for n in numbers) and all(isinstance(t, str | None) for t in texts)
-        return note if is_ours else cls()
+        return metadata if is_ours else cls()
 
 
 @dataclass(frozen=True)
 class EpochOffset:
-    """The group's committed offset in a partition, with its note."""
+    """The group's committed offset in a partition, with its metadata."""
 
     offset: int
-    note: EpochMetadata = EpochMetadata()
+    metadata: EpochMetadata = EpochMetadata()
 
     @property
     def is_open(self) -> bool:
         """Say whether an epoch that has not ended begins there."""
-        return self.note.end is not None and self.note.start == self.offset < self.note.end
+        return self.metadata.end is not None and self.metadata.start == self.offset < self.metadata.end
 
 
 EpochOffsets = Mapping[TopicPartition, EpochOffset]
@@ -88,64 +88,64 @@ class OpenEpoch:
     def with_token(self, token: str) -> "OpenEpoch":
         return replace(self, token=token)
 
-    def standings(self) -> dict[TopicPartition, EpochOffset]:
+    def offsets(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed for the epoch while it is in progress."""
         epoch = self.epoch
-        notes = {
+        metadata = {
             each.place: EpochMetadata(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges
         }
-        return {each.place: EpochOffset(each.start, notes[each.place]) for each in epoch.ranges}
+        return {each.place: EpochOffset(each.start, metadata[each.place]) for each in epoch.ranges}
 
     def ended(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed when it ends."""
         return {each.place: EpochOffset(each.end, EpochMetadata(self.epoch.number)) for each in self.epoch.ranges}
 
 
-def begun(standings: EpochOffsets) -> OpenEpoch | None:
+def begun(offsets: EpochOffsets) -> OpenEpoch | None:
     """Return the oldest epoch that has begun and not ended; None if there is no such epoch."""
-    return next(iter(all_begun(standings)), None)
+    return next(iter(all_begun(offsets)), None)
 
 
-def all_begun(standings: EpochOffsets) -> list[OpenEpoch]:
+def all_begun(offsets: EpochOffsets) -> list[OpenEpoch]:
     """Return the epochs that have begun and not ended, the oldest first.
 
     An epoch from which partitions were removed has only the remaining ones. They share its token, so that what is
     already published is not written again.
     """
     open_: dict[tuple[int, str], dict[TopicPartition, EpochOffset]] = {}
-    for place, standing in standings.items():
-        if standing.is_open:
-            open_.setdefault((standing.note.number, standing.note.epoch or ""), {})[place] = standing
+    for place, offset in offsets.items():
+        if offset.is_open:
+            open_.setdefault((offset.metadata.number, offset.metadata.epoch or ""), {})[place] = offset
     return [_begun(*key, own) for key, own in sorted(open_.items())]
 
 
 def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
-    ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
-    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
+    ranges = sorted(OffsetRange(*place, s.offset, s.metadata.end or 0) for place, s in own.items())
+    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).metadata.token)
 
 
 def has_room(token: str) -> bool:
-    """Say whether a note reserves enough bytes for a token, so that its commit is no larger than that of the plan."""
+    """Say whether the metadata reserves enough bytes for a token, so that its commit is no larger than that of the plan."""
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
-def decided(standings: EpochOffsets) -> dict[TopicPartition, EpochOffset]:
+def decided(offsets: EpochOffsets) -> dict[TopicPartition, EpochOffset]:
     """Return the entries of open epochs that only remain to be published."""
-    return {place: s for place, s in standings.items() if s.is_open and s.note.token is not None}
+    return {place: s for place, s in offsets.items() if s.is_open and s.metadata.token is not None}
 
 
-def tokens(standings: EpochOffsets) -> set[str]:
+def tokens(offsets: EpochOffsets) -> set[str]:
     """Return the tokens of all epochs that only remain to be published."""
-    return {s.note.token for s in decided(standings).values() if s.note.token is not None}
+    return {s.metadata.token for s in decided(offsets).values() if s.metadata.token is not None}
 
 
-def newest(standings: EpochOffsets) -> int:
+def newest(offsets: EpochOffsets) -> int:
     """Return the number of the newest epoch."""
-    return max((s.note.number for s in standings.values()), default=0)
+    return max((s.metadata.number for s in offsets.values()), default=0)
 
 
 def planned(
-    standings: EpochOffsets,
+    offsets: EpochOffsets,
     ends: Mapping[TopicPartition, int],
     rows_max: int,
     known: int = 0,
@@ -154,19 +154,19 @@ def planned(
     """Return the next epoch, from the group's offsets up to at most these ends; None if there is nothing new.
 
     If there are more than `rows_max` records, by their offsets, each partition contributes the same share of its own.
-    If there are too many partitions for the notes of one commit, those whose last epoch is oldest come first. The
+    If there are too many partitions for the metadata of one commit, those whose last epoch is oldest come first. The
     number is above `known`, and above all numbers of the group.
     """
-    new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
+    new = {place: ends[place] - s.offset for place, s in offsets.items() if ends.get(place, 0) > s.offset}
     if metadata_max_bytes is not None:
-        new = _fitting(new, standings, metadata_max_bytes)
+        new = _fitting(new, offsets, metadata_max_bytes)
     if not new:
         return None
     taken = shares(new, rows_max)
     ranges = sorted(
-        OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in taken.items()
+        OffsetRange(*place, offsets[place].offset, offsets[place].offset + count) for place, count in taken.items()
     )
-    return OpenEpoch(Epoch(1 + max(known, newest(standings)), tuple(ranges), uuid.uuid4().hex[:8]))
+    return OpenEpoch(Epoch(1 + max(known, newest(offsets)), tuple(ranges), uuid.uuid4().hex[:8]))
 
 
 def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
@@ -175,9 +175,9 @@ def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
     return {each.place: EpochOffset(each.start, EpochMetadata(epoch.epoch.number)) for each in left_out}
 
 
-def _fitting(new: Mapping[TopicPartition, int], standings: EpochOffsets, max_bytes: int) -> dict[TopicPartition, int]:
+def _fitting(new: Mapping[TopicPartition, int], offsets: EpochOffsets, max_bytes: int) -> dict[TopicPartition, int]:
     kept: dict[TopicPartition, int] = {}
-    for place in sorted(new, key=lambda place: (standings[place].note.number, -new[place], place)):
+    for place in sorted(new, key=lambda place: (offsets[place].metadata.number, -new[place], place)):
         max_bytes -= PARTITION_METADATA_BYTES + len(place.topic)
         if kept and max_bytes < 0:
             break

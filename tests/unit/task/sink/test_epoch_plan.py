@@ -23,31 +23,31 @@ from fencepost.task.sink.epoch_plan import (
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def standings(**offsets: int) -> dict[TopicPartition, EpochOffset]:
+def offsets_of(**offsets: int) -> dict[TopicPartition, EpochOffset]:
     places = {"a0": A0, "a1": A1, "b0": B0}
     return {places[name]: EpochOffset(offset) for name, offset in offsets.items()}
 
 
 def test_an_epoch_goes_from_where_the_group_stands_to_the_ends() -> None:
-    plan = planned(standings(a0=5, a1=7, b0=0), {A0: 9, A1: 7, B0: 2}, 100)
+    plan = planned(offsets_of(a0=5, a1=7, b0=0), {A0: 9, A1: 7, B0: 2}, 100)
     assert plan is not None
     assert plan == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
 
 
 def test_numbers_go_on_behind_those_that_the_store_knows() -> None:
-    plan = planned(standings(a0=5), {A0: 9}, 100, 57)
+    plan = planned(offsets_of(a0=5), {A0: 9}, 100, 57)
     assert plan is not None
     assert plan.epoch.number == 58
     assert plan.with_number(60) == OpenEpoch(Epoch(60, plan.epoch.ranges, plan.epoch.id))
 
 
 def test_there_is_no_epoch_without_new_records() -> None:
-    assert planned(standings(a0=5), {A0: 5}, 100) is None
-    assert planned(standings(a0=5), {}, 100) is None
+    assert planned(offsets_of(a0=5), {A0: 5}, 100) is None
+    assert planned(offsets_of(a0=5), {}, 100) is None
 
 
 def test_of_too_many_records_each_partition_gives_its_share() -> None:
-    plan = planned(standings(a0=0, a1=0, b0=0), {A0: 9_000, A1: 1_000, B0: 1}, 1_000)
+    plan = planned(offsets_of(a0=0, a1=0, b0=0), {A0: 9_000, A1: 1_000, B0: 1}, 1_000)
     assert plan is not None
     assert [each.end - each.start for each in plan.epoch.ranges] == [899, 99, 1]
 
@@ -62,13 +62,13 @@ def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
     assert plan is not None
     assert plan.epoch.number == 4
     for stage in (plan, plan.with_token("x" * 1_000)):
-        durable = {p: (s.offset, s.note.to_text()) for p, s in {**held, **stage.standings()}.items()}
+        durable = {p: (s.offset, s.metadata.to_text()) for p, s in {**held, **stage.offsets()}.items()}
         assert max(len(text.encode()) for _, text in durable.values()) < EPOCH_METADATA_MAX_BYTES
         assert (
             begun({p: EpochOffset(offset, EpochMetadata.of_text(text)) for p, (offset, text) in durable.items()})
             == stage
         )
-    ended = {p: EpochOffset(s.offset, EpochMetadata.of_text(s.note.to_text())) for p, s in plan.ended().items()}
+    ended = {p: EpochOffset(s.offset, EpochMetadata.of_text(s.metadata.to_text())) for p, s in plan.ended().items()}
     assert begun(ended) is None
     assert {p: s.offset for p, s in ended.items()} == {each.place: each.end for each in plan.epoch.ranges}
     after = planned({**held, **ended}, dict.fromkeys(held, 1000), 10**6)
@@ -83,9 +83,9 @@ def test_what_others_keep_with_an_offset_says_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("token", [None, "x"])
 def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_left(token: str | None) -> None:
-    plan = planned(standings(a0=5, a1=7), {A0: 9, A1: 8}, 100)
+    plan = planned(offsets_of(a0=5, a1=7), {A0: 9, A1: 8}, 100)
     assert plan is not None
-    durable = (plan if token is None else plan.with_token(token)).standings()
+    durable = (plan if token is None else plan.with_token(token)).offsets()
     durable[A1] = EpochOffset(3)  # PATCH /connectors/NAME/offsets
     assert begun(durable) == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
     del durable[A1]  # its topic was deleted
@@ -94,11 +94,11 @@ def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_
 
 def test_epochs_of_one_number_are_told_apart() -> None:
     """A topic was taken out of the config and another put in, and both are there again."""
-    first, second = (planned(standings(**{name: 0}), {A0: 5, B0: 5}, 100) for name in ("a0", "b0"))
+    first, second = (planned(offsets_of(**{name: 0}), {A0: 5, B0: 5}, 100) for name in ("a0", "b0"))
     assert first is not None
     assert second is not None
     assert first.epoch.number == second.epoch.number
-    durable = {**first.with_token("x").standings(), **second.with_token("y").standings()}
+    durable = {**first.with_token("x").offsets(), **second.with_token("y").offsets()}
     found = begun(durable)
     assert found in (first.with_token("x"), second.with_token("y"))
     assert tokens(durable) == {"x", "y"}
@@ -106,20 +106,20 @@ def test_epochs_of_one_number_are_told_apart() -> None:
 
 @pytest.mark.parametrize("offset", [4, 6, 9, 12])
 def test_a_note_whose_offset_was_moved_says_nothing(offset: int) -> None:
-    plan = planned(standings(a0=5), {A0: 9}, 100)
+    plan = planned(offsets_of(a0=5), {A0: 9}, 100)
     assert plan is not None
-    assert begun({A0: EpochOffset(offset, plan.standings()[A0].note)}) is None
+    assert begun({A0: EpochOffset(offset, plan.offsets()[A0].metadata)}) is None
 
 
 def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
-    """A broker refuses a commit whose notes are more than a batch of its log: 5,000 partitions are."""
+    """A broker refuses a commit whose metadata is more than a batch of its log: 5,000 partitions are."""
     held = {TopicPartition("t" * 50, n): EpochOffset(0) for n in range(5_000)}
     seen, rounds = set(), 0
     while len(seen) < len(held):
         plan = planned(held, dict.fromkeys(held, 10 + rounds), 10**9, 0, COMMIT_METADATA_MAX_BYTES)
         assert plan is not None
-        notes = plan.with_token("x" * 40).standings()
-        assert 300_000 < sum(350 + len(s.note.to_text()) for s in notes.values()) < 1_000_000
+        metadata = plan.with_token("x" * 40).offsets()
+        assert 300_000 < sum(350 + len(s.metadata.to_text()) for s in metadata.values()) < 1_000_000
         held.update(plan.ended())
         seen |= {each.place for each in plan.epoch.ranges}  # all have their turn, though all have new records
         rounds += 1
@@ -128,18 +128,18 @@ def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
 
 @pytest.mark.parametrize("token", ["", "7-" + "f" * 32, "x" * 64, "x" * 65, "é" * 10, "é" * 11, '"' * 32, '"' * 33])
 def test_a_note_has_room_for_the_tokens_with_which_it_is_no_longer_than_that_of_the_plan(token: str) -> None:
-    plan = planned(standings(a0=5, b0=1), {A0: 9, B0: 2}, 100)
+    plan = planned(offsets_of(a0=5, b0=1), {A0: 9, B0: 2}, 100)
     assert plan is not None
-    before, after = plan.standings(), plan.with_token(token).standings()
-    fits = all(len(after[place].note.to_text()) <= len(before[place].note.to_text()) for place in before)
+    before, after = plan.offsets(), plan.with_token(token).offsets()
+    fits = all(len(after[place].metadata.to_text()) <= len(before[place].metadata.to_text()) for place in before)
     assert fits == has_room(token)
-    assert all(EpochMetadata.of_text(s.note.to_text()) == s.note for s in before.values())
+    assert all(EpochMetadata.of_text(s.metadata.to_text()) == s.metadata for s in before.values())
 
 
 def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
-    plan = planned(standings(a0=5, a1=7, b0=1), {A0: 9, A1: 8, B0: 2}, 100)
+    plan = planned(offsets_of(a0=5, a1=7, b0=1), {A0: 9, A1: 8, B0: 2}, 100)
     assert plan is not None
-    durable = {**plan.standings(), **halved(plan)}
+    durable = {**plan.offsets(), **halved(plan)}
     assert begun(durable) == OpenEpoch(Epoch(1, plan.epoch.ranges[:1], plan.epoch.id))
 
 
@@ -152,4 +152,4 @@ def test_all_open_epochs_are_found_the_oldest_first() -> None:
     assert [(each.epoch.id, each.token) for each in all_begun(held)] == [("old", "token"), ("new", None)]
     assert begun(held) == all_begun(held)[0]
     assert [each.topic for each in all_begun(held)[1].epoch.ranges] == ["a", "b"]
-    assert all_begun(standings(a0=5)) == []
+    assert all_begun(offsets_of(a0=5)) == []

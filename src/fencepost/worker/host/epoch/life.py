@@ -136,7 +136,7 @@ class EpochLife(FrameLife):
         for each in open_:
             if each.token is None and each.epoch.number < newer:
                 newer += 1  # others may delete what an older number has written
-                self.membership.commit(each.with_number(newer).standings())
+                self.membership.commit(each.with_number(newer).offsets())
         held.begun_with = changes
 
     def _next(self) -> OpenEpoch | None:

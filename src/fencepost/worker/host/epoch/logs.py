@@ -50,7 +50,7 @@ class EpochLogs:
             before = offsets[place]
             if before.offset < begins[place] or place in lost:
                 at = self._reset(place, before.offset, begins[place], highs[place])
-                offsets[place] = held.offsets[place] = EpochOffset(at, before.note)
+                offsets[place] = held.offsets[place] = EpochOffset(at, before.metadata)
                 held.fresh.add(place)
         return offsets, {TopicPartition(*place): end for place, end in ends.items()}
 

@@ -42,7 +42,7 @@ class EpochMembership:
         self._admit = admit
         self._positions = positions
         self.input: GroupInput | None = None
-        self.held = HeldPartitions(self._notes, let_go)
+        self.held = HeldPartitions(self._metadata, let_go)
         self._waits_since_s = time.monotonic()
 
     def poll(self, wait_s: float) -> GroupInput:
@@ -93,7 +93,7 @@ class EpochMembership:
         try:
             done = self.input.commit(
                 {place: s.offset for place, s in offsets.items()},
-                {place: s.note.to_text() for place, s in offsets.items()},
+                {place: s.metadata.to_text() for place, s in offsets.items()},
             )
         except Exception as error:
             self.leave()
@@ -123,5 +123,5 @@ class EpochMembership:
         )
         return self.input
 
-    def _notes(self) -> Mapping[TopicPartition, str]:
-        return {} if self.input is None else self.input.notes
+    def _metadata(self) -> Mapping[TopicPartition, str]:
+        return {} if self.input is None else self.input.metadata

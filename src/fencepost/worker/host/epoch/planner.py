@@ -11,7 +11,7 @@ _LOOK_S = 0.5
 
 
 class EpochPlanner:
-    """`metadata_max_bytes`: of the notes in one commit; None if plans need not be durable.
+    """`metadata_max_bytes`: of the metadata in one commit; None if plans need not be durable.
 
     `known` is the newest number of an epoch that is known elsewhere, such as in the store.
     """

@@ -51,7 +51,7 @@ class EpochTask(EpochLife):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime, COMMIT_METADATA_MAX_BYTES)
         self._reader = EpochReader(self._connector, self._properties)
-        self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
+        self._too_large = ""  # the epoch whose metadata the broker refused with a token larger than reserved
         self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
 
     def _started(self, number: int, offsets: EpochOffsets) -> None:
@@ -66,7 +66,7 @@ class EpochTask(EpochLife):
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.input.reader_admin_conf, str(self.spec.input.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
-        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.note))) for p, o in found.items()}
+        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.metadata))) for p, o in found.items()}
         self._planner.known = max(self._planner.known, newest(others))
         return {p: s for p, s in decided(others).items() if p not in self.membership.held.offsets}
 
@@ -74,14 +74,14 @@ class EpochTask(EpochLife):
         self._commit_plan(plan)
 
     def _commit_plan(self, epoch: OpenEpoch) -> None:
-        """Commit the notes of an epoch. If they are too large for the broker, the next plans have fewer.
+        """Commit the metadata of an epoch. If it is too large for the broker, the next plans have fewer.
 
         If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
         is
         written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
         """
         try:
-            self.membership.commit(epoch.standings())
+            self.membership.commit(epoch.offsets())
         except KafkaRequestError as error:
             had_room = epoch.token is not None and has_room(epoch.token)
             if error.code not in TOO_LARGE or had_room:
@@ -141,8 +141,8 @@ class EpochTask(EpochLife):
             finally:
                 self._host.channel.remove(run)
         written = epoch.with_token(made[0])
-        offsets = written.standings()
-        if max(len(s.note.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:
+        offsets = written.offsets()
+        if max(len(s.metadata.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:
             name = type(self._connector).__name__
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
         self._commit_plan(written)
