@@ -68,7 +68,8 @@ class Recorder:
 
     def wait_topic(self, connector: str, topic: str) -> None:
         eventually(
-            lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"], within_s=self.longest_wait_s
+            lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"],
+            within_s=self.longest_wait_s,
         )
 
     def wait_gone(self, connector: str) -> None:
@@ -76,7 +77,9 @@ class Recorder:
         eventually(lambda: "error_code" in self.peek(f"/connectors/{connector}/status"), within_s=self.longest_wait_s)
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=self.longest_wait_s)
+        eventually(
+            lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=self.longest_wait_s
+        )
 
 
 def _parsed(text: str) -> Json:

@@ -32,5 +32,7 @@ class OffsetsInGroup(ABC):
         """
 
     @abstractmethod
-    def source(self, place: TopicPartition, position: int, metadata: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def source(
+        self, place: TopicPartition, position: int, metadata: str
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the source partition and offset of a committed offset; None if it is not this connector's."""

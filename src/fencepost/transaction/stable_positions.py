@@ -122,7 +122,9 @@ class StablePositions:
             self._report.denied(_BLIND, error)
         unstable = _pending(self._committed_now(places), places)
         metadata = self._survey.metadata(self._group, unstable) if unstable else {}
-        contributors = {place: named for place, text in metadata.items() if (named := contribution_of(text)) is not None}
+        contributors = {
+            place: named for place, text in metadata.items() if (named := contribution_of(text)) is not None
+        }
         return self._fence.clear_named(self._group, contributors, self._own_ids, is_current=is_current)
 
     def _clear_holders(self, places: Places, membership: MemberGeneration | None) -> None:

@@ -21,8 +21,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP, decimal
 from fencepost.spark.epoch import frame as epoch_frame
+from fencepost.spark.epoch.dead_letters import Tally
 from fencepost.spark.epoch.frame import EpochReader
-from fencepost.spark.epoch.letters import Tally
 from fencepost.spark.epoch.records import ensure_is_read
 from fencepost.spark.row.frame import ConverterChoice, record_columns
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED

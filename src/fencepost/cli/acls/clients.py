@@ -169,8 +169,8 @@ def _output_topics(connector: Mapping[str, str], read: Sequence[str]) -> tuple[s
 
 def source_dead_letters(connector: Mapping[str, str]) -> str:
     """Return the dead letter topic of a source; empty if it has none, or fails instead of writing there."""
-    letters, source = DeadLetterConfig(connector), SourceConnectorConfig(connector)
-    return letters.dead_letters_topic if source.errors_tolerance.lower() == "all" else ""
+    dead_letters, source = DeadLetterConfig(connector), SourceConnectorConfig(connector)
+    return dead_letters.dead_letters_topic if source.errors_tolerance.lower() == "all" else ""
 
 
 def is_sink(connector: Mapping[str, str]) -> bool:

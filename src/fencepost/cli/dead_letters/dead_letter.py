@@ -133,10 +133,10 @@ class DeadLetter:
         yield f"  value  {_human(self.record.value)}"
 
 
-def summary(letters: Sequence[DeadLetter], topic: str, connector: str) -> str:
+def summary(dead_letters: Sequence[DeadLetter], topic: str, connector: str) -> str:
     """Return the last line: how many there are, and how many of an unknown connector."""
-    text = f"{len(letters)} dead letter{'s' if len(letters) != 1 else ''} of {connector} in {topic}"
-    unknown = sum(letter.connector is None for letter in letters)
+    text = f"{len(dead_letters)} dead letter{'s' if len(dead_letters) != 1 else ''} of {connector} in {topic}"
+    unknown = sum(dead_letter.connector is None for dead_letter in dead_letters)
     return f"{text}; {unknown} of them have no header with their connector" if unknown else text
 
 

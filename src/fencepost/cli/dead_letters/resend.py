@@ -48,8 +48,10 @@ class Skipped:
         """Parse a user's names: `orders-dead-0@4` is a dead letter, a name without @ is a topic."""
         return cls(frozenset(n for n in named if "@" in n), frozenset(n for n in named if "@" not in n))
 
-    def has(self, letter: DeadLetter) -> bool:
-        return letter.place in self.places or (letter.origin is not None and letter.origin[0] in self.topics)
+    def has(self, dead_letter: DeadLetter) -> bool:
+        return dead_letter.place in self.places or (
+            dead_letter.origin is not None and dead_letter.origin[0] in self.topics
+        )
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Resend:
 
     def is_mine(self, record: TopicRecord) -> bool:
         """Say whether it is a dead letter of this connector with a header about its origin."""
-        letter = DeadLetter.of(self.browser.topic, record)
-        return letter.connector == self.connector and letter.origin is not None
+        dead_letter = DeadLetter.of(self.browser.topic, record)
+        return dead_letter.connector == self.connector and dead_letter.origin is not None
 
     def waiting(self) -> dict[int, Range]:
         """Return the ranges of the dead letter topic that were not handled yet."""
@@ -78,14 +80,18 @@ class Resend:
 
     def targets(self) -> Counter[str]:
         """Return how many dead letters wait, by the topic that they came from."""
-        letters = (DeadLetter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
-        sent = (letter for letter in letters if not self.skipped.has(letter))
-        return Counter(letter.origin[0] for letter in sent if letter.origin is not None)
+        dead_letters = (
+            DeadLetter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r)
+        )
+        sent = (dead_letter for dead_letter in dead_letters if not self.skipped.has(dead_letter))
+        return Counter(dead_letter.origin[0] for dead_letter in sent if dead_letter.origin is not None)
 
     def skips(self) -> int:
         """Return how many of the waiting dead letters are to be passed over."""
-        letters = (DeadLetter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
-        return sum(self.skipped.has(letter) for letter in letters)
+        dead_letters = (
+            DeadLetter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r)
+        )
+        return sum(self.skipped.has(dead_letter) for dead_letter in dead_letters)
 
     def nowhere(self, partitions: Mapping[str, int | None]) -> dict[str, list[str]]:
         """Return the waiting dead letters without a destination: their places, by the missing topic or partition.
@@ -94,15 +100,22 @@ class Resend:
         """
         found: dict[str, list[str]] = {}
         for record in self.browser.read(self.waiting()):
-            letter = DeadLetter.of(self.browser.topic, record)
-            if not self.is_mine(record) or self.skipped.has(letter) or self.own_topic or letter.origin is None:
+            dead_letter = DeadLetter.of(self.browser.topic, record)
+            if (
+                not self.is_mine(record)
+                or self.skipped.has(dead_letter)
+                or self.own_topic
+                or dead_letter.origin is None
+            ):
                 continue
-            topic, partition = letter.origin
+            topic, partition = dead_letter.origin
             count = partitions.get(topic)
             if count is None:
-                found.setdefault(f"topic {topic}, which does not exist", []).append(letter.place)
+                found.setdefault(f"topic {topic}, which does not exist", []).append(dead_letter.place)
             elif partition >= count:
-                found.setdefault(f"partition {partition} of topic {topic}, which has {count}", []).append(letter.place)
+                found.setdefault(f"partition {partition} of topic {topic}, which has {count}", []).append(
+                    dead_letter.place
+                )
         return found
 
     def send(self, conf: Mapping[str, Any]) -> int:
@@ -145,28 +158,31 @@ class Resend:
             while chunk := list(islice(records, at_once)):
                 mine = [DeadLetter.of(self.browser.topic, record) for record in chunk if self.is_mine(record)]
                 offset = chunk[-1].offset + 1
-                sent = [letter for letter in mine if not self.skipped.has(letter)]
-                for letter in sent:
-                    self._send(writer, letter, refused)
+                sent = [dead_letter for dead_letter in mine if not self.skipped.has(dead_letter)]
+                for dead_letter in sent:
+                    self._send(writer, dead_letter, refused)
                 if mine:
                     self._mark(writer, partition, offset)
                 self._commit(writer, partition, offset)  # 3
                 yield len(sent)
 
-    def _send(self, writer: TransactionalWriter, letter: DeadLetter, refused: list[str]) -> None:
-        assert letter.origin is not None
-        topic, partition = (self.own_topic, None) if self.own_topic else letter.origin
-        record, headers = letter.record, letter.resent_headers if self.own_topic else letter.copied_headers
+    def _send(self, writer: TransactionalWriter, dead_letter: DeadLetter, refused: list[str]) -> None:
+        assert dead_letter.origin is not None
+        topic, partition = (self.own_topic, None) if self.own_topic else dead_letter.origin
+        record, headers = (
+            dead_letter.record,
+            dead_letter.resent_headers if self.own_topic else dead_letter.copied_headers,
+        )
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None:
-                refused.append(f"{letter.place} is refused by topic {topic}: {error.str()}")
+                refused.append(f"{dead_letter.place} is refused by topic {topic}: {error.str()}")
 
         fields = {"key": record.key, "partition": partition, "headers": headers or None, "on_delivery": delivered}
         try:
             writer.send(topic, record.value, **fields)
         except ProduceError as error:
-            refused.append(f"{letter.place} is refused by topic {topic}: {error}")
+            refused.append(f"{dead_letter.place} is refused by topic {topic}: {error}")
             raise
 
     def _mark(self, writer: TransactionalWriter, partition: int, offset: int) -> None:

@@ -27,12 +27,14 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
         records = browser.newest(limit, is_shown)
     with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
         passed = ResendProgress(name, browser, bookmark).read()
-    letters = [DeadLetter.of(browser.topic, record) for record in records]
-    for letter in letters:
-        is_sent_again = bool(letter.origin) and letter.record.offset < passed.get(letter.record.partition, 0)
+    dead_letters = [DeadLetter.of(browser.topic, record) for record in records]
+    for dead_letter in dead_letters:
+        is_sent_again = bool(dead_letter.origin) and dead_letter.record.offset < passed.get(
+            dead_letter.record.partition, 0
+        )
         if as_json:
-            typer.echo(json.dumps(letter.to_json(is_sent_again=is_sent_again), ensure_ascii=False))
+            typer.echo(json.dumps(dead_letter.to_json(is_sent_again=is_sent_again), ensure_ascii=False))
         else:
-            typer.echo("\n".join([*letter.lines(is_sent_again=is_sent_again), ""]))
+            typer.echo("\n".join([*dead_letter.lines(is_sent_again=is_sent_again), ""]))
     if not as_json:
-        typer.echo(summary(letters, browser.topic, name))
+        typer.echo(summary(dead_letters, browser.topic, name))

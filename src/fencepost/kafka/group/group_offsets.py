@@ -49,7 +49,9 @@ class GroupOffsets:
         for why in denied.values():
             raise KafkaAuthorizationError(f"Not authorized while {doing}: {why}")
         committed = found.get(self._group, {})
-        return [GroupOffset(*place, each.offset, each.metadata) for place, each in committed.items() if each is not None]
+        return [
+            GroupOffset(*place, each.offset, each.metadata) for place, each in committed.items() if each is not None
+        ]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError if the group has members."""

@@ -147,7 +147,7 @@ class AssignedPartitions:
             if places and assignee is not None:
                 (assignee.lost if is_lost else assignee.revoked)(places)
         for place in places:
-            self.starts.metadata.pop(place, None)
+            self.starts.offset_metadata.pop(place, None)
             del self.begins[place]
             self.client.due.pop(place, None)
         self.revoked |= places

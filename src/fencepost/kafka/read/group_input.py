@@ -48,7 +48,7 @@ class GroupInput:
         names = frozenset(filter(None, whole))  # a sink may have no such topic
         self._client = MemberClient(conf, client_reset(conf, names))
         starts = StartPositions(self._client, names, positions)
-        self.metadata = starts.metadata
+        self.offset_metadata = starts.offset_metadata
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
         self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
@@ -118,18 +118,18 @@ class GroupInput:
             self._assignment.pause(partitions)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str] | None = None
+        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str] | None = None
     ) -> dict[TopicPartition, int]:
         """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 
-        `metadata` is the metadata of the offsets, for all or none of them. Raises FencedError if the membership is over,
-        or a refusal as converted by `translate`.
+        `offset_metadata` is for all or none of them. Raises FencedError if the membership is over, or a refusal as
+        converted by `translate`.
 
         A commit without a generation, which a group without members accepts from any client, is never sent (E10).
         """
         with self._in_client:
             self._assignment.ensure_member()
-            return self._client.commit(offsets, metadata or {})
+            return self._client.commit(offsets, offset_metadata or {})
 
     def stored(self) -> dict[TopicPartition, int]:
         """Return the group's committed offsets of the assignment. Partitions without one are left out.

@@ -110,7 +110,7 @@ class MemberClient:
         self.consumer.pause([ClientPartition(*place) for place in places])
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]
+        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, int]:
         """Commit, and return what was committed: everything except partitions that no longer exist.
 
@@ -118,19 +118,23 @@ class MemberClient:
         """
         try:
             try:
-                return self._committed(offsets, metadata)
+                return self._committed(offsets, offset_metadata)
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN_PARTITION:
                     raise
-                return self._committed(self._existing(offsets), metadata)  # the client does not report which one it was
+                return self._committed(
+                    self._existing(offsets), offset_metadata
+                )  # the client does not report which one it was
         except KafkaException as error:
             raise self.failed(error, f"committing offsets of group {self.group}") from error
 
     def _committed(
-        self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]
+        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, int]:
         if offsets:
-            asked = [ClientPartition(*place, offset, metadata.get(place, "")) for place, offset in offsets.items()]
+            asked = [
+                ClientPartition(*place, offset, offset_metadata.get(place, "")) for place, offset in offsets.items()
+            ]
             for each in self.consumer.commit(offsets=asked, asynchronous=False) or ():
                 if each.error is not None:
                     raise KafkaException(each.error)

@@ -54,7 +54,7 @@ class StartPositions:
         self._whole = whole
         self._reader = reader
         self._resets_to = str(client.conf.get(_RESET, "earliest"))
-        self.metadata: dict[TopicPartition, str] = {}
+        self.offset_metadata: dict[TopicPartition, str] = {}
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
@@ -63,7 +63,7 @@ class StartPositions:
             return {}
         if self._reader is not None:
             found = self._reader.read(places, None if membership is None else membership.in_requests())
-            self.metadata.update((place, committed.metadata) for place, committed in found.items())
+            self.offset_metadata.update((place, committed.metadata) for place, committed in found.items())
             return {place: committed.offset for place, committed in found.items()}
         stored = {}
         asked = [ClientPartition(*place) for place in places]
@@ -72,7 +72,7 @@ class StartPositions:
                 raise KafkaException(each.error)
             if each.offset >= 0:
                 stored[TopicPartition(each.topic, each.partition)] = each.offset
-                self.metadata[TopicPartition(each.topic, each.partition)] = _metadata_of(each)
+                self.offset_metadata[TopicPartition(each.topic, each.partition)] = _metadata_of(each)
         return stored
 
     def reset(self, place: TopicPartition) -> int:

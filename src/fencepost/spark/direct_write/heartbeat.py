@@ -12,10 +12,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.retrying import retry
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.retrying import retry
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.marker import OWNER, Journal, heartbeat_record
 from fencepost.spark.direct_write.options import DirectWriteOptions

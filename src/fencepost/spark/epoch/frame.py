@@ -14,7 +14,7 @@ from fencepost.api import Epoch, EpochConnector
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
-from fencepost.spark.epoch.letters import LETTER_COLUMNS, LETTER_REASON, MISFIT, Tally
+from fencepost.spark.epoch.dead_letters import LETTER_COLUMNS, LETTER_REASON, MISFIT, Tally
 from fencepost.spark.epoch.pruning import needed, unknown_rows
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.partition.options import FORMAT, PAYLOAD_OPTION

@@ -90,8 +90,8 @@ class EpochOutput(Message):
     """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
 
     Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
-    the membership; `metadata` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as JSON), to
-    which nothing may be written.
+    the membership; `offset_metadata` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as
+    JSON), to which nothing may be written.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -99,7 +99,7 @@ class EpochOutput(Message):
     group: str
     metadata: str  # as hexadecimal text
     topic: str
-    metadata: str
+    offset_metadata: str
     read: Mapping[str, Any]
 
 
@@ -108,5 +108,5 @@ class EpochReading(Message):
     """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go."""
 
     conf: Mapping[str, Any] = field(repr=False)
-    letters: TaskSpec | None = field(default=None, repr=False)
+    dead_letters: TaskSpec | None = field(default=None, repr=False)
     output: EpochOutput | None = field(default=None, repr=False)

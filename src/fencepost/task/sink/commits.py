@@ -16,7 +16,7 @@ from fencepost.task.sink.positions import SinkPositions
 log = logging.getLogger(__name__)
 
 
-class Letters(Protocol):
+class PendingDeadLetters(Protocol):
     """Where records go that could not be processed: `DeadLetters`."""
 
     def settle(self, timeout_s: float) -> bool: ...
@@ -38,7 +38,7 @@ class SinkCommits:
     task: SinkTask
     context: SinkContext
     positions: SinkPositions
-    letters: Letters | None
+    dead_letters: PendingDeadLetters | None
 
     def __post_init__(self) -> None:
         self._set_due()
@@ -114,10 +114,10 @@ class SinkCommits:
 
     def are_dead_letters_safe(self, *, is_last: bool) -> bool:
         """Wait for dead letters: no offset goes past an unsafe one. Raises the refusal of one, unless `is_last`."""
-        if self.letters is None:
+        if self.dead_letters is None:
             return True
         try:
-            return self.letters.settle(self.run.spec.commits.offset_flush_timeout_ms / 1000)
+            return self.dead_letters.settle(self.run.spec.commits.offset_flush_timeout_ms / 1000)
         except ConnectError:
             if not is_last:
                 raise

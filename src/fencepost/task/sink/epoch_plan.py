@@ -1,8 +1,8 @@
 """Which records make up an epoch, and how the plan is kept with the group's offsets. Makes no requests.
 
-A plan is durable before its first write: each offset of the group carries metadata with the end of the epoch that begins
-there. The metadata of all its partitions is committed together, and the coordinator accepts it only from a member of the newest
-generation. So a successor finds the same ranges, and no other member can plan different ones (E16).
+A plan is durable before its first write: each offset of the group carries metadata with the end of the epoch that
+begins there. That of all its partitions is committed together, and the coordinator accepts it only from a member of the
+newest generation. So a successor finds the same ranges, and no other member can plan different ones (E16).
 """
 
 import json
@@ -15,7 +15,7 @@ from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
 EPOCH_METADATA_MAX_BYTES = 4_000
-"""The maximal length of the metadata of an offset: a broker accepts 4,096 bytes with an offset (offset.metadata.max.bytes)."""
+"""The maximal length of the metadata of one offset: a broker accepts 4,096 bytes (offset.metadata.max.bytes)."""
 
 COMMIT_METADATA_MAX_BYTES = 400_000
 """The maximal size of all metadata in one commit, which is one batch of the group's log: a broker accepts 1 MiB
@@ -125,7 +125,7 @@ def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
 
 
 def has_room(token: str) -> bool:
-    """Say whether the metadata reserves enough bytes for a token, so that its commit is no larger than that of the plan."""
+    """Say whether the metadata reserves enough bytes for a token, so its commit is no larger than that of the plan."""
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 

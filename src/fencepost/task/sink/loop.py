@@ -16,7 +16,7 @@ from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.reader_status import Offsets, ReaderStatus
 from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.commits import Letters, SinkCommits
+from fencepost.task.sink.commits import PendingDeadLetters, SinkCommits
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.positions import SinkPositions
 from fencepost.task.sink.processing import SinkProcessor
@@ -36,13 +36,13 @@ class SinkLoop:
         task: SinkTask,
         context: SinkContext,
         processor: SinkProcessor,
-        letters: Letters | None = None,
+        dead_letters: PendingDeadLetters | None = None,
     ) -> None:
         self._run = run
         self._context = context
         self._positions = SinkPositions()
         self._puts = Puts(run, task, context, processor)
-        self._commits = SinkCommits(run, task, context, self._positions, letters)
+        self._commits = SinkCommits(run, task, context, self._positions, dead_letters)
         self._status = ReaderStatus(run)
         self.is_abandoned = False
         """Whether the task may already run elsewhere: nothing more is flushed or committed."""

@@ -19,9 +19,9 @@ class Taker(Protocol):
 class Reporter:
     """The `ErrantRecordReporter` of a task, and the receiver of failures from its error handling."""
 
-    def __init__(self, processor: SinkProcessor, letters: Taker | None) -> None:
+    def __init__(self, processor: SinkProcessor, dead_letters: Taker | None) -> None:
         self._processor = processor
-        self._letters = letters
+        self._dead_letters = dead_letters
 
     def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
         written = self._processor.tolerance.failed(_PUT, error, self._processor.raw_of(record))
@@ -30,8 +30,8 @@ class Reporter:
 
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
         """Pass on a record whose key, value and headers are bytes. The future is done once it is safe."""
-        if self._letters is None:
+        if self._dead_letters is None:
             done: Future[None] = Future()
             done.set_result(None)
             return done
-        return self._letters.add(record, stage, class_of(self._processor, stage, error), error)
+        return self._dead_letters.add(record, stage, class_of(self._processor, stage, error), error)

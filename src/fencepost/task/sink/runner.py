@@ -45,7 +45,7 @@ class SinkRunner(TaskLife):
         self._admit = admit
         self._loop: SinkLoop | None = None
         self.input: GroupInput | None = None
-        self._letters: DeadLetters | None = None
+        self._dead_letters: DeadLetters | None = None
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""
@@ -61,9 +61,9 @@ class SinkRunner(TaskLife):
         input_, self.input = self.input, None
         if input_ is not None:
             input_.close()
-        letters, self._letters = self._letters, None
-        if letters is not None:
-            letters.close()
+        dead_letters, self._dead_letters = self._dead_letters, None
+        if dead_letters is not None:
+            dead_letters.close()
 
     def _before_the_last_report(self) -> None:
         """Leave the group first: those who see that the task has ended may rely on it."""
@@ -84,12 +84,12 @@ class SinkRunner(TaskLife):
         with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:
             if self.spec.dead_letters.topic:
                 ensure_topics(self.spec)
-                self._letters = DeadLetters(self.spec, self.counters.errors)
-            reporter = Reporter(processor, self._letters)
+                self._dead_letters = DeadLetters(self.spec, self.counters.errors)
+            reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
-            context.errant_record_reporter = reporter if self._letters or processor.tolerance.logs else None
+            context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report)
-            loop = SinkLoop(run, task, context, processor, self._letters)
+            loop = SinkLoop(run, task, context, processor, self._dead_letters)
             try:
                 task.start()
                 self._loop, self.input = loop, self._member(loop)

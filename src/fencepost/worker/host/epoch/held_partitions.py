@@ -10,7 +10,7 @@ from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, EpochOffs
 class HeldPartitions:
     """The member's assigned partitions, and the group's offsets in them."""
 
-    def __init__(self, metadata: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
+    def __init__(self, offset_metadata: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
         """`let_go` is called before partitions are granted to others."""
         self.offsets: dict[TopicPartition, EpochOffset] = {}
         self.decided: dict[TopicPartition, EpochOffset] = {}
@@ -19,16 +19,19 @@ class HeldPartitions:
         """Partitions whose starting offset the group has not committed: only this member knows it."""
         self.changes = 0
         self.begun_with = -1  # the count of `changes` with which the work on these partitions began
-        self._metadata = metadata
+        self._offset_metadata = offset_metadata
         self._let_go = let_go
 
     def assigned(
         self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Add partitions, with the epochs that were begun in them."""
-        metadata = self._metadata()
+        metadata = self._offset_metadata()
         self.offsets.update(
-            {p: EpochOffset(at, EpochMetadata.of_text(inner_metadata(metadata.get(p, "")))) for p, at in positions.items()}
+            {
+                p: EpochOffset(at, EpochMetadata.of_text(inner_metadata(metadata.get(p, ""))))
+                for p, at in positions.items()
+            }
         )
         self.fresh |= set(fresh)
         self.changes += 1

@@ -42,7 +42,7 @@ class EpochMembership:
         self._admit = admit
         self._positions = positions
         self.input: GroupInput | None = None
-        self.held = HeldPartitions(self._metadata, let_go)
+        self.held = HeldPartitions(self._offset_metadata, let_go)
         self._waits_since_s = time.monotonic()
 
     def poll(self, wait_s: float) -> GroupInput:
@@ -123,5 +123,5 @@ class EpochMembership:
         )
         return self.input
 
-    def _metadata(self) -> Mapping[TopicPartition, str]:
-        return {} if self.input is None else self.input.metadata
+    def _offset_metadata(self) -> Mapping[TopicPartition, str]:
+        return {} if self.input is None else self.input.offset_metadata

@@ -16,8 +16,8 @@ from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
+from fencepost.spark.epoch.dead_letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.spark.epoch.frame import EpochReader
-from fencepost.spark.epoch.letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics

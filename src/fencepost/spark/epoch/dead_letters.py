@@ -85,21 +85,21 @@ class _Writing:
     converter: str
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[int]:
-        letters, count = None, 0
+        dead_letters, count = None, 0
         try:
             for row in rows:
-                letters = letters or self._opened()
-                letters.add(_record(row), _STAGE, self.converter, RecordError(_reason_text(row[LETTER_REASON])))
+                dead_letters = dead_letters or self._opened()
+                dead_letters.add(_record(row), _STAGE, self.converter, RecordError(_reason_text(row[LETTER_REASON])))
                 count += 1
-            while letters is not None and not letters.settle(_SETTLE_S):
+            while dead_letters is not None and not dead_letters.settle(_SETTLE_S):
                 pass  # a record without an acknowledgement is refused when the producer's delivery.timeout.ms is over
         finally:
-            if letters is not None:
-                letters.close()
+            if dead_letters is not None:
+                dead_letters.close()
         yield count
 
     def _opened(self) -> DeadLetters:
-        spec = asked_reading(self.channel_url, self.run).letters
+        spec = asked_reading(self.channel_url, self.run).dead_letters
         assert spec is not None
         return DeadLetters(spec, ErrorCounters())
 
