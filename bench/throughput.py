@@ -1,4 +1,4 @@
-"""Records a second: a FileStreamSource that reads a file of 100-byte lines, in six settings."""
+"""Records a second: a FileStreamSource that reads a file of lines, in some settings."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.family import Everybody, MemorySampler, processor_s, since, threads_s
-from bench.lines import number_of, write_lines
+from bench.lines import TEXTS, TIMES, Lines, write_lines
 from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES, Side
@@ -17,7 +17,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-WIDTH = 100
+WIDTH = TEXTS.width
 _WARM_UP = 6_000_000
 """A JVM on two cores needs millions of records until it is as fast as it gets."""
 _TRIES = 3
@@ -35,6 +35,30 @@ TUNED = {
 """What makes Kafka Connect fast here. Fencepost gets its batch.size alone: its producer stays at our defaults."""
 
 
+_TRANSFORMS = "org.apache.kafka.connect.transforms."
+CHAIN = {
+    **TUNED,
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "transforms": "hoist,insert,replace,cast,time",
+    "transforms.hoist.type": f"{_TRANSFORMS}HoistField$Value",
+    "transforms.hoist.field": "line",
+    "transforms.insert.type": f"{_TRANSFORMS}InsertField$Value",
+    "transforms.insert.topic.field": "topic",
+    "transforms.insert.static.field": "shop",
+    "transforms.insert.static.value": "north",
+    "transforms.replace.type": f"{_TRANSFORMS}ReplaceField$Value",
+    "transforms.replace.renames": "line:at",
+    "transforms.cast.type": f"{_TRANSFORMS}Cast$Value",
+    "transforms.cast.spec": "at:int64",
+    "transforms.time.type": f"{_TRANSFORMS}TimestampConverter$Value",
+    "transforms.time.field": "at",
+    "transforms.time.target.type": "string",
+    "transforms.time.format": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'",
+}
+"""Lines of milliseconds become `{"at":"2026-…","topic":…,"shop":"north"}`."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One setting of the race."""
@@ -49,6 +73,7 @@ class Case:
     interval_s: float = 0.0
     worker: Mapping[str, str] = field(default_factory=dict)
     ours: Mapping[str, str] = field(default_factory=dict)
+    form: Lines = TEXTS
 
     def config_of(self, side: str) -> dict[str, str]:
         """The connector's config, without file and topic."""
@@ -66,6 +91,7 @@ CASES = (
     Case("tuned", "exactly-once, batch.size 20000, tuned", TUNED, "3 × or more"),
     Case("four", "4 connectors with one task each, tuned", TUNED, "2 × or more", connectors=4),
     Case("interval", "exactly-once, a transaction each 5 s, tuned", TUNED, "1.2 × or more", lines=2.0, interval_s=5.0),
+    Case("chain", "a chain of five transforms and JSON, tuned", CHAIN, "3 × or more", lines=0.4, form=TIMES),
     Case(
         "off",
         "exactly-once off, batch.size 20000, tuned",
@@ -129,7 +155,7 @@ def run(options: Options) -> Result:
                         runs.setdefault((case.key, side), []).append(done)
                         say(f"{case.key:9} {side:10} {done.rate:11,.0f} records/s  {done.detail}")
     result.rows = [_rate_row(case, runs) for case in CASES]
-    result.rows += [_processor_row(case, runs) for case in CASES if case.key in ("polled", "tuned", "off")]
+    result.rows += [_processor_row(case, runs) for case in CASES if case.key in ("polled", "tuned", "chain", "off")]
     result.rows += [_memory_row(case, runs) for case in CASES if case.interval_s]
     result.rows.append(_guarantee_row(runs))
     return result
@@ -154,8 +180,10 @@ class _Arena:
     def race(self, side_class: type[Side], cases: Sequence[Case]) -> Iterator[tuple[Case, Run]]:
         """Start a worker, warm it up, then measure one case after the other."""
         with side_class(self._kafka.bootstrap_servers, self._directory, cases[0].worker) as side:
-            self._move(side, replace(cases[0], config=TUNED, connectors=1), self._warm_up, "warm-up")
+            self._move(side, replace(cases[0], config=TUNED, connectors=1, form=TEXTS), self._warm_up, "warm-up")
             for case in cases:
+                if case.form is not TEXTS:  # code that the warm-up has not run
+                    self._move(side, case, self._file(case), f"{case.key}-warm-up")
                 yield case, self._undisturbed(side, case)
 
     def _undisturbed(self, side: Side, case: Case) -> Run:
@@ -168,11 +196,11 @@ class _Arena:
     def _file(self, case: Case) -> Path:
         """The lines of one connector of a case; all connectors together move as many as one would."""
         count = int(self._lines * case.lines) // case.connectors
-        path = self._directory / f"lines-{count}.txt"
+        path = self._directory / f"{case.form.key}-{count}.txt"
         if not path.exists():
             if shutil.disk_usage(self._directory).free < 4 * count * (WIDTH + 1):
                 raise OSError(f"not enough room below {self._directory} for {count:,} lines: set TMPDIR")
-            write_lines(path, count, WIDTH)
+            case.form.write(path, count)
         return path
 
     def _move(self, side: Side, case: Case, file: Path, name: str) -> Run:
@@ -180,7 +208,7 @@ class _Arena:
         topics = [f"{side.group}-{name}-{number}" for number in range(case.connectors)]
         for topic in topics:
             self._admin.topics.create(topic, partitions=1, replication=1)  # 1
-        records = file.stat().st_size // (WIDTH + 1) * case.connectors
+        records = file.stat().st_size // (case.form.width + 1) * case.connectors
         with Watcher(self._kafka.bootstrap_servers, topics) as watcher, MemorySampler(side.pid) as memory:
             before, broker_before, threads = processor_s(side.pid), processor_s(self._kafka.pid), threads_s(side.pid)
             everybody = Everybody()
@@ -193,7 +221,7 @@ class _Arena:
             spent["others"] = round(everybody.spent_s() - sum(spent.values()), 2)
             spent["busiest_thread"] = max(since(threads, threads_s(side.pid)).values())
         for topic in topics:
-            self._check_last(topic, file)  # 4
+            self._check_last(topic, file, case.form)  # 4
         for topic in topics:
             side.delete(topic)
         self._admin.topics.delete(topics)
@@ -203,10 +231,10 @@ class _Arena:
             ended_at = next(sample.at_s for sample in watcher.samples if sample.written >= records)
         return Run(records, records / (ended_at - began_at), done.at_s - posted_at, memory.samples_mb, spent)
 
-    def _check_last(self, topic: str, file: Path) -> None:
-        expected = file.stat().st_size // (WIDTH + 1) - 1
+    def _check_last(self, topic: str, file: Path, form: Lines) -> None:
+        expected = file.stat().st_size // (form.width + 1) - 1
         last = last_value(self._kafka.bootstrap_servers, topic)
-        if last is None or number_of(last) != expected:
+        if last is None or form.number(last) != expected:
             raise ValueError(f"{topic} ends with {last!r}, not with line {expected}")
 
 
@@ -242,6 +270,7 @@ def _settings(case: Case) -> dict[str, str]:
 
 
 def _method(lines: int) -> list[str]:
+    chain = next(case for case in CASES if case.key == "chain")
     return [
         f"A file of {lines:,} lines of {WIDTH} bytes (with the interval {2 * lines:,}; with 4 connectors a quarter "
         f"each) goes to topics of one partition. A worker is started, moves {_WARM_UP:,} lines as a warm-up, and then "
@@ -250,6 +279,9 @@ def _method(lines: int) -> list[str]:
         f"The ends of the log, written and committed, are asked of the broker every {EVERY_S * 1000:.0f} ms. The rate "
         "is all records, by the time from the first record in the log until all are committed. With the interval, "
         "until all are in the log: the last transaction stays open until its time is over.",
+        f"The chain reads a file of {int(lines * chain.lines):,} lines of {chain.form.width} digits, milliseconds "
+        "since 1970, all different. Its transforms are HoistField, InsertField, ReplaceField, Cast and "
+        "TimestampConverter, before JsonConverter without schemas. It moves the file once before it is measured.",
         f"A run in which other processes took more than {_DISTURBED:.0%} of the machine is repeated, at most twice; "
         "the least disturbed one counts. Afterwards the last committed record must be the last line of the file.",
     ]

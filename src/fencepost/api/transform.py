@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fencepost.config import Config
-from fencepost.record import ConnectRecord
+from fencepost.record import ConnectRecord, RecordColumns
 
 Record = TypeVar("Record", bound=ConnectRecord)
 """A source record or a sink record. A transform returns the same kind that it receives."""
@@ -18,11 +18,21 @@ class Predicate(Config):
     def test(self, record: ConnectRecord) -> bool:
         """Return whether the record matches."""
 
+    def matches(self, batch: RecordColumns) -> Sequence[bool] | None:
+        """Return whether each record matches, on the hot path, with the results that `test` has.
+
+        If it returns None or raises, `test` is called for each record.
+        """
+        return None
+
 
 class Transform(Config):
     """Changes records between `poll` and conversion, or between conversion and `put`.
 
     Runs on executors, with one instance per task. `record.replace` changes both source and sink records.
+
+    `apply` decides what a transform does. `apply_batch` and `apply_topics` do the same for many records at once; they
+    are not called for a class that overrides `apply` of a base class but not these.
     """
 
     @abstractmethod
@@ -34,12 +44,21 @@ class Transform(Config):
             Exception: the same as RecordError: the record is dropped or the task fails (`errors.tolerance`).
         """
 
-    def apply_topics(self, topics: Sequence[str]) -> Sequence[str] | None:
-        """Return the new topics of a batch if this transform reads and changes nothing but topics; otherwise None.
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        """Return the changed records as columns, on the hot path, with the results that `apply` has.
 
-        This keeps column batches whole on the hot path. If it returns None, they are unpacked into records and packed
-        again.
+        A record is filtered with `batch.select`; nothing else may change which records there are, or their order.
+        Columns are shared with other records and batches: replace them, and do not change them in place.
+
+        Return None for a batch that must be transformed record by record, for example because its values are not alike.
+        Any error means the same: `apply` is then called for each record of the batch or of a part of it, and finds the
+        record that cannot be transformed. So this must not have effects outside, and its time is lost if it raises.
         """
+        topics = self.apply_topics(batch.topics)
+        return None if topics is None else batch.replace(topics=topics)
+
+    def apply_topics(self, topics: Sequence[str]) -> Sequence[str] | None:
+        """Return the new topics of a batch if this transform reads and changes nothing but topics; otherwise None."""
         return None
 
     def close(self) -> None:

@@ -19,7 +19,8 @@ from fencepost.converter.json_encoding import (
 )
 from fencepost.converter.json_parsing import exact_decimal, parsed
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
-from fencepost.record import Repeated, SchemaType, Utf8Column
+from fencepost.converter.json_structs import dumped_structs
+from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
 from fencepost.record.schema import DECIMAL_NAME
 
 ENVELOPE = {"schema", "payload"}
@@ -120,6 +121,9 @@ class JsonConverter(Converter, HeaderConverter):
         else:
             prefix = self._compiled(schema).prefix
         try:
+            if isinstance(values, StructColumn):
+                around = (prefix, b"}") if self.schemas_enable else (b"", b"")
+                return dumped_structs(schema, values, self._options, *around)
             payloads = values if schema is None else self._payloads(schema, values)
             return dumped_all(payloads, prefix, b"}") if self.schemas_enable else dumped_all(payloads)
         except (RecordError, TypeError):
@@ -127,7 +131,7 @@ class JsonConverter(Converter, HeaderConverter):
 
     def _payloads(self, schema: Schema, values: Sequence[Any]) -> Sequence[Any]:
         if isinstance(values, Utf8Column) and schema.type is SchemaType.STRING:
-            return [raw.decode("utf-8", "replace") for raw in values.raw]
+            return values.texts()
         if is_plain(schema, values):
             return values
         encode = self._compiled(schema).encode

@@ -1,7 +1,7 @@
 """Values and schemas: what travels from a task to Kafka, and from Kafka to a task.
 
 Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (columns), `Utf8Column`,
-`BinaryColumn`.
+`BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
 """
 
 from fencepost.record.batch import Batch
@@ -9,6 +9,7 @@ from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import BytesColumn, Chained, PositionColumn, Repeated, Runs, Utf8Column, distinct
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
+from fencepost.record.pick import picked
 from fencepost.record.record import (
     ConnectRecord,
     Header,
@@ -18,8 +19,10 @@ from fencepost.record.record import (
     TopicPartition,
     place_names,
 )
+from fencepost.record.record_columns import RecordColumns, TypedColumn
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
 from fencepost.record.sink_batch import SinkBatch
+from fencepost.record.struct_column import StructColumn
 
 __all__ = [
     "Batch",
@@ -32,6 +35,7 @@ __all__ = [
     "HeaderBytes",
     "HeaderColumn",
     "ReadHeader",
+    "RecordColumns",
     "PartitionKey",
     "PositionColumn",
     "Repeated",
@@ -42,10 +46,13 @@ __all__ = [
     "SinkBatch",
     "SinkRecord",
     "SourceRecord",
+    "StructColumn",
     "TopicPartition",
+    "TypedColumn",
     "Utf8Column",
     "distinct",
     "is_same",
     "partition_key",
+    "picked",
     "place_names",
 ]

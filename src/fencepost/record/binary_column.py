@@ -57,6 +57,12 @@ class BinaryColumn(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> "BinaryColumn | bytes | None":
         return BinaryColumn(self._array[index]) if isinstance(index, slice) else self._looked_at()[index]
 
+    def picked(self, indexes: Sequence[int]) -> "BinaryColumn":
+        """Return the values at `indexes`, in that order."""
+        import pyarrow as pa
+
+        return BinaryColumn(self._array.take(pa.array(indexes, pa.int64())))
+
     def __add__(self, other: "BinaryColumn") -> "BinaryColumn":
         """Return these values, followed by those of another column. Nothing is copied yet."""
         return BinaryColumn.joined([self, other])
@@ -97,6 +103,17 @@ def lines(array: Any) -> Any:
     whole = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
     # Without a type, Arrow would check whether the constant is a time, which costs as much as ten operations.
     return pc.binary_join(whole, pa.scalar(b"\n", pa.binary()))[0].as_buffer()
+
+
+def texts(column: BinaryColumn) -> list[str]:
+    """Return values without nulls as text; bytes that are not UTF-8 become U+FFFD, as in Java."""
+    found: list[str] = []
+    for chunk in column.chunks:
+        if len(chunk):
+            together = lines(chunk).to_pybytes().decode("utf-8", "replace").split("\n")
+            has_breaks = len(together) != len(chunk)
+            found += [each.decode("utf-8", "replace") for each in chunk.to_pylist()] if has_breaks else together
+    return found
 
 
 def size_bytes(array: Any) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, repeat
 from typing import Any, Generic, TypeVar, overload
 
+from fencepost.record.binary_column import BinaryColumn, texts
+
 T = TypeVar("T")
 
 
@@ -37,6 +39,15 @@ class Utf8Column(Sequence[str]):
         if isinstance(index, slice):
             return Utf8Column(self.raw[index])
         return self.raw[index].decode("utf-8", "replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts())
+
+    def texts(self) -> list[str]:
+        """Return all values, decoded."""
+        if isinstance(self.raw, BinaryColumn):
+            return texts(self.raw)
+        return [each.decode("utf-8", "replace") for each in self.raw]
 
 
 class BytesColumn(Sequence[bytes | None]):

@@ -1,16 +1,14 @@
 """Records of topics as columns, which `put()` and `process()` receive and `process()` returns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from itertools import chain, compress
+from typing import Any
 
-from fencepost.record.column import Repeated, Utf8Column
-from fencepost.record.header_column import HeaderColumn
+from fencepost.record.column import Repeated
+from fencepost.record.pick import picked
 from fencepost.record.record import Header, SinkRecord, TopicPartition
 from fencepost.record.schema import Schema
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,20 @@ class SinkBatch:
             [r.headers for r in records] if any(r.headers for r in records) else None,
         )
 
+    @classmethod
+    def joined(cls, batches: "Sequence[SinkBatch]") -> "SinkBatch":
+        """Concatenate several batches."""
+        if len(batches) <= 1:
+            return batches[0] if batches else cls.of_records([])
+        has_headers = any(batch.headers is not None for batch in batches)
+        columns: dict[str, Any] = {
+            field.name: _joined([getattr(batch, field.name) for batch in batches])
+            for field in fields(cls)
+            if field.name != "headers"
+        }
+        headers = [batch.headers or Repeated((), len(batch)) for batch in batches]
+        return cls(**columns, headers=_joined(headers) if has_headers else None)
+
     def to(self, topic: str | Sequence[str], **columns: Any) -> "SinkBatch":
         """Return the records with the destination `topic` (one name, or one for each), partitioned by their keys.
 
@@ -92,16 +104,16 @@ class SinkBatch:
     def select(self, indexes: Sequence[int]) -> "SinkBatch":
         """Return the records at `indexes`, in that order. An index may occur more than once."""
         return SinkBatch(
-            _picked(self.topics, indexes),
-            _picked(self.partitions, indexes),
-            _picked(self.offsets, indexes),
-            _picked(self.values, indexes),
-            _picked(self.value_schemas, indexes),
-            _picked(self.keys, indexes),
-            _picked(self.key_schemas, indexes),
-            _picked(self.timestamps, indexes),
-            _picked(self.places, indexes),
-            None if self.headers is None else _picked(self.headers, indexes),
+            picked(self.topics, indexes),
+            picked(self.partitions, indexes),
+            picked(self.offsets, indexes),
+            picked(self.values, indexes),
+            picked(self.value_schemas, indexes),
+            picked(self.keys, indexes),
+            picked(self.key_schemas, indexes),
+            picked(self.timestamps, indexes),
+            picked(self.places, indexes),
+            None if self.headers is None else picked(self.headers, indexes),
         )
 
     def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
@@ -111,14 +123,11 @@ class SinkBatch:
         return SinkBatch.of_records([record for record in self if _place(record) not in lost])
 
 
-def _picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
-    if isinstance(column, Repeated):
-        return Repeated(column.value, len(indexes))
-    if isinstance(column, Utf8Column):
-        return Utf8Column([column.raw[index] for index in indexes])  # type: ignore[return-value]
-    if isinstance(column, HeaderColumn):
-        return HeaderColumn([column.raw[index] for index in indexes])  # type: ignore[return-value]
-    return [column[index] for index in indexes]
+def _joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    first = columns[0]
+    if isinstance(first, Repeated) and all(isinstance(c, Repeated) and c.value is first.value for c in columns):
+        return Repeated(first.value, sum(map(len, columns)))
+    return list(chain.from_iterable(columns))
 
 
 def _place(record: SinkRecord) -> TopicPartition:

@@ -3,7 +3,7 @@
 import base64
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -11,14 +11,25 @@ from typing import Any
 
 from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import Check
-from fencepost.record import Field, SchemaType
+from fencepost.record import Field, RecordColumns, Repeated, SchemaType, Utf8Column
 from fencepost.record.java_float import float32, shortest_float32
 from fencepost.record.java_integer import INTEGER_BITS, cut, fits
 from fencepost.record.java_text import java_text
 from fencepost.record.java_time import DAY_MS, milliseconds
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.transform.java_date import iso_text
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field, remembering
+from fencepost.transform.side import (
+    KEY,
+    VALUE,
+    Columns,
+    FieldTransform,
+    NullReplacing,
+    convert_column,
+    convert_field,
+    is_null,
+    mapped,
+    remembering,
+)
 
 _SIGNED = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
@@ -83,6 +94,15 @@ class Cast(NullReplacing, FieldTransform):
         changed: Record = self.side.with_value(record, after, _converted(self._whole, schema, value))
         return changed
 
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        if self._whole is None or is_null(values):
+            return super().apply_batch(batch)
+        after = None if schema is None else self._whole_schema(schema)
+        changed = _converted_column(self._whole, schema, values)
+        has_nulls = None in changed  # these keep the schema that they have
+        return None if has_nulls else self.side.with_column(batch, after, changed)
+
     def _cast_schema(self, schema: Schema) -> Schema:
         """Return the schema of a whole value that is cast: Kafka keeps its name, version, doc and parameters."""
         assert self._whole is not None
@@ -97,6 +117,11 @@ class Cast(NullReplacing, FieldTransform):
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         for name, kind in self._casts.items():
             convert_field(fields, schema, name, partial(_converted, kind))
+        return fields
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        for name, kind in self._casts.items():
+            convert_column(fields, schema, name, len(batch), partial(_converted_column, kind))
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
@@ -144,6 +169,19 @@ def _converted(kind: SchemaType, schema: Schema | None, value: Any) -> Any:
         return shortest_float32(found) if schema is None and kind is SchemaType.FLOAT32 else found
     except (ValueError, OverflowError):
         raise RecordError(f"Value ({plain}) was out of range for requested data type") from None
+
+
+def _converted_column(kind: SchemaType, schema: Schema | None, column: Sequence[Any]) -> Sequence[Any]:
+    """Convert a column as `_converted` converts its values; the common conversions in one step for all of them."""
+    if isinstance(column, Repeated) or (schema is not None and (schema.name or schema.type in _NOT_CAST)):
+        return mapped(partial(_converted, kind, schema), column)
+    if isinstance(column, Utf8Column):
+        if kind is SchemaType.STRING:
+            return column
+        column = column.texts()
+    quick = _QUICK.get((frozenset(map(type, column)), kind))
+    found = None if quick is None else quick(column)
+    return mapped(partial(_converted, kind, schema), column) if found is None else found
 
 
 def _plain(schema: Schema | None, value: Any) -> Any:
@@ -211,4 +249,29 @@ _CONVERTERS: dict[SchemaType, Callable[[Any], Any]] = {
     SchemaType.FLOAT32: _single,
     SchemaType.FLOAT64: _double,
     SchemaType.BOOLEAN: _boolean,
+}
+
+
+def _whole_numbers(bits: int) -> Callable[[Sequence[Any]], Sequence[int] | None]:
+    """Return the conversion of columns of digits, or of integers, if all numbers fit; it returns None if one does not.
+
+    A sign, or a number to cut to its bits, is rare enough to be converted by itself.
+    """
+
+    def convert(column: Sequence[Any]) -> Sequence[int] | None:
+        if isinstance(column[0], str) and not all(map(str.isdecimal, column)):
+            return None
+        numbers = list(map(int, column))
+        return numbers if fits(min(numbers), bits) and fits(max(numbers), bits) else None
+
+    return convert
+
+
+_STR, _INT, _FLOAT_KIND = frozenset({str}), frozenset({int}), frozenset({float})
+_QUICK: dict[tuple[frozenset[type], SchemaType], Callable[[Sequence[Any]], Sequence[Any] | None]] = {
+    **{(_STR, kind): _whole_numbers(bits) for kind, bits in INTEGER_BITS.items()},
+    **{(_INT, kind): _whole_numbers(bits) for kind, bits in INTEGER_BITS.items()},
+    (_INT, SchemaType.STRING): lambda column: list(map(str, column)),
+    (_STR, SchemaType.STRING): lambda column: column,
+    (_FLOAT_KIND, SchemaType.FLOAT64): lambda column: column,
 }

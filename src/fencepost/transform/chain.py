@@ -1,13 +1,14 @@
 """The transforms of a connector, in order, each with its predicate."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
+from fencepost.record import RecordColumns
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,41 @@ class Link:
     def applies_to(self, record: ConnectRecord) -> bool:
         return self.predicate is None or self.predicate.test(record) is not self.is_negated
 
+    @property
+    def takes_batches(self) -> bool:
+        """Say whether the classes of transform and predicate work on batches; a batch may still be refused."""
+        if self.predicate is not None and not _covers(type(self.predicate), "test", {"matches"}):
+            return False
+        return _covers(type(self.transform), "apply", {"apply_batch", "apply_topics"})
+
+    def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
+        """Return the batch with the transform applied to the records that the predicate chooses; None if it is refused.
+
+        The chosen records and the others are two batches, because their schemas may differ from now on.
+        """
+        if self.predicate is None:
+            return _present(self.transform.apply_batch(batch))
+        found = self.predicate.matches(batch)
+        if found is None:
+            return None
+        is_chosen = [each is not self.is_negated for each in found]
+        if all(is_chosen):
+            return _present(self.transform.apply_batch(batch))
+        if not any(is_chosen):
+            return [batch]
+        chosen = self.transform.apply_batch(batch.select([index for index, each in enumerate(is_chosen) if each]))
+        if chosen is None:
+            return None
+        others = batch.select([index for index, each in enumerate(is_chosen) if not each])
+        return [chosen, others] if len(chosen) else [others]
+
 
 class Chain:
     """The links that records pass in order. One instance for each task, for one thread."""
 
     def __init__(self, links: Sequence[Link] = ()) -> None:
         self.links = tuple(links)
+        self.takes_batches = all(link.takes_batches for link in self.links)
 
     @classmethod
     def from_config(cls, properties: Mapping[str, object], find: Find) -> "Chain":
@@ -54,14 +84,22 @@ class Chain:
                 record = changed
         return changed
 
-    def apply_topics_only(self, topics: Sequence[str]) -> Sequence[str] | None:
-        """Return the batch's new topics if no link uses anything but topics, else None."""
-        changed: Sequence[str] | None = topics
+    def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
+        """Return the transformed records of a batch, or None if it must be transformed record by record.
+
+        They are the records, with the contents, that `apply` returns. Where predicates tell records apart there are
+        several batches; `rows` says how the records follow each other. Any error also means record by record: `apply`
+        finds out which record causes it.
+        """
+        if not self.takes_batches:
+            return None
+        batches = [batch]
         for link in self.links:
-            if link.predicate is not None or changed is None:
+            changed = [link.apply_batch(each) for each in batches]
+            if any(each is None for each in changed):
                 return None
-            changed = link.transform.apply_topics(changed)
-        return changed
+            batches = [part for parts in changed if parts is not None for part in parts]
+        return batches
 
     def close(self) -> None:
         """Close all transforms. Errors are logged."""
@@ -70,6 +108,23 @@ class Chain:
                 link.transform.close()
             except Exception:
                 log.exception("transforms.%s: an error in close() is ignored", link.alias)
+
+
+def _covers(kind: type[Any], by_record: str, by_batch: Collection[str]) -> bool:
+    """Say whether a class's methods for batches do what its method for a record does, as far as can be told.
+
+    A class that overrides only the method for a record no longer does what the inherited methods for batches do.
+    """
+    for each in kind.__mro__:
+        if not vars(each).keys().isdisjoint(by_batch):
+            return each not in (Transform, Predicate)
+        if by_record in vars(each):
+            return False
+    return False
+
+
+def _present(batch: RecordColumns | None) -> list[RecordColumns] | None:
+    return None if batch is None else [batch]
 
 
 class _Building:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.api import HIGH, Record, RecordError, setting
+from fencepost.api import HIGH, Record, RecordError, Schema, setting
 from fencepost.config.check import one_of
+from fencepost.record import RecordColumns
 from fencepost.transform.field_path import FieldPath
-from fencepost.transform.side import KEY, VALUE, NullReplacing, SideTransform, members
+from fencepost.transform.side import KEY, VALUE, NullReplacing, SideTransform, is_null, members
 
 _PURPOSE = "field extraction"
 
@@ -40,15 +41,24 @@ class ExtractField(NullReplacing, SideTransform):
         schema = self.side.schema_of(record)
         if value is not None:
             value = members(value, schema, _PURPOSE)
-        after = None
-        if schema is not None:
-            field = self._path.field_of(schema)
-            if field is None:
-                raise RecordError(f"Unknown field: {self.field}")
-            after = field.schema
+        after = None if schema is None else self._schema(schema)
         found = self._path.value_of(value, schema, fills_default=self.replace_null_with_default)
         changed: Record = self.side.with_value(record, after, found)
         return changed
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        after = None if schema is None else self._schema(schema)
+        if is_null(values):
+            return self.side.with_column(batch, after, values)
+        found = self._path.column_of(values, schema, fills_default=self.replace_null_with_default)
+        return None if found is None else self.side.with_column(batch, after, found)
+
+    def _schema(self, schema: Schema) -> Schema:
+        field = self._path.field_of(schema)
+        if field is None:
+            raise RecordError(f"Unknown field: {self.field}")
+        return field.schema
 
 
 class ExtractFieldKey(ExtractField):

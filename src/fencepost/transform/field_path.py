@@ -1,10 +1,11 @@
 """Paths to nested fields (KIP-821): `a.b`, with backticks around names that contain dots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import RecordError, Schema
-from fencepost.record import Field, SchemaType
+from fencepost.record import Field, Repeated, SchemaType, StructColumn
+from fencepost.transform.side import filled
 
 _NESTED = "nested field access"
 
@@ -50,6 +51,21 @@ class FieldPath:
                 if value is None and (fills_default or depth < last):
                     value = schema.default
         return value
+
+    def column_of(self, values: Sequence[Any], schema: Schema | None, *, fills_default: bool) -> Sequence[Any] | None:
+        """Return the field of all values as a column, as `value_of` does; None if a struct is null or unlike others."""
+        last = len(self._names) - 1
+        column = values
+        for depth, name in enumerate(self._names):
+            structs = StructColumn.of_rows(column)
+            if structs is None:
+                return None
+            column = structs.columns.get(name, Repeated(None, len(structs)))
+            member = None if schema is None else schema.field(name)
+            schema = None if member is None else member.schema
+            if schema is not None and schema.default is not None and (fills_default or depth < last):
+                column = filled(column, schema.default)
+        return column
 
 
 def _names(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Filter: drops records; a predicate chooses which."""
 
 from fencepost.api import Record, Transform
+from fencepost.record import RecordColumns
 
 
 class Filter(Transform):
@@ -8,3 +9,6 @@ class Filter(Transform):
 
     def apply(self, record: Record) -> Record | None:
         return None
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        return batch.select(())

@@ -1,12 +1,12 @@
 """Flatten: makes one struct or map of nested ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fencepost.api import ConnectRecord, RecordError, Schema, setting
-from fencepost.record import Field, SchemaType
-from fencepost.transform.side import KEY, VALUE, FieldTransform
+from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructColumn
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, filled, is_null
 
 
 class Flatten(FieldTransform):
@@ -24,6 +24,14 @@ class Flatten(FieldTransform):
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         pairs = self._entries(fields, "") if schema is None else self._leaves(schema, fields, "")
         return dict(pairs)
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        found: Columns = {}
+        if schema is None:
+            is_flat = self._flatten_maps(fields, "", found)
+        else:
+            is_flat = self._flatten_structs(schema, StructColumn(fields, len(batch)), "", found)
+        return found if is_flat else None
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         return tuple(self._members(schema, "", schema.is_optional, schema.default))
@@ -46,6 +54,32 @@ class Flatten(FieldTransform):
                 yield name, value
             elif value is not None:
                 yield from self._leaves(field.schema, value, name)
+
+    def _flatten_maps(self, fields: Mapping[str, Sequence[Any]], prefix: str, found: Columns) -> bool:
+        """Add the columns of the entries of nested maps. False: some rows have other entries than others."""
+        for name, column in fields.items():
+            if not _has_maps(column):
+                found[self._name(prefix, name)] = column
+                continue
+            maps = StructColumn.of_rows(column)
+            if maps is None or not self._flatten_maps(maps.columns, self._name(prefix, name), found):
+                return False
+        return True
+
+    def _flatten_structs(self, schema: Schema, structs: StructColumn, prefix: str, found: Columns) -> bool:
+        """Add the columns of the fields of nested structs. False: a struct is null in some rows and not in others."""
+        for field in schema.fields:
+            column = structs.columns.get(field.name, Repeated(None, len(structs)))
+            if field.schema.default is not None:
+                column = filled(column, field.schema.default)
+            name = self._name(prefix, field.name)
+            if field.schema.type is not SchemaType.STRUCT:
+                found[name] = column
+            elif len(column) and not is_null(column):
+                nested = StructColumn.of_rows(column)
+                if nested is None or not self._flatten_structs(field.schema, nested, name, found):
+                    return False
+        return True
 
     def _members(self, schema: Schema, prefix: str, is_optional: bool, default: Any) -> Iterator[Field]:
         """Yield the fields of a struct's schema; they are optional or have a default if the struct is or has."""
@@ -78,3 +112,9 @@ class FlattenValue(Flatten):
     """Flattens record values."""
 
     side = VALUE
+
+
+def _has_maps(column: Sequence[Any]) -> bool:
+    if isinstance(column, Repeated):
+        return isinstance(column.value, Mapping)
+    return isinstance(column, StructColumn) or any(issubclass(kind, Mapping) for kind in set(map(type, column)))

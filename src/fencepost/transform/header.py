@@ -1,13 +1,13 @@
 """DropHeaders, InsertHeader and HeaderFrom: transforms of record headers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import HIGH, ConnectRecord, Header, Record, RecordError, Schema, Transform, non_empty, setting
 from fencepost.config.check import distinct, one_of
-from fencepost.record import Field
+from fencepost.record import Field, HeaderColumn, RecordColumns, Repeated, StructColumn
 from fencepost.record.literal import parsed_literal
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing, filled, mapped
 
 _MOVE, _COPY = "move", "copy"
 
@@ -24,8 +24,17 @@ class DropHeaders(Transform):
         self._dropped = frozenset(self.headers)
 
     def apply(self, record: Record) -> Record | None:
-        kept = tuple(header for header in record.headers if header.key not in self._dropped)
+        kept = self._kept(record.headers)
         return record if len(kept) == len(record.headers) else record.replace(headers=kept)
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        if isinstance(batch.headers, HeaderColumn):
+            kept = [[pair for pair in pairs if pair[0] not in self._dropped] for pairs in batch.headers.raw]
+            return batch.replace(headers=HeaderColumn(kept))
+        return batch.replace(headers=mapped(self._kept, batch.headers))
+
+    def _kept(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
+        return tuple(header for header in headers if header.key not in self._dropped)
 
 
 class InsertHeader(Transform):
@@ -45,6 +54,9 @@ class InsertHeader(Transform):
 
     def apply(self, record: Record) -> Record | None:
         return record.replace(headers=(*record.headers, self._added))
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        return batch.replace(headers=mapped(lambda headers: (*headers, self._added), batch.headers))
 
 
 class HeaderFrom(NullReplacing, FieldTransform):
@@ -84,11 +96,25 @@ class HeaderFrom(NullReplacing, FieldTransform):
         added = tuple(self._header(*pair, value, schema) for pair in zip(self.fields, self.headers, strict=True))
         return changed.replace(headers=(*record.headers, *added))
 
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        structs, changed = StructColumn.of_rows(values), super().apply_batch(batch)
+        if structs is None or changed is None:
+            return None
+        added = [
+            self._header_column(*pair, structs, schema) for pair in zip(self.fields, self.headers, strict=True)
+        ]  # fmt: skip
+        rows = zip(batch.headers, zip(*added, strict=True), strict=True)
+        return changed.replace(headers=[(*headers, *new) for headers, new in rows])
+
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         if self.operation == _MOVE:
             for name in self.fields:
                 fields.pop(name, None)
         return fields
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        return {name: column for name, column in fields.items() if self.operation != _MOVE or name not in self.fields}
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         return tuple(field for field in schema.fields if field.name not in self.fields)
@@ -96,16 +122,27 @@ class HeaderFrom(NullReplacing, FieldTransform):
     def changed_schema(self, schema: Schema) -> Schema:
         return super().changed_schema(schema) if self.operation == _MOVE else schema
 
+    def _header_column(self, field: str, name: str, structs: StructColumn, schema: Schema | None) -> Sequence[Header]:
+        column = structs.columns.get(field, Repeated(None, len(structs)))
+        member = None if schema is None else self._member(field, schema)
+        if member is not None and self.replace_null_with_default:
+            column = filled(column, member.default)
+        return mapped(lambda value: Header(name, value, member), column)
+
     def _header(self, field: str, name: str, value: Mapping[str, Any], schema: Schema | None) -> Header:
         found = value.get(field)
         if schema is None:
             return Header(name, found)
+        member = self._member(field, schema)
+        if found is None and self.replace_null_with_default:
+            found = member.default
+        return Header(name, found, member)
+
+    def _member(self, field: str, schema: Schema) -> Schema:
         member = schema.field(field)
         if member is None:
             raise RecordError(f"Field does not exist: {field}")
-        if found is None and self.replace_null_with_default:
-            found = member.schema.default
-        return Header(name, found, member.schema)
+        return member.schema
 
 
 class HeaderFromKey(HeaderFrom):

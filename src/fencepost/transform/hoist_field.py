@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fencepost.api import Record, Schema, setting
+from fencepost.record import RecordColumns, StructColumn
 from fencepost.transform.side import KEY, VALUE, SideTransform, remembering
 
 
@@ -22,6 +23,11 @@ class HoistField(SideTransform):
         after = None if schema is None else self._remembered(schema)
         changed: Record = self.side.with_value(record, after, {self.field: self.side.value_of(record)})
         return changed
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        after = None if schema is None else self._remembered(schema)
+        return self.side.with_column(batch, after, StructColumn({self.field: values}, len(batch)))
 
     def _wrapped(self, schema: Schema) -> Schema:
         return Schema.struct({self.field: schema})

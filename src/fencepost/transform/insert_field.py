@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
-from fencepost.record import Field
+from fencepost.record import Field, RecordColumns, Repeated
 from fencepost.record.java_time import moment
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing, is_null, mapped
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
 
@@ -84,6 +84,24 @@ class InsertField(NullReplacing, FieldTransform):
             fields[self._timestamp.name] = moment(record.timestamp) if schema is not None else record.timestamp
         if self._static is not None:
             fields[self._static.name] = self.static_value
+        return fields
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        if self._offset is not None and batch.kafka_offsets is None:
+            return None
+        facts = (
+            (self._topic, batch.topics),
+            (self._partition, batch.kafka_partitions),
+            (self._offset, batch.kafka_offsets),
+            (self._timestamp, batch.timestamps),
+            (self._static, Repeated(self.static_value, len(batch))),
+        )
+        for one, column in facts:
+            if one is None or column is None or is_null(column):
+                continue
+            if not isinstance(column, Repeated) and None in column:  # only some rows would have the field
+                return None
+            fields[one.name] = mapped(moment, column) if one is self._timestamp and schema is not None else column
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:

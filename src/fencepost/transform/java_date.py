@@ -6,8 +6,9 @@ English names of months and days.
 
 import datetime as dt
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from fencepost.config.check import Check
 from fencepost.record.java_time import DAY_MS, milliseconds
@@ -17,10 +18,14 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
+_FIXED = "yMdHm"  # letters of numbers that are written with a digit for each letter, if they have as many
+_DIGIT = re.compile("[0-9]")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z']+)|(?P<open>')")
 _ZONE = re.compile(r"(?:GMT|UTC|Z)?([+-])(\d{1,2}):?(\d{2})?|GMT|UTC|Z")
 _ISO_DATE, _ISO_TIME = "yyyy-MM-dd", "HH:mm:ss.SSS'Z'"
+_MINUTE_MS = 60_000
+_WITHIN_MINUTE = ("s", "S")
 _SHORT_NAME = 4  # letters from which on a name is written in full
 _CENTURY_BACK = 80  # a year of two digits lies between 80 years ago and 20 years ahead
 
@@ -91,6 +96,8 @@ class SimpleDateFormat:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._parts = _parts(pattern)
+        self._layout = _layout(self._parts)
+        self._arranged = _arranged([part.letter for part in self._parts if part.letter in _WITHIN_MINUTE])
 
     def format(self, ms: int) -> str:
         """Return the text of a moment."""
@@ -98,6 +105,52 @@ class SimpleDateFormat:
         return "".join(
             _FORMATTERS[part.letter](fields, part.length) if part.letter else part.text for part in self._parts
         )
+
+    def format_all(self, moments: Sequence[int]) -> list[str]:
+        """Return the texts of many moments; all of a minute share the work, except for seconds and milliseconds."""
+        templates: dict[int, str] = {}
+        texts = []
+        for ms in moments:
+            minute, ms_of_minute = divmod(ms, _MINUTE_MS)
+            template = templates.get(minute)
+            if template is None:
+                template = templates[minute] = self._template(minute)
+            texts.append(template % self._arranged(divmod(ms_of_minute, 1000)))
+        return texts
+
+    def parse_all(self, texts: Sequence[str]) -> list[int]:
+        """Return the moments that many texts begin with, as `parse` does.
+
+        Where all parts have their digits, texts that are the same but for seconds and milliseconds share the work.
+        """
+        if self._layout is None:
+            return [self.parse(text) for text in texts]
+        minutes: dict[str, int] = {}
+        moments = []
+        for text in texts:
+            found = self._layout.fullmatch(text)
+            if found is None:
+                moments.append(self.parse(text))
+                continue
+            minute, second, ms = found.groups("0")
+            moment = minutes.get(minute)
+            if moment is None:
+                rest = _DIGIT.sub("0", text[len(minute) :])
+                moment = minutes[minute] = self.parse(minute + rest)
+            moments.append(moment + int(second) * 1000 + int(ms))
+        return moments
+
+    def _template(self, minute: int) -> str:
+        """Return the text of a minute, with places for seconds and milliseconds in the syntax of `%`."""
+        fields = _fields(minute * _MINUTE_MS)
+        pieces = []
+        for part in self._parts:
+            if part.letter in _WITHIN_MINUTE:
+                pieces.append(f"%0{part.length}d")
+            else:
+                text = _FORMATTERS[part.letter](fields, part.length) if part.letter else part.text
+                pieces.append(text.replace("%", "%%"))
+        return "".join(pieces)
 
     def parse(self, text: str) -> int:
         """Return the moment that a text begins with. Raises ValueError if it does not match the pattern."""
@@ -129,6 +182,39 @@ def _parts(pattern: str) -> list[_Part]:
             text = token["other"] or token["quoted"].replace("''", "'") or "'"
             parts.append(_Part("", 0, text))
     return parts
+
+
+def _layout(parts: Sequence[_Part]) -> re.Pattern[str] | None:
+    """Return what matches a text in which each part has as many digits as letters, if all parts are such numbers.
+
+    Its groups are all up to the seconds, the seconds and the milliseconds, in this order; else there is no layout.
+    """
+    order = "".join(part.letter for part in parts)
+    minute = order.rstrip("sS")
+    if order[len(minute) :] not in ("s", "sS") or not set(minute) <= set(_FIXED):
+        return None
+    pieces = []
+    for part in parts:
+        is_name = part.letter == "M" and part.length >= 3
+        if is_name or any(character.isdigit() for character in part.text):
+            return None
+        digits = f"[0-9]{{{part.length}}}"
+        if part.letter == "s":
+            digits = f")({digits})"
+        elif part.letter == "S":
+            digits = f"({digits})"
+        pieces.append(digits if part.letter else re.escape(part.text))
+    return re.compile("(" + "".join(pieces) + ("" if "S" in order else "((?!))?"))
+
+
+def _arranged(letters: Sequence[str]) -> Callable[[tuple[int, int]], Any]:
+    """Return what puts seconds and milliseconds into the order in which a pattern has them."""
+    order = [_WITHIN_MINUTE.index(letter) for letter in letters]
+    if order == [0, 1]:
+        return lambda parts: parts
+    if len(order) > 1:
+        return itemgetter(*order)
+    return itemgetter(order[0]) if order else lambda parts: ()
 
 
 def _number(value: int, count: int) -> str:

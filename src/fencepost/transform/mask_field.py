@@ -1,17 +1,17 @@
 """MaskField: replaces the values of fields by nothing, or by a fixed text or number."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from fencepost.api import HIGH, LOW, ConnectRecord, RecordError, Schema, non_empty, setting
 from fencepost.config.check import distinct
-from fencepost.record import Field, SchemaType
+from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructColumn, Utf8Column
 from fencepost.record.java_float import float32
 from fencepost.record.java_integer import INTEGER_BITS, cut
 from fencepost.record.java_time import EPOCH, EPOCH_DAY
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing, convert_column, convert_field
 
 _EMPTY: dict[type, Any] = {
     bool: False,
@@ -46,11 +46,23 @@ class MaskField(NullReplacing, FieldTransform):
             convert_field(fields, schema, name, self._masked)
         return fields
 
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        for name in self.fields:
+            convert_column(fields, schema, name, len(batch), self._masked_column)
+        return fields
+
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         return schema.fields
 
     def changed_schema(self, schema: Schema) -> Schema:
         return schema
+
+    def _masked_column(self, schema: Schema | None, column: Sequence[Any]) -> Sequence[Any]:
+        """Mask a column: what a value becomes depends only on its type."""
+        kinds = {str} if isinstance(column, Utf8Column) else set(map(type, column))
+        if len(kinds) == 1 and kinds <= {type(None), *_EMPTY} and not isinstance(column, StructColumn):
+            return Repeated(self._masked(schema, column[0]), len(column))
+        return [self._masked(schema, value) for value in column]
 
     def _masked(self, schema: Schema | None, value: Any) -> Any:
         if value is None:

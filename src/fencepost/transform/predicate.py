@@ -1,9 +1,13 @@
 """The predicates that are shipped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from fencepost.api import HIGH, ConnectRecord, Predicate, non_empty, setting
+from fencepost.record import HeaderColumn, RecordColumns, Repeated, StructColumn, Utf8Column
 from fencepost.transform.java_regex import compiled, java_regex
+from fencepost.transform.regex_router import REMEMBERED_TOPICS
+from fencepost.transform.side import mapped
 
 
 class HasHeaderKey(Predicate):
@@ -14,12 +18,23 @@ class HasHeaderKey(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return any(header.key == self.name for header in record.headers)
 
+    def matches(self, batch: RecordColumns) -> Sequence[bool] | None:
+        if isinstance(batch.headers, HeaderColumn):
+            return [any(key == self.name for key, _ in pairs) for pairs in batch.headers.raw]
+        return mapped(lambda headers: any(header.key == self.name for header in headers), batch.headers)
+
 
 class RecordIsTombstone(Predicate):
     """True for records without a value."""
 
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None
+
+    def matches(self, batch: RecordColumns) -> Sequence[bool] | None:
+        values = batch.value.values
+        if isinstance(values, StructColumn | Utf8Column):
+            return Repeated(False, len(values))
+        return mapped(lambda value: value is None, values)
 
 
 class TopicNameMatches(Predicate):
@@ -35,6 +50,13 @@ class TopicNameMatches(Predicate):
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._pattern = compiled(self.pattern)
+        self._remembered = lru_cache(REMEMBERED_TOPICS)(self._matches)
 
     def test(self, record: ConnectRecord) -> bool:
-        return self._pattern.fullmatch(record.topic) is not None
+        return self._remembered(record.topic)
+
+    def matches(self, batch: RecordColumns) -> Sequence[bool] | None:
+        return mapped(self._remembered, batch.topics)
+
+    def _matches(self, topic: str) -> bool:
+        return self._pattern.fullmatch(topic) is not None

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from fencepost.api import LOW, ConnectRecord, Schema, setting
 from fencepost.config.check import Check
-from fencepost.record import Field
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing
+from fencepost.record import Field, RecordColumns
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def _bad_rename(pairs: list[str]) -> str | None:
@@ -47,11 +48,17 @@ class ReplaceField(NullReplacing, FieldTransform):
         self._new_names: dict[str, str] = dict(pair.split(":") for pair in self.renames)
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
-        return {self._new_names.get(name, name): value for name, value in fields.items() if self._is_kept(name)}
+        return self._replaced(fields)
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        return self._replaced(fields)
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         kept = (field for field in schema.fields if self._is_kept(field.name))
         return tuple(Field(self._new_names.get(f.name, f.name), f.schema) for f in kept)
+
+    def _replaced(self, fields: dict[str, T]) -> dict[str, T]:
+        return {self._new_names.get(name, name): value for name, value in fields.items() if self._is_kept(name)}
 
     def _is_kept(self, name: str) -> bool:
         return name not in self._excluded and (not self._included or name in self._included)

@@ -4,8 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fencepost.api import HIGH, Record, RecordError, Schema, setting
-from fencepost.record import SchemaType
-from fencepost.transform.side import KEY, VALUE, NullReplacing, SideTransform, defaults_of, fill_nulls, remembering
+from fencepost.record import RecordColumns, SchemaType, StructColumn
+from fencepost.transform.side import (
+    KEY,
+    VALUE,
+    NullReplacing,
+    SideTransform,
+    defaults_of,
+    fill_null_columns,
+    fill_nulls,
+    is_null,
+    remembering,
+)
 
 
 class SetSchemaMetadata(NullReplacing, SideTransform):
@@ -34,6 +44,19 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
             fill_nulls(value, defaults_of(schema))
         changed: Record = self.side.with_value(record, self._renamed(schema), value)
         return changed
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        if schema is None:
+            return batch if is_null(values) else None
+        if self.replace_null_with_default and schema.type is SchemaType.STRUCT and not is_null(values):
+            structs = StructColumn.of_rows(values)
+            if structs is None:
+                return None
+            columns = dict(structs.columns)
+            fill_null_columns(columns, defaults_of(schema), len(batch))
+            values = StructColumn(columns, len(batch))
+        return self.side.with_column(batch, self._renamed(schema), values)
 
     def _with_metadata(self, schema: Schema) -> Schema:
         version = schema.version if self.schema_version is None else self.schema_version

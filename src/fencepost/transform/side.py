@@ -1,16 +1,19 @@
 """The two sides of a record that a transform can work on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fencepost.api import Config, ConnectRecord, Record, RecordError, Schema, Transform, setting
-from fencepost.record import Field, SchemaType
+from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructColumn, TypedColumn, Utf8Column
 from fencepost.record.schema import repeated_name
 
 T = TypeVar("T")
+
+Columns = dict[str, Sequence[Any]]
+"""The fields of structs or maps, each as a column."""
 
 Defaults = tuple[tuple[str, Any], ...]
 """Names of fields, with their defaults."""
@@ -20,16 +23,28 @@ REMEMBERED_SCHEMAS = 16
 
 @dataclass(frozen=True)
 class Side:
-    """The key or the value of records: reads it and its schema, and replaces it."""
+    """The key or the value of records: reads it and its schema, and replaces it; also the column of a batch."""
 
     value_of: Callable[[ConnectRecord], Any]
     schema_of: Callable[[ConnectRecord], Schema | None]
     with_value: Callable[[Any, Schema | None, Any], Any]
+    column_of: Callable[[RecordColumns], TypedColumn]
+    with_column: Callable[[RecordColumns, Schema | None, Sequence[Any]], RecordColumns]
 
 
-KEY = Side(attrgetter("key"), attrgetter("key_schema"), lambda record, schema, key: record.with_key(schema, key))
+KEY = Side(
+    attrgetter("key"),
+    attrgetter("key_schema"),
+    lambda record, schema, key: record.with_key(schema, key),
+    attrgetter("key"),
+    lambda batch, schema, keys: batch.replace(key=TypedColumn(schema, keys)),
+)
 VALUE = Side(
-    attrgetter("value"), attrgetter("value_schema"), lambda record, schema, value: record.with_value(schema, value)
+    attrgetter("value"),
+    attrgetter("value_schema"),
+    lambda record, schema, value: record.with_value(schema, value),
+    attrgetter("value"),
+    lambda batch, schema, values: batch.replace(value=TypedColumn(schema, values)),
 )
 
 
@@ -73,6 +88,10 @@ class FieldTransform(SideTransform):
         """Return the new fields of a struct, or of a map when `schema` is None; `fields` may be changed."""
         raise NotImplementedError
 
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        """Return the new fields of the structs or maps of a batch, as `changed_fields` does, or None to refuse it."""
+        return None
+
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         """Return the fields of the struct's schema after the transform."""
         raise NotImplementedError
@@ -93,6 +112,20 @@ class FieldTransform(SideTransform):
             fill_nulls(fields, defaults)
         changed: Record = self.side.with_value(record, after, self.changed_fields(record, schema, fields))
         return changed
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        if not self.needs_value and is_null(values):
+            return batch
+        structs = StructColumn.of_rows(values)
+        if structs is None:
+            return None
+        fields, after = dict(structs.columns), None
+        if schema is not None:
+            after, defaults = self._change_of(schema)
+            fill_null_columns(fields, defaults, len(batch))
+        changed = self.changed_columns(batch, schema, fields)
+        return None if changed is None else self.side.with_column(batch, after, StructColumn(changed, len(batch)))
 
     def _change(self, schema: Schema) -> _SchemaChange:
         if schema.type is not SchemaType.STRUCT:
@@ -135,6 +168,21 @@ def fill_nulls(fields: dict[str, Any], defaults: Defaults) -> None:
     fields.update((name, default) for name, default in defaults if fields.get(name) is None)
 
 
+def fill_null_columns(columns: Columns, defaults: Defaults, count: int) -> None:
+    """Give the fields that are null or missing their defaults, in each of `count` rows."""
+    for name, default in defaults:
+        columns[name] = filled(columns.get(name, Repeated(None, count)), default)
+
+
+def filled(column: Sequence[Any], default: Any) -> Sequence[Any]:
+    """Return a column with a default in place of its nulls."""
+    if isinstance(column, Repeated):
+        return Repeated(default, len(column)) if column.value is None else column
+    if isinstance(column, Utf8Column | StructColumn):  # has no nulls
+        return column
+    return [default if value is None else value for value in column]
+
+
 def convert_field(
     fields: dict[str, Any], schema: Schema | None, name: str, convert: Callable[[Schema | None, Any], Any]
 ) -> None:
@@ -142,6 +190,33 @@ def convert_field(
     member = None if schema is None else schema.field(name)
     if schema is None or member is not None:
         fields[name] = convert(None if member is None else member.schema, fields.get(name))
+
+
+def convert_column(
+    columns: Columns,
+    schema: Schema | None,
+    name: str,
+    count: int,
+    convert: Callable[[Schema | None, Sequence[Any]], Sequence[Any]],
+) -> None:
+    """Convert a field, with its schema, of `count` structs that have it, or of maps, which then have it."""
+    member = None if schema is None else schema.field(name)
+    if schema is None or member is not None:
+        columns[name] = convert(None if member is None else member.schema, columns.get(name, Repeated(None, count)))
+
+
+def mapped(convert: Callable[[Any], Any], column: Sequence[Any]) -> Sequence[Any]:
+    """Convert all values of a column; one that is the same in all rows only once. The results must be immutable."""
+    if isinstance(column, Repeated):
+        return Repeated(convert(column.value), len(column))
+    return list(map(convert, column))
+
+
+def is_null(column: Sequence[Any]) -> bool:
+    """Say whether a column that is not empty has only nulls."""
+    if isinstance(column, Repeated):
+        return column.value is None and len(column) > 0
+    return len(column) > 0 and column[0] is None and all(value is None for value in column)
 
 
 def members(value: Any, schema: Schema | None, purpose: str) -> dict[str, Any]:

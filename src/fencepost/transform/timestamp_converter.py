@@ -1,17 +1,30 @@
 """TimestampConverter: writes a time in another form: as a text, a number, or one of Connect's logical types."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fencepost.api import HIGH, LOW, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import one_of
-from fencepost.record import Field, SchemaType
+from fencepost.record import Field, RecordColumns, Repeated, SchemaType, Utf8Column
 from fencepost.record.java_time import DAY_MS, milliseconds, moment
 from fencepost.record.schema import DATE, INT64, STRING, TIME, TIMESTAMP
 from fencepost.transform.java_date import SimpleDateFormat, simple_date_format
-from fencepost.transform.side import KEY, VALUE, FieldTransform, NullReplacing, convert_field, defaults_of, fill_nulls
+from fencepost.transform.side import (
+    KEY,
+    VALUE,
+    Columns,
+    FieldTransform,
+    NullReplacing,
+    convert_column,
+    convert_field,
+    defaults_of,
+    fill_nulls,
+    is_null,
+    mapped,
+)
 
 _STRING, _UNIX = "string", "unix"
 _SCHEMAS = {_STRING: STRING, _UNIX: INT64, "Date": DATE, "Time": TIME, "Timestamp": TIMESTAMP}
@@ -76,6 +89,19 @@ class TimestampConverter(NullReplacing, FieldTransform):
             return super().apply(record)
         return changed
 
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        schema, values = self.side.column_of(batch)
+        if not self.field:
+            after = None if schema is None else self._target(schema)
+            return self.side.with_column(batch, after, self._converted_column(schema, values))
+        if is_null(values) and schema is not None:
+            return self.side.with_column(batch, self._change_of(schema).after, values)
+        return super().apply_batch(batch)
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        convert_column(fields, schema, self.field, len(batch), self._converted_column)
+        return fields
+
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         convert_field(fields, schema, self.field, self._converted)
         return fields
@@ -107,6 +133,27 @@ class TimestampConverter(NullReplacing, FieldTransform):
             return self._written(value, self._milliseconds(schema, value))
         except (ValueError, OverflowError) as error:
             raise RecordError(str(error)) from None
+
+    def _converted_column(self, schema: Schema | None, column: Sequence[Any]) -> Sequence[Any]:
+        """Convert a column as `_converted` converts its values; texts and integers in one step for all of them."""
+        values = column.texts() if isinstance(column, Utf8Column) else column
+        is_known = schema is None or schema.name in _OF_NAME or schema.type in _OF_TYPE
+        kinds = set(map(type, () if isinstance(column, Repeated) else values))
+        if not is_known or not kinds or type(None) in kinds:
+            return mapped(partial(self._converted, schema), values)
+        moments = self._all_milliseconds(schema, values, kinds)
+        if self.target_type == _STRING and self._format is not None:
+            return self._format.format_all(moments)
+        return list(map(self._written, values, moments))
+
+    def _all_milliseconds(self, schema: Schema | None, values: Sequence[Any], kinds: set[type]) -> Sequence[int]:
+        form = _form(schema, values[0])
+        if form == _STRING and kinds == {str} and self._format is not None:
+            return self._format.parse_all(values)
+        is_fitting = form == _UNIX and kinds == {int} and min(values) >= -_INT64 and max(values) < _INT64
+        if is_fitting and self.unix_precision == "milliseconds":
+            return values
+        return [self._milliseconds(schema, value) for value in values]
 
     def _milliseconds(self, schema: Schema | None, value: Any) -> int:
         form = _form(schema, value)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fencepost.api import HIGH, Record, RecordError, Transform, setting
+from fencepost.record import RecordColumns, Repeated
 from fencepost.transform.java_date import SimpleDateFormat, simple_date_format
 
 
@@ -30,6 +31,19 @@ class TimestampRouter(Transform):
     def apply(self, record: Record) -> Record | None:
         if record.timestamp is None:
             raise RecordError("Timestamp missing on record")
-        text = self._format.format(record.timestamp)
-        named = self.topic_format.replace("${topic}", record.topic)
-        return record.replace(topic=named.replace("${timestamp}", text))
+        return record.replace(topic=self._routed(record.topic, self._format.format(record.timestamp)))
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        topics, timestamps = batch.topics, batch.timestamps
+        if isinstance(topics, Repeated) and isinstance(timestamps, Repeated) and timestamps.value is not None:
+            once = self._routed(topics.value, self._format.format(timestamps.value))
+            return batch.replace(topics=Repeated(once, len(batch)))
+        known = [each for each in timestamps if each is not None]
+        if len(known) < len(batch):
+            return None
+        pairs = list(zip(topics, self._format.format_all(known), strict=True))
+        routed = {pair: self._routed(*pair) for pair in set(pairs)}
+        return batch.replace(topics=[routed[pair] for pair in pairs])
+
+    def _routed(self, topic: str, text: str) -> str:
+        return self.topic_format.replace("${topic}", topic).replace("${timestamp}", text)

@@ -4,8 +4,8 @@ from typing import Any
 
 from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.config.check import distinct
-from fencepost.record import Field
-from fencepost.transform.side import VALUE, FieldTransform, NullReplacing
+from fencepost.record import Field, RecordColumns, Repeated
+from fencepost.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing
 
 
 class ValueToKey(NullReplacing, FieldTransform):
@@ -27,8 +27,15 @@ class ValueToKey(NullReplacing, FieldTransform):
         assert copied is not None
         return record.with_key(copied.value_schema, copied.value)
 
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        copied = super().apply_batch(batch)
+        return None if copied is None else KEY.with_column(batch, *copied.value)
+
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         return {name: fields.get(name) for name in self.fields}
+
+    def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
+        return {name: fields.get(name, Repeated(None, len(batch))) for name in self.fields}
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         found = [schema.field(name) for name in self.fields]

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.api import ConfigError, SourceRecord
 from fencepost.plugin import find
-from fencepost.record import Repeated
+from fencepost.record import Batch, RecordColumns, Repeated
 from fencepost.transform.chain import Chain
 
 ROUTE = {
@@ -26,11 +26,17 @@ def record(value: Any = None, topic: str = "t") -> SourceRecord:
     return SourceRecord({}, {}, topic, value)
 
 
+def columns(topic: str, count: int) -> RecordColumns:
+    return RecordColumns.of_batch(
+        Batch(Repeated(topic, count), Repeated(1, count), Repeated({}, count), [None] * count)
+    )
+
+
 def test_no_transforms_change_nothing() -> None:
     one = record(1)
-    topics = Repeated("t", 3)
+    batch = columns("t", 3)
     assert chain(name="c").apply(one) is one
-    assert chain().apply_topics_only(topics) is topics
+    assert chain().apply_batch(batch) == [batch]
 
 
 def test_transforms_apply_in_order() -> None:
@@ -58,14 +64,11 @@ def test_topics_alone_are_changed_column_wise() -> None:
             "transforms.more.replacement": "y-$1",
         }
     )
-    routed = twice.apply_topics_only(Repeated("t", 2))
-    assert routed is not None
-    assert list(routed) == ["y-t", "y-t"]
-
-
-def test_records_are_looked_at_when_a_stage_needs_them() -> None:
-    assert chain(**ROUTE | TOMBSTONES | {"transforms.route.predicate": "gone"}).apply_topics_only(["t"]) is None
-    assert chain(transforms="f", **{"transforms.f.type": "Filter"}).apply_topics_only(["t"]) is None
+    batch = columns("t", 2)
+    [routed] = twice.apply_batch(batch) or []
+    assert isinstance(routed.topics, Repeated)
+    assert list(routed.topics) == ["y-t", "y-t"]
+    assert routed.value is batch.value
 
 
 @pytest.mark.parametrize(("negate", "kept"), [(None, "value"), ("false", "value"), ("TRUE", "tombstone")])

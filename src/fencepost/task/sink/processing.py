@@ -1,11 +1,13 @@
 """From what was read to what `put` receives: converters, then transforms.
 
-A batch stays columns if the converters take columns and no transform looks inside; otherwise its records are processed
-one by one, with retries and tolerance.
+A batch stays columns if the converters and the transforms take columns; otherwise its records are processed one by one,
+with retries and tolerance. The columns never decide what is dropped or fails: a batch in which anything is unusual is
+divided, and the parts that still are go one by one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
@@ -14,16 +16,21 @@ from fencepost.record import (
     BinaryColumn,
     Header,
     ReadHeader,
+    RecordColumns,
     Repeated,
     Runs,
     Schema,
     SinkBatch,
     SinkRecord,
+    StructColumn,
     TopicPartition,
+    TypedColumn,
+    picked,
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
+from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
@@ -50,41 +57,56 @@ class SinkProcessor:
         """Return the records that are to be put. Raises FatalError if an error is not tolerated."""
         self._fetched = fetched
         whole = self._as_columns(fetched)
-        return whole if whole is not None else self._one_by_one(fetched)
+        return whole if whole is not None else self._in_parts(fetched)
 
     def close(self) -> None:
         self.chain.close()
 
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
-        if self.chain.links or (fetched.headers is not None and self.resend_topic):
+        """Return the records as columns; None if something in them, or anything that handles them, is unusual."""
+        if fetched.headers is not None and self.resend_topic:
             return None
+        try:
+            batch = self._converted_columns(fetched)
+            changed = None if batch is None else self.chain.apply_batch(batch)
+        except Exception:  # processing one by one finds the record, and applies the tolerance
+            return None
+        return None if changed is None else _merged(changed, fetched)
+
+    def _converted_columns(self, fetched: Fetched) -> RecordColumns | None:
         headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
         if headers is None and fetched.headers is not None:
             return None
-        try:
-            values = self.value_converter.to_column(fetched.values)
-            keys = _column(self.key_converter, fetched.keys)
-        except Exception:  # processing one by one finds the record, and applies the tolerance
-            return None
+        values = self.value_converter.to_column(fetched.values)
+        keys = _column(self.key_converter, fetched.keys)
         if values is None or keys is None:
             return None
         count = len(fetched)
         topics, partitions = _apart(fetched.places)
-        return SinkBatch(
+        return RecordColumns(
             topics,
+            TypedColumn(*values),
+            TypedColumn(*keys),
             partitions,
-            fetched.offsets,
-            values[1],
-            Repeated(values[0], count),
-            keys[1],
-            Repeated(keys[0], count),
             fetched.timestamps,
-            fetched.places,
-            headers,
+            Repeated((), count) if headers is None else headers,
+            range(count),
+            fetched.offsets,
         )
 
-    def _one_by_one(self, fetched: Fetched) -> SinkBatch:
-        records = (self._record(fetched, index) for index in range(len(fetched)))
+    def _in_parts(self, fetched: Fetched) -> SinkBatch:
+        """Process records that cannot stay columns as a whole."""
+
+        def columns(start: int, stop: int) -> SinkBatch | None:
+            return self._as_columns(fetched.part(start, stop))
+
+        def one_by_one(start: int, stop: int) -> SinkBatch:
+            return self._one_by_one(fetched, range(start, stop))
+
+        return SinkBatch.joined(in_parts(len(fetched), columns, one_by_one, is_divided=self.chain.takes_batches))
+
+    def _one_by_one(self, fetched: Fetched, indexes: range) -> SinkBatch:
+        records = (self._record(fetched, index) for index in indexes)
         return SinkBatch.of_records([record for record in records if record is not None])
 
     def _record(self, fetched: Fetched, index: int) -> SinkRecord | None:
@@ -148,6 +170,34 @@ class SinkProcessor:
             value=self.value_converter.from_connect_data(topic, record.value_schema, record.value),
             headers=headers,
         )
+
+
+def _merged(changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
+    """Return transformed records in the order in which they were fetched."""
+    full = [each for each in changed if len(each)] or changed[:1]
+    joined = SinkBatch.joined([_put(each, fetched) for each in full])
+    if len(full) == 1:
+        return joined
+    rows = list(chain.from_iterable(each.rows for each in full))
+    return joined.select(sorted(range(len(rows)), key=rows.__getitem__))
+
+
+def _put(batch: RecordColumns, fetched: Fetched) -> SinkBatch:
+    """Return transformed records as `put` receives them. Rows are objects then, which authors may change in place."""
+    count, is_whole = len(batch), batch.rows == range(len(fetched))
+    values, keys = (list(each) if isinstance(each, StructColumn) else each for _, each in (batch.value, batch.key))
+    return SinkBatch(
+        batch.topics,
+        batch.kafka_partitions,
+        fetched.offsets if is_whole else picked(fetched.offsets, batch.rows),
+        values,
+        Repeated(batch.value.schema, count),
+        keys,
+        Repeated(batch.key.schema, count),
+        batch.timestamps,
+        fetched.places if is_whole else picked(fetched.places, batch.rows),
+        None if isinstance(batch.headers, Repeated) and not batch.headers.value else batch.headers,
+    )
 
 
 def _raw(fetched: Fetched, index: int) -> SinkRecord:

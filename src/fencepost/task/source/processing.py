@@ -1,11 +1,12 @@
 """From what `poll` returned to what the producer takes: transforms, then converters.
 
-Whole batches stay whole if nothing looks inside. A batch stays columns if no transform looks inside and the converters
-take columns; otherwise its records are processed one by one, with retries and tolerance.
+Whole batches stay whole if nothing looks inside. A batch stays columns if the transforms and the converters take
+columns; otherwise its records are processed one by one, with retries and tolerance. The columns never decide what is
+dropped or fails: a batch in which anything is unusual is divided, and the parts that still are go one by one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,8 +19,10 @@ from fencepost.record import (
     HeaderBytes,
     HeaderColumn,
     ReadHeader,
+    RecordColumns,
     Repeated,
     Schema,
+    TypedColumn,
     Utf8Column,
 )
 from fencepost.record.schema import STRING
@@ -27,9 +30,11 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
 from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.plugins import conversion_of
+from fencepost.task.source.merged import merged
 from fencepost.transform.chain import Chain
 
 
@@ -55,54 +60,83 @@ class Processor:
 
     @property
     def keeps_columns(self) -> bool:
-        """Say whether a column of bytes, or of text, passes unchanged, without a look inside."""
-        if self.chain.apply_topics_only(Repeated("", 1)) is None:
-            return False
+        """Say whether a column of bytes, or of text, stays one, as far as that does not depend on its values."""
         raw = BytesColumn()
-        text = self.value_converter.from_column(STRING, Utf8Column(raw))  # type: ignore[arg-type]
-        return text is raw or self.value_converter.from_column(None, raw) is raw
+        empty = RecordColumns.of_batch(Batch((), raw, (), ()))
+        text = empty.replace(value=TypedColumn(STRING, Utf8Column(raw)))  # type: ignore[arg-type]
+        return any(self._columns(each) is not None for each in (text, empty))
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError if an error is not tolerated."""
         if isinstance(batch, PolledBatches) and self.keeps_bytes:
             return OutgoingBatches(batch.topics, batch.kafka_partitions or (), batch.batches)
-        columns = self._as_columns(batch)
-        return columns if columns is not None else self._one_by_one(batch)
+        if self.letters is not None:
+            self.letters.clear()
+        columns = self._columns(RecordColumns.of_batch(batch))
+        return columns if columns is not None else self._in_parts(batch)
 
     def close(self) -> None:
         self.chain.close()
 
-    def _as_columns(self, batch: Batch) -> OutgoingColumns | None:
-        headers = self._header_column(batch)
-        if headers is None and batch.headers is not None:
+    def _columns(self, batch: RecordColumns) -> OutgoingColumns | None:
+        """Return the records as columns; None if something in the batch, or anything that handles it, is unusual."""
+        try:
+            changed = self.chain.apply_batch(batch)
+            if changed is None:
+                return None
+            parts = [self._converted_columns(each) for each in changed if len(each) or not len(batch)]
+        except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
-        topics = self.chain.apply_topics_only(batch.topics)
-        if topics is None:
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
             return None
-        values = self.value_converter.from_column(batch.value_schema, batch.values)
+        outgoing = merged(found)
+        return replace(outgoing, sources=None) if len(outgoing) == len(batch) else outgoing
+
+    def _converted_columns(self, batch: RecordColumns) -> OutgoingColumns | None:
+        values = self.value_converter.from_column(*batch.value)
         if values is None:
             return None
-        keys = self._key_column(batch)
-        if keys is None and batch.keys is not None:
+        has_keys = not _is_empty(batch.key.values) or batch.key.schema is not None
+        keys = self.key_converter.from_column(*batch.key) if has_keys else None
+        if keys is None and has_keys:
             return None
-        return OutgoingColumns(topics, values, keys, batch.kafka_partitions, batch.timestamps, headers)
+        return OutgoingColumns(
+            batch.topics,
+            values,
+            keys,
+            _unless_empty(batch.kafka_partitions),
+            _unless_empty(batch.timestamps),
+            self._header_column(batch),
+            batch.rows,
+        )
 
-    def _key_column(self, batch: Batch) -> Sequence[bytes | None] | None:
-        if batch.keys is None:
+    def _header_column(self, batch: RecordColumns) -> Sequence[Sequence[HeaderBytes]] | None:
+        if isinstance(batch.headers, Repeated) and not batch.headers.value:
             return None
-        return self.key_converter.from_column(batch.key_schema, batch.keys)
+        if isinstance(batch.headers, HeaderColumn):
+            found = self.header_converter.from_header_column(batch.headers)
+            if found is not None:
+                return found
+        return [self._headers(*pair) for pair in zip(batch.topics, batch.headers, strict=True)]
 
-    def _header_column(self, batch: Batch) -> Sequence[Sequence[HeaderBytes]] | None:
-        if not isinstance(batch.headers, HeaderColumn):
-            return None
-        return self.header_converter.from_header_column(batch.headers)
+    def _in_parts(self, batch: Batch) -> OutgoingColumns:
+        """Process a batch that cannot stay columns as a whole."""
 
-    def _one_by_one(self, batch: Batch) -> OutgoingColumns:
+        def columns(start: int, stop: int) -> OutgoingColumns | None:
+            found = self._columns(RecordColumns.of_batch(batch.slice(start, stop)))
+            return None if found is None else _moved(found, start)
+
+        def one_by_one(start: int, stop: int) -> OutgoingColumns:
+            return self._one_by_one(batch, range(start, stop))
+
+        parts = in_parts(len(batch), columns, one_by_one, is_divided=self.chain.takes_batches)
+        return replace(merged(parts), letters=None if self.letters is None else self.letters.take())
+
+    def _one_by_one(self, batch: Batch, indexes: range) -> OutgoingColumns:
         rows: list[tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]]] = []
-        if self.letters is not None:
-            self.letters.clear()
-        for index, record in enumerate(batch.records()):
-            row = self._row(index, record)
+        for index in indexes:
+            row = self._row(index, batch.record(index))
             if row is not None:
                 rows.append(row)
             elif self.letters is not None:
@@ -115,7 +149,6 @@ class Processor:
             timestamps=_column_or_none([r.timestamp for _, r, _, _, _ in rows]),
             headers=[headers for _, _, _, _, headers in rows],
             sources=[index for index, _, _, _, _ in rows],
-            letters=None if self.letters is None else self.letters.take(),
         )
 
     def _row(
@@ -124,7 +157,9 @@ class Processor:
         is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), record)
         if not is_kept or changed is None:
             return None
-        is_kept, headers = self.tolerance.run("HEADER_CONVERTER", lambda: self._headers(changed), record)
+        is_kept, headers = self.tolerance.run(
+            "HEADER_CONVERTER", lambda: self._headers(changed.topic, changed.headers), record
+        )
         if not is_kept:
             return None
         is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, changed, changed.key_schema, changed.key)
@@ -140,8 +175,8 @@ class Processor:
     ) -> tuple[bool, bytes | None]:
         return self.tolerance.run(stage, lambda: converter.from_connect_data(record.topic, schema, value), record)
 
-    def _headers(self, record: SourceRecord) -> list[HeaderBytes]:
-        return [(h.key, self._header(record.topic, h)) for h in record.headers]
+    def _headers(self, topic: str, headers: Sequence[Header]) -> list[HeaderBytes]:
+        return [(header.key, self._header(topic, header)) for header in headers]
 
     def _header(self, topic: str, header: Header) -> bytes | None:
         if isinstance(header, ReadHeader) and self._is_unchanged(topic, header):
@@ -155,6 +190,20 @@ class Processor:
         if not isinstance(header.value, list | dict):
             return True
         return self.header_converter.to_connect_header(topic, header.key, header.raw) == (header.schema, header.value)
+
+
+def _moved(columns: OutgoingColumns, start: int) -> OutgoingColumns:
+    """Return a part of a batch with the indexes that its records have in the batch."""
+    sources = range(len(columns)) if columns.sources is None else columns.sources
+    return replace(columns, sources=[start + index for index in sources])
+
+
+def _is_empty(column: Sequence[Any]) -> bool:
+    return isinstance(column, Repeated) and column.value is None
+
+
+def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
+    return None if _is_empty(column) else column
 
 
 def _column_or_none(column: list[int | None]) -> list[int | None] | None:

@@ -26,7 +26,23 @@ ROUTER = {
     "transforms.t.regex": "a",
     "transforms.t.replacement": "b",
 }
+TEXT = {"value.converter": STRING}
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
 FILTER = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.Filter"}
+CHAIN = {
+    **JSON,
+    "transforms": "h,t",
+    "transforms.h.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+    "transforms.h.field": "line",
+    "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "transforms.t.topic.field": "topic",
+}
+OTHERS = {
+    **TEXT,
+    "transforms": "t",
+    "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "transforms.t.topic.field": "topic",
+}  # text has no fields
 
 
 def task(producer: dict[str, str] | None = None, **properties: str) -> TaskSpec:
@@ -52,22 +68,30 @@ def processor(spec: TaskSpec) -> Processor:
     return processor_of(spec, Control(is_paused=False), ErrorCounters())
 
 
-TEXT = {"value.converter": STRING}
-JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
-
-
 @pytest.mark.parametrize(
     ("properties", "columns", "batches"),
     [
         ({}, True, True),
         (TEXT, True, False),
-        (JSON, False, False),
+        (JSON, True, False),
         ({**TEXT, "value.converter.converter.encoding": "ISO-8859-1"}, False, False),
         (ROUTER, True, False),
-        (FILTER, False, False),
+        (FILTER, True, False),
+        (CHAIN, True, False),
+        (OTHERS, False, False),
         ({"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}, True, False),
     ],
-    ids=["bytes", "text", "json", "other text", "topics alone", "a filter", "other headers"],
+    ids=[
+        "bytes",
+        "text",
+        "json",
+        "other text",
+        "topics alone",
+        "a filter",
+        "a chain",
+        "a chain that needs structs",
+        "other headers",
+    ],
 )
 def test_what_goes_on_as_it_is_is_written_by_the_batch_client(
     properties: dict[str, str], columns: bool, batches: bool
