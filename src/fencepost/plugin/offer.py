@@ -1,66 +1,132 @@
-"""Replacements for well-known Java plug-ins that do not exist here."""
+"""What to use instead of well-known Java plug-ins that do not exist here.
+
+A class is looked up in the table of its kind, a connector in that of its direction: a source is no replacement for a
+sink of the same store. The first pattern that fits decides. All but the last also fit class names without a package.
+"""
 
 import re
 from typing import NamedTuple
 
 from fencepost.plugin.kind import PluginKind
 
+_IN_A_JAVA_PACKAGE = re.compile(r"(com|io|org|net|dev|streams)\.([\w-]+\.)+[A-Z]")
+_SINK = re.compile(r"sink|\.writer\.", re.IGNORECASE)
 
-class Offer(NamedTuple):
-    """A kind of plug-in, a pattern of class names, their common name, and the replacement."""
 
-    kind: PluginKind
-    pattern: re.Pattern[str]
+class _Offer(NamedTuple):
+    """A pattern of class names, what they have in common, and the replacement."""
+
+    pattern: str
     product: str
     instead: str
 
 
+_FILES = "the connector FilesSink, whose path may be "
+_SPOOL = "the connector SpoolDirectorySource, whose input.path may be "
 _SPARK_READS = "a DataFrameConnector of a few lines, whose read() returns session.read"
-_FILES_SINK = "the connector FilesSink, whose path may be "
-_PUT = "a SinkConnector of your own, whose put() writes batches"
 _SPARK_WRITES = "a DataFrameSink of your own, whose write() has Spark write an epoch"
+_PUT = "a SinkConnector of your own, whose put() writes batches"
+_POLL = "a SourceConnector of your own, whose poll() returns records"
+_CHANGES = "a SourceConnector of your own over the database's change stream"
 
-_JAVA = r"^(com|io|org|net)\..+"
-
-_OFFERS = tuple(
-    Offer(PluginKind.CONNECTOR, re.compile(pattern, re.IGNORECASE), product, instead)
-    for pattern, product, instead in (
-        # Sinks first: a source is no replacement for a sink of the same store.
-        (r".*(\.s3\.|s3sink|awss3).*sink.*", "an S3 sink", _FILES_SINK + "an s3a:// path"),
-        (r".*(\.gcs\.|gcssink|azure|adls|blob).*sink.*", "an object store sink", _FILES_SINK + "the store's"),
-        (r".*hdfs.*sink.*", "an HDFS sink", _FILES_SINK + "an hdfs:// path"),
-        (r".*jdbc.*sink.*", "a JDBC sink", _PUT + " to the database, with the offsets where it is to be exact"),
-        (r".*(iceberg|hudi|delta|bigquery|snowflake).*sink.*", "a sink for tables", _SPARK_WRITES),
-        (r".*(sink)(connector)?$", "a sink", _PUT),
-        (r"^io\.debezium\..*", "Debezium", "a SourceConnector of your own over the database's change stream"),
-        (r".*jdbc.*", "the JDBC connector", _SPARK_READS + '.format("jdbc")'),
-        (r".*spooldir.*|.*FilePulse.*", "the spool directory connector", "the connector SpoolDirectory"),
-        (r".*\.s3\..*|.*S3S(ource|ink).*", "the S3 connector", _SPARK_READS + " of an s3a:// path"),
-        (r".*\.gcs\..*|.*azure.*blob.*", "the object store connector", _SPARK_READS + " of the store's path"),
-        (r".*hdfs.*", "the HDFS connector", _SPARK_READS + " of an hdfs:// path"),
-        (r".*mongo.*", "the MongoDB connector", "a SourceConnector of your own over the change stream"),
-        (r".*datagen.*", "Confluent's Datagen", "the connector Datagen"),
-    )
-) + tuple(
-    Offer(kind, re.compile(pattern, re.IGNORECASE), product, instead)
-    for kind, pattern, product, instead in (
-        (
-            PluginKind.CONVERTER,
-            r".*(avro|protobuf|jsonschema).*",
-            "a schema registry converter",
-            "JsonConverter with schemas.enable=true",
-        ),
-        (PluginKind.CONVERTER, _JAVA, "a converter", "a Converter of your own"),
-        (PluginKind.HEADER_CONVERTER, _JAVA, "a header converter", "a HeaderConverter of your own"),
-        (PluginKind.TRANSFORM, _JAVA, "a transform", "a Transform of your own, a method of a few lines"),
-        (PluginKind.PREDICATE, _JAVA, "a predicate", "a Predicate of your own, a method of a few lines"),
-    )
+_SINKS = (
+    _Offer(r"mirror|replicator", "a sink for another cluster", "the connector MirrorSink, or `fencepost mirror`"),
+    _Offer(r"iceberg|hudi|hoodie|delta|paimon", "a sink for a table format", _SPARK_WRITES),
+    _Offer(
+        r"bigquery|snowflake|redshift|databricks|synapse|singlestore|doris|starrocks|clickhouse|kusto|vertica|exasol",
+        "a sink for a data warehouse", _SPARK_WRITES + ", or " + _PUT,
+    ),
+    _Offer(r"hdfs|hive", "an HDFS sink", _FILES + "an hdfs:// path"),
+    _Offer(r"(?<![a-z])s3(?![a-z])|s3sink|aws.?s3|minio", "an S3 sink", _FILES + "an s3a:// path"),
+    _Offer(r"gcs|(google|gcp).?storage", "a sink for Google Cloud Storage", _FILES + "a gs:// path"),
+    _Offer(r"blob|adls|data.?lake|azure.?storage(?!.?queue)", "a sink for Azure Storage", _FILES + "an abfss:// path"),
+    _Offer(r"(?<![a-z])s?ftp|camelfile|filesink|\.file\.", "a sink for files", _FILES + "a directory"),
+    _Offer(
+        r"jdbc|(?<![a-z])sql|postgres|mysql|mariadb|oracle|yugabyte",
+        "a sink for databases", _PUT + " to the database, with the offsets where it is to be exact",
+    ),
+    _Offer("", "a sink", _PUT),
+)  # fmt: skip
+_SOURCES = (
+    _Offer(
+        r"mirror|replicator", "a source for another cluster", "the connector MirrorSource, or `fencepost mirror`"
+    ),
+    _Offer(r"datagen|voluble|datafaker", "a source of made-up records", "the connector Datagen"),
+    _Offer(
+        r"spooldir|filepulse|(?<![a-z])s?ftps?(?![a-z])|sftp|file.?chunk|camelfile|\.fs\.",
+        "a source for files", _SPOOL + "a directory that has them",
+    ),
+    _Offer(r"hdfs", "an HDFS source", _SPOOL + "an hdfs:// path"),
+    _Offer(r"(?<![a-z])s3(?![a-z])|s3source|aws.?s3|minio", "an S3 source", _SPOOL + "an s3a:// path"),
+    _Offer(r"gcs|(google|gcp).?storage", "a source for Google Cloud Storage", _SPOOL + "a gs:// path"),
+    _Offer(
+        r"blob|adls|data.?lake|azure.?storage(?!.?queue)", "a source for Azure Storage", _SPOOL + "an abfss:// path"
+    ),
+    _Offer(r"debezium|cdc|golden.?gate|maxwell|yugabyte", "a source for the changes of a database", _CHANGES),
+    _Offer(r"mongo", "a MongoDB source", _CHANGES),
+    _Offer(
+        r"jdbc|(?<![a-z])sql|postgres|mysql|mariadb|oracle|bigquery|snowflake|redshift",
+        "a source for tables of a database", _SPARK_READS + '.format("jdbc")',
+    ),
+    _Offer(r"iceberg|hudi|hoodie|delta", "a source for a table format", _SPARK_READS + " of its table"),
+    _Offer("", "a connector", _POLL),
+)  # fmt: skip
+_TRANSFORMS = (
+    _Offer(r"tombstonehandler|tombstonefilter", "a transform", "Filter with the predicate RecordIsTombstone"),
+    _Offer(
+        r"bylogicaltablerouter|topicregexrouter|patternrename$|changetopic",
+        "a transform that changes topics", "RegexRouter",
+    ),
+    _Offer(
+        r"messagetimestamprouter", "a transform that changes topics",
+        "TimestampRouter, which takes the record's timestamp, or a Transform of your own",
+    ),
+    _Offer(
+        r"contentbasedrouter|extracttopic|\w*router$", "a transform that changes topics",
+        "a Transform of your own, which returns the record with another topic",
+    ),
+    _Offer(
+        r"filter\w*(\$|$)|filterbyfield", "a transform that leaves records out",
+        "Filter with a Predicate of your own, a method of a few lines",
+    ),
+    _Offer(r"(insert|add)\w*header", "a transform that adds headers", "InsertHeader, or a Transform of your own"),
+    _Offer(r"fieldstoheader", "a transform of headers", "HeaderFrom, or a Transform of your own"),
+    _Offer(r"time(stamp|zone)convert", "a transform of times", "TimestampConverter, or a Transform of your own"),
+    _Offer(r"flatten", "a transform", "Flatten, or a Transform of your own"),
+    _Offer(r"", "a transform", "a Transform of your own, a method of a few lines"),
+)  # fmt: skip
+_CONVERTERS = (
+    _Offer(r"avro|glue", "a schema registry converter", "JsonConverter with schemas.enable=true"),
+    _Offer(r"protobuf|jsonschema|extjson", "a schema registry converter", "JsonConverter with schemas.enable=true"),
+    _Offer(r"json", "a converter", "JsonConverter"),
+    _Offer(r"bytebuffer|binarydata|bytearray", "a converter of bytes", "ByteArrayConverter"),
+    _Offer(r"string", "a converter of text", "StringConverter"),
+    _Offer(r"", "a converter", "a Converter of your own"),
 )
+_TABLES = {
+    PluginKind.TRANSFORM: _TRANSFORMS,
+    PluginKind.PREDICATE: (_Offer(r"", "a predicate", "a Predicate of your own, a method of a few lines"),),
+    PluginKind.CONVERTER: _CONVERTERS,
+    PluginKind.HEADER_CONVERTER: (_Offer(r"", "a header converter", "a HeaderConverter of your own"),),
+}
 
 
 def offer_for(kind: PluginKind, name: str) -> str | None:
-    """Return a sentence that names the replacement of a well-known class of that kind; else None."""
-    for offer in _OFFERS:
-        if offer.kind is kind and offer.pattern.match(name):
-            return f"{name} is {offer.product}, a Java plug-in that does not run here; use {offer.instead}"
-    return None
+    """Return a sentence that names the replacement of a Java class of that kind; None if the name is not one's."""
+    is_java = _IN_A_JAVA_PACKAGE.match(name) is not None
+    if "." in name and not is_java:
+        return None
+    found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
+    if found is None:
+        return None
+    return f"{name} is {found.product}, a Java plug-in that does not run here; use {found.instead}"
+
+
+def _table(kind: PluginKind, name: str) -> tuple[_Offer, ...]:
+    if kind is PluginKind.CONNECTOR:
+        return _SINKS if _SINK.search(name) is not None else _SOURCES
+    return _TABLES.get(kind, ())
+
+
+def _fits(offer: _Offer, name: str) -> bool:
+    return re.search(offer.pattern, name, re.IGNORECASE) is not None
