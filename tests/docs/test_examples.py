@@ -260,7 +260,7 @@ def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
     config = {"name": "c", **sent.body.get("config", sent.body)}
     if "connector.class" not in config:
         config = {"connector.class": "Counter", **config}  # a PATCH
-    report = validate_connector(config, find_plugin=registry.find, worker=WorkerConfig(_WORKER))
+    report = validate_connector(config, plugins=registry, worker=WorkerConfig(_WORKER))
     if _MISTAKE in sent.block.text:
         assert report.error_count == 1
     else:

@@ -216,6 +216,14 @@ class KeyReport:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyWarning:
+    """A key that nothing reads, and that looks like a typo."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ValidationReport:
     """`name` is the `connector.class` as it was given; `error_count` counts the errors of all values."""
 
@@ -223,6 +231,9 @@ class ValidationReport:
     error_count: int
     groups: Sequence[str]
     configs: Sequence[KeyReport]
+    warnings: Annotated[
+        Sequence[KeyWarning], _omittable("Only present where keys look like typos; they are not errors.")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)

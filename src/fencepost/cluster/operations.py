@@ -21,6 +21,7 @@ from fencepost.cluster.info import (
     Health,
     InitialState,
     KeyDefinition,
+    KeyWarning,
     Place,
     PluginInfo,
     RetentionInfo,
@@ -157,11 +158,17 @@ class PluginOperations(Protocol):
     def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""
 
-    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
-        """`plugin`: class or alias. NotFoundError "Unknown plugin P."; BadRequestError for other kinds."""
+    def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
+        """`plugin`: class or alias; `version`: which of its versions (KIP-891).
+
+        NotFoundError "Unknown plugin P."; BadRequestError for other kinds, or if it is not installed in such a version.
+        """
 
     def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
         """Errors of values are in the report. `config` names a connector class that fits `plugin`."""
+
+    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
+        """Return a warning for each key of a connector's config that looks like a typo."""
 
 
 class ClusterOperations(Protocol):

@@ -11,10 +11,15 @@ from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
 from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
+from fencepost.config.version import version_requirement
 
 _COMMON = "Common"
 TRANSFORMS_GROUP = "Transforms"
 PREDICATES_GROUP = "Predicates"
+PLUGIN_VERSION = "plugin.version"
+"""The key below that of a converter, or below the alias of a transform or predicate, that asks for its version."""
+
+VERSIONS = "A range ([1.0,2.0), [1.0,)), exactly one (1.0 or [1.0]), or latest; unset: the newest that is installed."
 _ERRORS = "Error Handling"
 _TOPIC_CREATION = "Topic Creation"
 _EXACTLY_ONCE = "Exactly Once Support"
@@ -84,8 +89,8 @@ class RuntimeChoice(Config):
     )  # fmt: skip
 
 
-class ConnectorConfig(Config):
-    """The settings that all connectors have in common."""
+class ConnectorChoice(Config):
+    """Which connector runs, and with how many tasks."""
 
     name: str = setting(
         "name", check=no_control_characters(), importance=HIGH, group=_COMMON, order=1, width=Width.MEDIUM,
@@ -95,38 +100,65 @@ class ConnectorConfig(Config):
         "connector.class", importance=HIGH, group=_COMMON, order=2, width=Width.LONG, display_name="Connector class",
         doc="The connector to run: its full name, its class name alone, or that without Connector at its end.",
     )  # fmt: skip
+    connector_version: str | None = setting(
+        "connector.plugin.version", default=None, check=version_requirement(), importance=MEDIUM, group=_COMMON,
+        order=3, width=Width.MEDIUM, display_name="Connector version",
+        doc=f"The version of the connector. {VERSIONS}",
+    )  # fmt: skip
     tasks_max: int = setting(
-        "tasks.max", type=Type.INT, default=1, check=at_least(1), importance=HIGH, group=_COMMON, order=3,
+        "tasks.max", type=Type.INT, default=1, check=at_least(1), importance=HIGH, group=_COMMON, order=4,
         width=Width.SHORT, display_name="Tasks max", doc="How many tasks the connector may have.",
     )  # fmt: skip
     tasks_max_enforce: bool = setting(
-        "tasks.max.enforce", default=True, importance=LOW, group=_COMMON, order=4, width=Width.SHORT,
+        "tasks.max.enforce", default=True, importance=LOW, group=_COMMON, order=5, width=Width.SHORT,
         display_name="Enforce tasks max", doc="(Deprecated) Whether a connector that makes more tasks fails.",
     )  # fmt: skip
+
+
+class ConverterChoice(ConnectorChoice):
+    """Which converters a connector's records go through."""
+
     key_converter: str | None = setting(
-        "key.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=5, width=Width.SHORT,
+        "key.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=6, width=Width.SHORT,
         display_name="Key converter class", doc="Converts keys; unset: the worker's converter.",
     )  # fmt: skip
+    key_converter_version: str | None = setting(
+        f"key.converter.{PLUGIN_VERSION}", default=None, check=version_requirement(), importance=LOW, group=_COMMON,
+        order=7, width=Width.SHORT, display_name="Key converter version", doc="The version of that converter.",
+    )  # fmt: skip
     value_converter: str | None = setting(
-        "value.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=6, width=Width.SHORT,
+        "value.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=8, width=Width.SHORT,
         display_name="Value converter class", doc="Converts values; unset: the worker's converter.",
     )  # fmt: skip
+    value_converter_version: str | None = setting(
+        f"value.converter.{PLUGIN_VERSION}", default=None, check=version_requirement(), importance=LOW, group=_COMMON,
+        order=9, width=Width.SHORT, display_name="Value converter version", doc="The version of that converter.",
+    )  # fmt: skip
     header_converter: str | None = setting(
-        "header.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=7, width=Width.SHORT,
+        "header.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=10, width=Width.SHORT,
         display_name="Header converter class", doc="Converts the values of headers; unset: the worker's converter.",
     )  # fmt: skip
+    header_converter_version: str | None = setting(
+        f"header.converter.{PLUGIN_VERSION}", default=None, check=version_requirement(), importance=LOW, group=_COMMON,
+        order=11, width=Width.SHORT, display_name="Header converter version", doc="The version of that converter.",
+    )  # fmt: skip
+
+
+class ConnectorConfig(ConverterChoice):
+    """The settings that all connectors have in common."""
+
     transforms: list[str] = setting(
         "transforms", default=[], check=unique("unique transformation aliases"), importance=LOW,
-        group=TRANSFORMS_GROUP, order=8, width=Width.LONG, display_name="Transforms",
+        group=TRANSFORMS_GROUP, order=12, width=Width.LONG, display_name="Transforms",
         doc="Aliases of the transforms that records go through, in this order.",
     )  # fmt: skip
     predicates: list[str] = setting(
         "predicates", default=[], check=unique("unique predicate aliases"), importance=LOW, group=PREDICATES_GROUP,
-        order=9, width=Width.LONG, display_name="Predicates", doc="Aliases of the predicates that transforms use.",
+        order=13, width=Width.LONG, display_name="Predicates", doc="Aliases of the predicates that transforms use.",
     )  # fmt: skip
     config_action_reload: str = setting(
         "config.action.reload", default="restart", check=one_of("none", "restart", ignore_case=False), importance=LOW,
-        group=_COMMON, order=10, width=Width.MEDIUM, display_name="Reload Action",
+        group=_COMMON, order=14, width=Width.MEDIUM, display_name="Reload Action",
         doc="Whether the connector is restarted when a value from a config provider changes.",
     )  # fmt: skip
     errors_retry_timeout_ms: int = setting(

@@ -156,11 +156,17 @@ def setting(
 
 @dataclass(frozen=True)
 class SettingValue:
-    """The result of validating one key: the given text (or the default), and the faults."""
+    """The result of validating one key: the given text (or the default), and the faults.
+
+    `recommended` are values to choose from, if they depend on more than the setting's check. A key that has no meaning
+    beside the other values may be made invisible.
+    """
 
     setting: Setting
     value: str | None
     errors: tuple[str, ...] = ()
+    recommended: tuple[str, ...] | None = None
+    is_visible: bool = True
 
 
 class Config:
@@ -227,9 +233,17 @@ def validate_settings(settings: Iterable[Setting], properties: Mapping[str, obje
             _value_of(declared, properties)
         except ConfigError as error:
             errors = error.messages
-        given = properties.get(declared.key, None if declared.is_required else declared.default)
-        answers.append(SettingValue(declared, rendered(given, declared.kind), errors))
+        answers.append(SettingValue(declared, _rendered_value(declared, properties), errors))
     return answers
+
+
+def _rendered_value(declared: Setting, properties: Mapping[str, object]) -> str | None:
+    """Return the value as it was read; None if it cannot be."""
+    given = properties.get(declared.key, None if declared.is_required else declared.default)
+    try:
+        return rendered(declared._plain(given), declared.kind)
+    except ConfigError:
+        return None
 
 
 def embedded(settings: Iterable[Setting], prefix: str, group: str, *, first_order: int = 0) -> list[Setting]:

@@ -46,6 +46,8 @@ _DECLARED = {
         declared_type=Type.INT,
     ),
 }
+GROUP_KEYS = frozenset(_DECLARED)
+"""The settings of a group; any other key of a group is a config of its topics."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,14 @@ the directories of `plugin.path`. A config can only name what is registered: no 
 
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import find, registry, use_plugin_path
-from fencepost.plugin.registry import PluginDescription, PluginRegistry
+from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError
 
-__all__ = ["PluginDescription", "PluginKind", "PluginRegistry", "find", "registry", "use_plugin_path"]
+__all__ = [
+    "PluginDescription",
+    "PluginKind",
+    "PluginRegistry",
+    "PluginVersionError",
+    "find",
+    "registry",
+    "use_plugin_path",
+]

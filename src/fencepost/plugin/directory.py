@@ -1,17 +1,43 @@
-"""Plug-ins in the directories of the worker's `plugin.path`."""
+"""Plug-ins in the directories of the worker's `plugin.path`.
+
+Two directories may have modules of one name, with two versions of a plug-in (KIP-891). The second is imported under
+another name, which no config contains: `public_name` returns the name that both have in configs.
+"""
 
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 log = logging.getLogger(__name__)
 
+_imported: dict[Path, ModuleType] = {}  # what was imported from directories in this process
+_own_names: dict[str, str] = {}  # of modules that were imported under other names
 
-def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[ModuleType]:
-    """Import each `*.py` file and package of the directories; errors are added to `failures`."""
+
+def other_version_of(module: ModuleType) -> str | None:
+    """Return the name that a module shares with one that was imported before; None if it has a name of its own."""
+    return _own_names.get(module.__name__)
+
+
+def public_name(cls: type[Any]) -> str:
+    """Return a class's module and name, as configs contain them."""
+    root, dot, inner = cls.__module__.partition(".")
+    return f"{_own_names.get(root, root)}{dot}{inner}.{cls.__qualname__}"
+
+
+def modules_in(
+    directories: Sequence[str], failures: list[str], other_plugins: Collection[str] = ()
+) -> Iterator[ModuleType]:
+    """Import each `*.py` file and package of the directories; errors are added to `failures`.
+
+    Args:
+        other_plugins: Names of top-level modules with plug-ins from elsewhere, of which a directory may have another
+            version.
+    """
     for directory in directories:
         path = Path(directory)
         try:
@@ -29,7 +55,7 @@ def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[Modu
             sys.path.append(str(path.resolve()))  # last: a plug-in cannot shadow a library
         for file in files:
             try:
-                module = _imported(file)
+                module = _module_of(file, other_plugins)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), or the panic of a Rust extension
@@ -47,13 +73,32 @@ def _files(directory: Path) -> Iterator[Path]:
             yield entry / "__init__.py"
 
 
-def _imported(file: Path) -> ModuleType:
-    name = file.parent.name if file.name == "__init__.py" else file.stem
+def _module_of(file: Path, other_plugins: Collection[str]) -> ModuleType:
+    path = file.resolve()
+    if path not in _imported:
+        name = file.parent.name if file.name == "__init__.py" else file.stem
+        _imported[path] = _known(name, path) or _import(_free_name(name, other_plugins), file)
+    return _imported[path]
+
+
+def _known(name: str, path: Path) -> ModuleType | None:
     known = sys.modules.get(name)
-    if known is not None:
-        if Path(getattr(known, "__file__", None) or "").resolve() == file.resolve():
-            return known
+    return known if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == path else None
+
+
+def _free_name(name: str, other_plugins: Collection[str]) -> str:
+    if name not in sys.modules:
+        return name
+    if name not in other_plugins and all(module.__name__ != name for module in _imported.values()):
         raise ImportError(f"a module named {name} already exists; rename the file")
+    number = 2
+    while f"{name}__{number}" in sys.modules:
+        number += 1
+    _own_names[f"{name}__{number}"] = name
+    return f"{name}__{number}"
+
+
+def _import(name: str, file: Path) -> ModuleType:
     found = importlib.util.spec_from_file_location(name, file)
     if found is None or found.loader is None:
         raise ImportError(f"{file} is not a Python module")

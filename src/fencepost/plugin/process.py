@@ -21,6 +21,6 @@ def registry() -> PluginRegistry:
     return _registry
 
 
-def find(kind: PluginKind | str, name: str) -> type[Any]:
-    """Return the plug-in's class. Raises ConfigError, which lists the known ones."""
-    return _registry.find(kind, name)
+def find(kind: PluginKind | str, name: str, version: str | None = None) -> type[Any]:
+    """Return the plug-in's class, in a version that `version` allows. Raises ConfigError, which lists what there is."""
+    return _registry.find(kind, name, version)

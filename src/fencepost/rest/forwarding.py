@@ -20,6 +20,7 @@ from fencepost.cluster.errors import ConflictError, ElsewhereError, NotLeadingEr
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
+from fencepost.rest.warning import WARNINGS
 
 if TYPE_CHECKING:
     import httpx
@@ -33,7 +34,7 @@ _LOOK_S = 1.0
 _LAST_WORD_S = 3.0  # how long to wait for an answer of the previous leader
 _MOST_AT_ONCE = 64
 _PASSED_ON = ("authorization", "content-type", "accept")
-_PASSED_BACK = ("content-type", "location")
+_PASSED_BACK = ("content-type", "location", WARNINGS)
 # Requests that may be repeated: a POST may not.
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
 _BODY = "fencepost.body"

@@ -29,4 +29,9 @@ Expand = Annotated[
 IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]
 OnlyFailed = Annotated[bool, Query(alias="onlyFailed"), *_FLAG]
 ConnectorsOnly = Annotated[bool, Query(alias="connectorsOnly"), *_FLAG]
+PluginVersion = Annotated[
+    str | None,
+    Query(description="A version, or a range such as [1.0,2.0); without it, or with latest: the newest installed."),
+    WithJsonSchema({"type": "string"}),
+]
 Dry = Annotated[bool, Query(), *_FLAG]

@@ -1,23 +1,28 @@
 """The transforms of a connector, in order, each with its predicate."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
-from fencepost.config.connector import ConnectorConfig
+from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
 from fencepost.record import RecordColumns
 
 log = logging.getLogger(__name__)
 
-Find = Callable[[str, str], type[Any]]
-"""Returns a plug-in's class by kind (`transform` or `predicate`) and name; raises ConfigError if there is none."""
+
+class Find(Protocol):
+    """Returns a plug-in's class by kind (`transform` or `predicate`), name and version; raises ConfigError if there is
+    none."""
+
+    def __call__(self, kind: str, name: str, version: str | None = None, /) -> type[Any]: ...
+
 
 Plugin = TypeVar("Plugin", bound=Config)
 
-_OWN_KEYS = frozenset({"type", "predicate", "negate"})
+_OWN_KEYS = frozenset({"type", "predicate", "negate", PLUGIN_VERSION})
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ class _Building:
             self._faults.append(f'Missing required configuration "{prefix}type" which has no default value.')
             return None
         try:
-            plugin = self._find(kind, name)
+            plugin = self._find(kind, name, self._text(prefix + PLUGIN_VERSION))
         except ConfigError as error:
             self._fault(f"{prefix}type", name, str(error))
             return None

@@ -7,9 +7,25 @@ from typing import Any
 from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
+from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.snapshot import ClusterSnapshot
+
+_CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
+
+
+def class_of(config: RawConfig) -> type[Any]:
+    """Return the class that a config names, in the version that it asks for. Raises ConfigError if it is not found."""
+    return registry().find(PluginKind.CONNECTOR, config.get(_CLASS) or "", config.get(_VERSION))
+
+
+def version_of(config: RawConfig) -> str | None:
+    """Return the version of the class that runs with this config; None if it is not installed here."""
+    try:
+        return registry().version_of(PluginKind.CONNECTOR, class_of(config))
+    except ConfigError:
+        return None
 
 
 def type_of(snapshot: ClusterSnapshot, name: str) -> ConnectorType:
@@ -20,7 +36,7 @@ def type_of(snapshot: ClusterSnapshot, name: str) -> ConnectorType:
 def type_of_config(config: RawConfig) -> ConnectorType:
     """Return the type of a connector with this config."""
     try:
-        found = registry().find(PluginKind.CONNECTOR, config.get("connector.class") or "")
+        found = class_of(config)
     except ConfigError:
         return ConnectorType.UNKNOWN
     if issubclass(found, SinkConnector):
@@ -36,7 +52,7 @@ def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
 def is_stream_config(config: RawConfig) -> bool:
     """Say the same of a connector with this config."""
     try:
-        found = registry().find(PluginKind.CONNECTOR, config.get("connector.class") or "")
+        found = class_of(config)
     except ConfigError:
         return False
     return issubclass(found, StreamConnector | DataFrameStream)
@@ -45,9 +61,7 @@ def is_stream_config(config: RawConfig) -> bool:
 def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
     """Return why a connector's class may not change like this; None if it may, or a class is not installed here."""
     try:
-        former, new = (
-            registry().find(PluginKind.CONNECTOR, each.get("connector.class") or "") for each in (before, after)
-        )
+        former, new = class_of(before), class_of(after)
     except ConfigError:
         return None
     return new.refusal_to_follow(former) if issubclass(new, Connector) else None
@@ -55,8 +69,7 @@ def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:
     """Say whether a connector reads or writes DataFrames. Raises ConfigError if its class is not installed here."""
-    name_of_class = snapshot.connectors.get(name, {}).get("connector.class") or ""
-    return ConnectorClasses().is_dataframe(name_of_class)
+    return ConnectorClasses().is_dataframe(snapshot.connectors.get(name, {}))
 
 
 def has_dataframes(snapshot: ClusterSnapshot) -> bool:
@@ -69,27 +82,27 @@ def has_dataframes(snapshot: ClusterSnapshot) -> bool:
 
 
 class ConnectorClasses:
-    """Finds the classes of connectors by the names in their configs."""
+    """Finds the classes of connectors by their configs."""
 
-    def find(self, name: str) -> type[Any]:
+    def find(self, config: RawConfig) -> type[Any]:
         """Return the class. Raises ConfigError if it is not found."""
-        return registry().find(PluginKind.CONNECTOR, name)
+        return class_of(config)
 
-    def is_dataframe(self, name: str) -> bool:
+    def is_dataframe(self, config: RawConfig) -> bool:
         """Say whether a class reads or writes DataFrames. Raises ConfigError if it is not found."""
-        return bool(getattr(self.find(name), "is_dataframe", False))
+        return bool(getattr(self.find(config), "is_dataframe", False))
 
-    def converters(self, name: str) -> Mapping[str, str]:
+    def converters(self, config: RawConfig) -> Mapping[str, str]:
         """Return a class's own converters, which replace the worker's; none if the class is not found."""
         try:
-            return dict(getattr(self.find(name), "converters", {}))
+            return dict(getattr(self.find(config), "converters", {}))
         except ConfigError:
             return {}
 
     def offsets_in_group(self, name: str, config: RawConfig) -> OffsetsInGroup | None:
         """Return how a group keeps a connector's offsets; None if none does, or the class is not installed here."""
         try:
-            found = self.find(config.get("connector.class") or "")
+            found = self.find(config)
         except ConfigError:
             return None
         if not issubclass(found, SourceConnector) or found.offsets_in_group is SourceConnector.offsets_in_group:

@@ -44,7 +44,7 @@ class WorkerProcess:
         Raises:
             ConfigError: A converter is not available.
         """
-        require_converters(config, use_plugin_path(config.plugin_path or ()).find)
+        require_converters(config, use_plugin_path(config.plugin_path or ()))
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))

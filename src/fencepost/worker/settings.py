@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import OffsetsInGroup
-from fencepost.config.connector import RuntimeChoice
+from fencepost.config.connector import PLUGIN_VERSION, RuntimeChoice
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
@@ -220,7 +220,7 @@ def sink_client_id(connector: str, task: int) -> str:
 def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[str, str | None]:
     """Return a connector's config, completed with its class's converters, or else the worker's."""
     effective = dict(connector_config)
-    of_class = ConnectorClasses().converters(connector_config.get("connector.class") or "")
+    of_class = ConnectorClasses().converters(connector_config)
     for key in ("key.converter", "value.converter", "header.converter"):
         if effective.get(key) is None and key in of_class:
             effective[key] = of_class[key]
@@ -228,6 +228,8 @@ def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[s
             settings = type(config).settings()
             effective[key] = str(config.originals.get(key) or settings[key].default)
             inherited = config.with_prefix(f"{key}.")
+            if effective.get(f"{key}.{PLUGIN_VERSION}") is not None:
+                inherited.pop(PLUGIN_VERSION, None)
             effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
     return effective
 

@@ -123,8 +123,6 @@ WORDED_BY_LIBRARIES = "Invalid regex: "
 
 # Keys that only Kafka Connect declares.
 KEYS_NOT_DECLARED = {
-    "plugin.version": "one version of a plug-in is installed (KIP-891 allows several side by side)",
-    "converter.type": "set by whoever makes a converter, never by a user",
     "schema.content": "a schema given once for all records of the JSON converter (4.2) is not there yet",
 }
 

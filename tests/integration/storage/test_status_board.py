@@ -25,7 +25,12 @@ class Worker:
         self.generation = 1
         self.topic = StatusTopic(conf, conf, topic)
         self.board = StatusBoard(
-            self.topic, name, lambda: self.generation, lambda s: s in self.owned, tracks_topics=False, version="1"
+            self.topic,
+            name,
+            lambda: self.generation,
+            lambda s: s in self.owned,
+            tracks_topics=False,
+            version_of=lambda connector: "1",
         )
         self.topic.start(30)
 

@@ -1,5 +1,6 @@
 """The registry: by which names a plug-in is found, and what is said when it is not."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import __version__
 from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, ReplicationPolicy, Transform
-from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 
 PANICS = """
@@ -100,67 +102,9 @@ def test_an_unknown_connector_is_answered_with_those_that_there_are() -> None:
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("io.debezium.connector.postgresql.PostgresConnector", "SourceConnector of your own"),
-        ("io.confluent.connect.jdbc.JdbcSourceConnector", "DataFrameConnector"),
-        ("io.confluent.connect.s3.source.S3SourceConnector", "DataFrameConnector"),
-        ("io.confluent.connect.hdfs3.Hdfs3SourceConnector", "DataFrameConnector"),
-        ("com.mongodb.kafka.connect.MongoSourceConnector", "SourceConnector of your own"),
-        ("com.github.jcustenborder.kafka.connect.spooldir.SpoolDirCsvSourceConnector", "SpoolDirectory"),
-        ("io.confluent.kafka.connect.datagen.DatagenConnector", "the connector Datagen"),
-        ("io.example.QueueSinkConnector", "SinkConnector of your own"),
-    ],
-)
-def test_a_well_known_java_plug_in_is_answered_with_an_offer(name: str, instead: str) -> None:
-    with pytest.raises(ConfigError, match=instead):
-        PluginRegistry().find(PluginKind.CONNECTOR, name)
-
-
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("io.confluent.connect.s3.S3SinkConnector", "FilesSink"),
-        ("io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector", "FilesSink"),
-        ("io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector", "FilesSink"),
-        ("org.apache.camel.kafkaconnector.awss3sink.CamelAwss3sinkSinkConnector", "FilesSink"),
-        ("io.confluent.connect.gcs.GcsSinkConnector", "FilesSink"),
-        ("io.confluent.connect.azure.blob.AzureBlobStorageSinkConnector", "FilesSink"),
-        ("io.confluent.connect.hdfs3.Hdfs3SinkConnector", "FilesSink"),
-        ("io.confluent.connect.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
-        ("io.debezium.connector.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
-        ("io.aiven.connect.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
-        ("com.mongodb.kafka.connect.MongoSinkConnector", "SinkConnector of your own"),
-        ("io.debezium.connector.mongodb.MongoDbSinkConnector", "SinkConnector of your own"),
-        ("org.apache.iceberg.connect.IcebergSinkConnector", "DataFrameSink of your own"),
-        ("com.snowflake.kafka.connector.SnowflakeSinkConnector", "DataFrameSink of your own"),
-    ],
-)
-def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
-    with pytest.raises(ConfigError, match=instead) as caught:
-        PluginRegistry().find(PluginKind.CONNECTOR, name)
-    offer = str(caught.value).rpartition("use ")[2]
-    assert "session.read" not in offer
-    assert "SourceConnector" not in offer
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "instead"),
-    [
-        (PluginKind.TRANSFORM, "io.debezium.transforms.ExtractNewRecordState", "Transform of your own"),
-        (PluginKind.TRANSFORM, "io.confluent.connect.transforms.MessageTimestampRouter", "Transform of your own"),
-        (PluginKind.PREDICATE, "io.debezium.predicates.Anything", "Predicate of your own"),
-        (PluginKind.CONVERTER, "io.confluent.connect.avro.AvroConverter", "JsonConverter with schemas.enable=true"),
-        (PluginKind.CONVERTER, "io.debezium.converters.BinaryDataConverter", "Converter of your own"),
-        (PluginKind.HEADER_CONVERTER, "com.example.mongo.Headers", "HeaderConverter of your own"),
-    ],
-)
-def test_the_offer_for_a_java_plug_in_is_of_its_kind(kind: PluginKind, name: str, instead: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        PluginRegistry().find(kind, name)
-    assert instead in str(caught.value)
-    assert "SourceConnector" not in str(caught.value)
+def test_a_well_known_java_plug_in_is_answered_with_an_offer() -> None:
+    with pytest.raises(ConfigError, match="use the connector FilesSink, whose path may be an s3a:// path"):
+        PluginRegistry().find(PluginKind.CONNECTOR, "io.confluent.connect.s3.S3SinkConnector")
 
 
 def test_names_from_a_config_are_never_imported() -> None:
@@ -276,3 +220,127 @@ def test_looking_up_one_built_in_imports_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def _versions(tmp_path: Path, name: str, *versions: str, package: bool = False) -> PluginRegistry:
+    """Make a directory for each version of a plug-in, newest first, and return a registry of all of them."""
+    for version in versions:
+        directory = tmp_path / version
+        directory.mkdir()
+        text = PRICES.replace('"7.1"', f'"{version}"')
+        if package:
+            (directory / name).mkdir()
+            (directory / name / "__init__.py").write_text("from .inner import PriceConnector")
+            (directory / name / "inner.py").write_text(text)
+        else:
+            (directory / f"{name}.py").write_text(text)
+    return PluginRegistry([str(tmp_path / version) for version in versions])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version"),
+    [
+        (None, "2.10"),
+        ("latest", "2.10"),
+        ("2.9", "2.9"),
+        ("[2.9]", "2.9"),
+        ("[1,2)", "1.0"),
+        ("(,2.10)", "2.9"),
+        ("[1,1.5],[2.9,2.10)", "2.9"),
+    ],
+)
+def test_the_newest_version_that_is_allowed_is_found(tmp_path: Path, wanted: str | None, version: str) -> None:
+    module = f"fp_versioned_{tmp_path.name}".replace("-", "_")
+    registry = _versions(tmp_path, module, "2.9", "1.0", "2.10")
+    found = registry.find(PluginKind.CONNECTOR, "Price", wanted)
+    assert found.version == version
+    assert registry.find(PluginKind.CONNECTOR, f"{module}.PriceConnector", wanted) is found
+    assert registry.name_of(PluginKind.CONNECTOR, found) == f"{module}.PriceConnector"
+    assert registry.version_of(PluginKind.CONNECTOR, found) == version
+
+
+def test_all_versions_are_listed_under_one_name(tmp_path: Path) -> None:
+    registry = _versions(tmp_path, "fp_listed", "10.1", "9.2")
+    listed = [(d.type, d.version) for d in registry.all_plugins() if d.class_name == "fp_listed.PriceConnector"]
+    assert listed == [("source", "9.2"), ("source", "10.1")]
+    assert registry.versions(PluginKind.CONNECTOR, "Price") == ("9.2", "10.1")
+    assert registry.versions(PluginKind.CONNECTOR, "Nothing") == ()
+    assert registry.names(PluginKind.CONNECTOR).count("fp_listed.PriceConnector") == 1
+
+
+def test_a_version_that_is_not_installed_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    registry = _versions(tmp_path, "fp_refused", "1.0", "2.0")
+    with pytest.raises(PluginVersionError) as caught:
+        registry.find(PluginKind.CONNECTOR, "Price", "[3,)")
+    assert caught.value.versions == ("1.0", "2.0")
+    assert str(caught.value).startswith(
+        "Plugin fp_refused.PriceConnector not found that matches the version range [3,), available versions: [1.0, 2.0]"
+    )
+
+
+def test_a_built_in_has_the_version_of_fencepost() -> None:
+    registry = PluginRegistry()
+    found = registry.find(PluginKind.TRANSFORM, "RegexRouter", f"[{__version__}]")
+    assert registry.versions(PluginKind.TRANSFORM, "RegexRouter") == (__version__,)
+    assert registry.version_of(PluginKind.TRANSFORM, found) == __version__
+    with pytest.raises(PluginVersionError, match=rf"available versions: \[{re.escape(__version__)}\]"):
+        registry.find(PluginKind.TRANSFORM, "RegexRouter", "4.3.1")
+
+
+def test_a_plug_in_without_a_version_is_found_unless_one_is_required(tmp_path: Path) -> None:
+    (tmp_path / "fp_undefined.py").write_text(PRICES)
+    registry = PluginRegistry([str(tmp_path)])
+    assert registry.find(PluginKind.TRANSFORM, "fp_undefined.Upper", "latest")
+    with pytest.raises(PluginVersionError, match=r"available versions: \[undefined\]"):
+        registry.find(PluginKind.TRANSFORM, "fp_undefined.Upper", "1.0")
+
+
+def test_packages_of_one_name_are_versions_of_each_other_if_their_own_imports_are_relative(tmp_path: Path) -> None:
+    registry = _versions(tmp_path, "fp_package_versions", "1.0", "2.0", package=True)
+    full = "fp_package_versions.inner.PriceConnector"
+    assert [registry.find(PluginKind.CONNECTOR, full, wanted).version for wanted in ("1.0", "2.0")] == ["1.0", "2.0"]
+    assert registry.failures() == ()
+
+
+def test_an_import_that_reaches_another_version_is_told(tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        package = tmp_path / version / "fp_absolute"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("from fp_absolute.inner import PriceConnector")
+        (package / "inner.py").write_text(PRICES.replace('"7.1"', f'"{version}"'))
+    registry = PluginRegistry([str(tmp_path / version) for version in ("1.0", "2.0")])
+    assert registry.versions(PluginKind.CONNECTOR, "Price") == ("1.0",)
+    assert any("import it relatively" in text and "2.0" in text for text in registry.failures())
+
+
+def test_the_same_version_twice_is_told_and_the_first_is_used(tmp_path: Path) -> None:
+    for directory in ("a", "b"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "fp_twice.py").write_text(PRICES)
+    registry = PluginRegistry([str(tmp_path / "a"), str(tmp_path / "b")])
+    found = registry.find(PluginKind.CONNECTOR, "Price")
+    assert Path(sys.modules[found.__module__].__file__ or "").parent.name == "a"
+    assert any("fp_twice.PriceConnector" in text and "the same version, 7.1" in text for text in registry.failures())
+
+
+def test_an_entry_point_has_the_version_of_its_package_unless_its_class_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fp_distributed.py").write_text(PRICES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    class Package:
+        version = "3.4"
+
+    def entries(group: str) -> list[EntryPoint]:
+        names = {"fencepost.connectors": "PriceConnector", "fencepost.transforms": "Upper"}
+        if group not in names:
+            return []
+        entry = EntryPoint("one", f"fp_distributed:{names[group]}", group)
+        vars(entry).update(dist=Package())
+        return [entry]
+
+    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", entries)
+    registry = PluginRegistry()
+    assert registry.versions(PluginKind.CONNECTOR, "Price") == ("7.1",)
+    assert registry.versions(PluginKind.TRANSFORM, "Upper") == ("3.4",)

@@ -17,6 +17,7 @@ from fencepost.cluster.info import (
     KeyDefinition,
     KeyReport,
     KeyValue,
+    KeyWarning,
     PartitionRetention,
     Place,
     PluginInfo,
@@ -178,7 +179,7 @@ class FakePlugins:
         connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]
         return connectors if connectors_only else [*connectors, PluginInfo("RegexRouter", "transformation")]
 
-    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
+    def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         if plugin not in _TYPES:
             raise NotFoundError(f"Unknown plugin {plugin}.")
         return [_FILE]
@@ -189,6 +190,9 @@ class FakePlugins:
         odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
         reports = [file, odd] if odd else [file]
         return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
+
+    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
+        return [KeyWarning("odd", "odd: nothing reads it")] if "odd" in config else []
 
 
 class FakeWorker:

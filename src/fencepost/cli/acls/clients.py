@@ -154,7 +154,7 @@ def stream_access(
     named = topics if "topics" not in connector else ()
     reads = sink_access(config, connector, principals, topics=named, has_initial_offsets=has_initial_offsets)
     output = tuple(topics) or _output_topics(connector, reads.topics)
-    has_many_ids = ConnectorClasses().is_dataframe(connector["connector.class"])  # one for each input partition
+    has_many_ids = ConnectorClasses().is_dataframe(connector)  # one for each input partition
     writes = connector_access(config, connector, principals, topics=output, is_prefixed=is_prefixed or has_many_ids)
     return StreamAccess(reads, replace(writes, dead_letters=""))
 

@@ -16,7 +16,7 @@ from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.plugin import PluginKind, registry
+from fencepost.worker.connector_classes import class_of
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9._-]")
 
@@ -67,7 +67,7 @@ def mirror_access(
 
 def _mirror_of(connector: Mapping[str, str]) -> MirrorSettings | None:
     try:
-        found = registry().find(PluginKind.CONNECTOR, connector.get("connector.class", ""))
+        found = class_of(connector)
     except ConfigError:
         return None
     return found(connector) if issubclass(found, MirrorSettings) else None

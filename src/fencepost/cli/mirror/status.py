@@ -27,11 +27,11 @@ from fencepost.mirror.setting.clients import FlowEnd
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.mirror.source.gap import gap_of_offset
 from fencepost.mirror.source.position import place_within, position_of
-from fencepost.plugin import PluginKind, find
 from fencepost.record import TopicPartition
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
+from fencepost.worker.connector_classes import class_of
 from fencepost.worker.operation.connector.masking import HIDDEN
 from fencepost.worker.supervision.offset.held import read_offsets
 
@@ -179,7 +179,7 @@ def of_workers(url: str) -> Iterator[FlowDescription]:
 
 def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:
     try:
-        found = find(PluginKind.CONNECTOR, config.get("connector.class", ""))
+        found = class_of(config)
     except ConfigError:
         return None
     return found if issubclass(found, MirrorSourceConnector) else None

@@ -15,6 +15,7 @@ from fencepost.rest.model import ConfigMap, CreateBody, ExpandedBody
 from fencepost.rest.path import ConnectorName, connector_location
 from fencepost.rest.query import Expand
 from fencepost.rest.response import empty_response, json_response
+from fencepost.rest.warning import warning_header
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -55,7 +56,7 @@ async def create_connector(request: Request, worker: Worker) -> Response:
     info = await worker.run(
         worker.operations.connectors.create, wanted.name, config, wanted.initial_state, wanted.initial_offsets
     )
-    return json_response(info, 201, {"location": connector_location(wanted.name)})
+    return json_response(info, 201, {"location": connector_location(wanted.name), **await _warnings(info, worker)})
 
 
 @router.get("/{name}", response_model=ConnectorInfo)
@@ -87,9 +88,10 @@ async def put_config(name: ConnectorName, request: Request, worker: Worker) -> R
     """Replaces the config of a connector, or creates it; the tasks answered are those before the change."""
     config = _named(await read_string_map(request, _CONFIG), name)
     is_created, info = await worker.run(worker.operations.connectors.put_config, name, config)
+    warnings = await _warnings(info, worker)
     if is_created:
-        return json_response(info, 201, {"location": connector_location(name)})
-    return json_response(info)
+        return json_response(info, 201, {"location": connector_location(name), **warnings})
+    return json_response(info, headers=warnings)
 
 
 @router.patch("/{name}/config", response_model=ConnectorInfo, openapi_extra=takes(PATCH_SCHEMA))
@@ -98,13 +100,18 @@ async def patch_config(name: ConnectorName, request: Request, worker: Worker) ->
     patch = await read_string_map(request, _CONFIG)
     if patch.get(_NAME) is not None:
         _named(patch, name)
-    return json_response(await worker.run(worker.operations.connectors.patch_config, name, patch))
+    info = await worker.run(worker.operations.connectors.patch_config, name, patch)
+    return json_response(info, headers=await _warnings(info, worker))
 
 
 @router.get("/{name}/status", response_model=ConnectorStatus)
 async def get_status(name: ConnectorName, worker: Worker) -> Response:
     """States of a connector and its tasks."""
     return json_response(worker.local.connector_status(name))
+
+
+async def _warnings(info: ConnectorInfo, worker: Worker) -> dict[str, str]:
+    return warning_header(await worker.run(worker.operations.plugins.warnings, info.config))
 
 
 def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:

@@ -9,8 +9,9 @@ from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.path import PathText
-from fencepost.rest.query import ConnectorsOnly
+from fencepost.rest.query import ConnectorsOnly, PluginVersion
 from fencepost.rest.response import json_response
+from fencepost.rest.warning import warning_header
 
 router = APIRouter(prefix="/connector-plugins", tags=["plugins"])
 
@@ -26,9 +27,9 @@ async def list_plugins(worker: Worker, connectors_only: ConnectorsOnly = True) -
 
 
 @router.get("/{plugin}/config", response_model=list[KeyDefinition])
-async def get_plugin_config(plugin: PathText, worker: Worker) -> Response:
-    """Keys that a plugin takes (KIP-769)."""
-    keys = await worker.run(worker.operations.plugins.keys, plugin)
+async def get_plugin_config(plugin: PathText, worker: Worker, version: PluginVersion = None) -> Response:
+    """Keys that a plugin takes (KIP-769), in one of its versions (KIP-891)."""
+    keys = await worker.run(worker.operations.plugins.keys, plugin, version)
     return json_response(list(keys))
 
 
@@ -37,7 +38,8 @@ async def validate_config(plugin: PathText, request: Request, worker: Worker) ->
     """Says what is wrong with a config, key by key; changes nothing."""
     config = await read_string_map(request, "a connector config")
     _check_class(config.get(_CLASS), plugin)
-    return json_response(await worker.run(worker.operations.plugins.validate, plugin, config))
+    report = await worker.run(worker.operations.plugins.validate, plugin, config)
+    return json_response(report, headers=warning_header(report.warnings))
 
 
 def _check_class(included: str | None, plugin: str) -> None:

@@ -5,13 +5,15 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.config.connector import ConnectorConfig
+from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.transform.chain import Chain
+
+_CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 
 
 def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
@@ -25,7 +27,7 @@ def config_of(spec: TaskSpec) -> Any:
 
 def connector_class(spec: TaskSpec) -> Any:
     _use_plugin_path(spec.plugin_path)
-    return find("connector", str(spec.connector_config["connector.class"]))
+    return find("connector", str(spec.connector_config[_CLASS]), spec.connector_config.get(_VERSION))
 
 
 @lru_cache(maxsize=1)
@@ -66,4 +68,4 @@ def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter
     prefix = f"{key}."
     own = {k[len(prefix) :]: v for k, v in properties.items() if k.startswith(prefix)}
     own["converter.type"] = key.split(".")[0]
-    return find(kind, properties[key])(own)
+    return find(kind, properties[key], own.pop(PLUGIN_VERSION, None))(own)

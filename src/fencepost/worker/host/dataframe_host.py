@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fencepost.config.raw import RawConfig
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.task_spec import TaskSpec
@@ -28,7 +29,7 @@ class DataFrameHost:
         events: HostEvents,
         ledger: CoreLedger,
         admissions: Admissions,
-        connector_of: Callable[[str], type[Any]],
+        connector_of: Callable[[RawConfig], type[Any]],
         channel: SplitChannel,
         ends: ProcessEnds,
     ) -> None:

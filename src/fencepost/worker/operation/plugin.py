@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
+from fencepost.cluster.info import KeyDefinition, KeyWarning, PluginInfo, ValidationReport
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
+from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginKind, registry
-from fencepost.worker.validation.validation import plugin_definitions, validate_connector
+from fencepost.plugin import PluginKind, PluginVersionError, registry
+from fencepost.worker.validation.choice import plugin_definitions
+from fencepost.worker.validation.validation import config_warnings, validate_connector
 
 
 class Plugins:
@@ -22,10 +24,17 @@ class Plugins:
         shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
         return [PluginInfo(p.class_name, p.type, p.version) for p in shown]
 
-    def keys(self, plugin: str) -> Sequence[KeyDefinition]:
+    def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
+        try:
+            requirement_of(version)
+        except ValueError as error:
+            raise BadRequestError(f"Invalid value {version} for query parameter version: {error}") from None
+        plugins = registry()
         for kind in PluginKind:
             try:
-                return plugin_definitions(registry().find(kind, plugin))
+                return plugin_definitions(kind, plugins.find(kind, plugin, version), plugins)
+            except PluginVersionError as error:
+                raise BadRequestError(str(error)) from None
             except ConfigError:
                 continue
         raise NotFoundError(f"Unknown plugin {plugin}.")
@@ -35,4 +44,7 @@ class Plugins:
             registry().find(PluginKind.CONNECTOR, plugin)
         except ConfigError as error:
             raise BadRequestError(str(error)) from None
-        return validate_connector(config, find_plugin=registry().find, worker=self._config)
+        return validate_connector(config, plugins=registry(), worker=self._config)
+
+    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
+        return config_warnings(config, worker=self._config, plugins=registry())

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fencepost.cluster.running import Start
+from fencepost.config.raw import RawConfig
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 
@@ -48,9 +49,9 @@ class HostEvents(Protocol):
 
 
 class HostLookup(Protocol):
-    """Finds the host that runs the tasks of a connector class."""
+    """Finds the host that runs the tasks of a connector."""
 
-    def of(self, connector_class: str) -> TaskHost:
+    def of(self, config: RawConfig) -> TaskHost:
         """Return the host. Raises ConfigError if the class is not found."""
 
 

@@ -31,9 +31,10 @@ class StatusBoard:
         owns: Callable[[Subject], bool],
         *,
         tracks_topics: bool,
-        version: str,
+        version_of: Callable[[str], str | None],
     ) -> None:
-        """`owns`: whether a connector or task is assigned to this worker; it must not wait."""
+        """`owns`: whether a connector or task is assigned to this worker; `version_of`: the version of the plug-in that
+        a connector runs. Both must not wait."""
         self._topic = topic
         self._worker_id = worker_id
         self._generation = generation
@@ -43,7 +44,7 @@ class StatusBoard:
         self._answered: dict[Subject, int] = {}  # the newest generation in which another worker was answered
         self._unanswered: set[Subject] = set()  # their last status is another worker's, in a newer generation
         self._tracks_topics = tracks_topics
-        self._version = version
+        self._version_of = version_of
         topic.listen(self._heard)
 
     def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
@@ -82,7 +83,8 @@ class StatusBoard:
         restart: Restart | None = None,
     ) -> None:
         said_in = self._generation() if generation is None else generation
-        status = Status(state, self._worker_id, said_in, trace, self._version, restart)
+        version = self._version_of(subject if isinstance(subject, str) else subject.connector)
+        status = Status(state, self._worker_id, said_in, trace, version, restart)
         with self._lock:
             if state is State.UNASSIGNED:
                 self._forget(subject)

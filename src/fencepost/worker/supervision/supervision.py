@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from fencepost import __version__
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.threads_by_key import ThreadsByKey
@@ -13,7 +12,7 @@ from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
-from fencepost.worker.connector_classes import ConnectorClasses, type_of
+from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
@@ -66,7 +65,7 @@ class Supervision:
             self._assignment_generation,
             self._is_mine,
             tracks_topics=settings.config.topic_tracking_enable,
-            version=__version__,
+            version_of=lambda name: version_of(topics.snapshot.connectors.get(name, {})),
         )
         self.supervisor = TaskSupervisor(
             settings,

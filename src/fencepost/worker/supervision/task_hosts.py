@@ -1,5 +1,6 @@
 """The two hosts that run tasks: slots, and splits of DataFrames."""
 
+from fencepost.config.raw import RawConfig
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.supervision.port import TaskHost
 
@@ -20,9 +21,9 @@ class TaskHosts:
         """Set both hosts."""
         self._slots, self._frames = slots, frames
 
-    def of(self, connector_class: str) -> TaskHost:
-        """Return the host for a connector class. Raises ConfigError if the class is not found."""
-        host = self._frames if self._classes.is_dataframe(connector_class) else self._slots
+    def of(self, config: RawConfig) -> TaskHost:
+        """Return the host for a connector. Raises ConfigError if its class is not found."""
+        host = self._frames if self._classes.is_dataframe(config) else self._slots
         if host is None:
             raise RuntimeError("the task hosts of this worker were not attached")
         return host

@@ -2,71 +2,125 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from fencepost.api import Converter
 from fencepost.cluster.info import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
-from fencepost.config.connector import PREDICATES_GROUP, TRANSFORMS_GROUP, ConnectorConfig, implicit_transform_settings
-from fencepost.config.setting import HIGH, Width, embedded, validate_settings
+from fencepost.config.connector import (
+    PLUGIN_VERSION,
+    PREDICATES_GROUP,
+    TRANSFORMS_GROUP,
+    ConnectorConfig,
+    implicit_transform_settings,
+)
+from fencepost.config.setting import HIGH, LOW, Width, embedded, validate_settings
+from fencepost.config.version import version_requirement
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginKind
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.worker.validation.findings import Findings, aliases, below, definition_of, invalid, report
 
-FindPlugin = Callable[[PluginKind, str], type[Any]]
-
-_CONVERTERS = {
+CONVERTERS = {
     ConnectorConfig.key_of("header_converter"): (PluginKind.HEADER_CONVERTER, "header"),
     ConnectorConfig.key_of("key_converter"): (PluginKind.CONVERTER, "key"),
     ConnectorConfig.key_of("value_converter"): (PluginKind.CONVERTER, "value"),
 }
+_CONVERTER_TYPE = "converter.type"
 
 
-def transform_findings(given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
+def transform_findings(given: Mapping[str, str], plugins: PluginRegistry) -> list[SettingValue]:
     """Return a value for each key of the transforms, and then of the predicates, that `given` names."""
-    return [*_findings_of(_TRANSFORM, given, find_plugin), *_findings_of(_PREDICATE, given, find_plugin)]
+    return [*_findings_of(_TRANSFORM, given, plugins), *_findings_of(_PREDICATE, given, plugins)]
 
 
-def check_converters(findings: Findings, given: Mapping[str, str], find_plugin: FindPlugin) -> None:
-    for key, (kind, _) in _CONVERTERS.items():
-        if key in given and findings.is_valid(key):
-            for text in _found(kind, findings.by_key[key], find_plugin)[1]:
-                findings.fault(key, text)
+def check_converters(
+    findings: Findings, given: Mapping[str, str], plugins: PluginRegistry, inherited: Mapping[str, str]
+) -> None:
+    """Check that each converter is installed, in the version that the config asks for.
 
-
-def converter_reports(findings: Findings, given: Mapping[str, str], find_plugin: FindPlugin) -> list[KeyReport]:
-    reports: list[KeyReport] = []
-    for key, (kind, noun) in _CONVERTERS.items():
-        if key not in given or not findings.is_valid(key):
+    Args:
+        inherited: The classes of the converters that the config does not name.
+    """
+    for key, (kind, _) in CONVERTERS.items():
+        version = given.get(f"{key}.{PLUGIN_VERSION}")
+        name = given.get(key) or (inherited.get(key) if version is not None else None)
+        if name is None or not findings.is_valid(key) or not findings.is_valid(f"{key}.{PLUGIN_VERSION}"):
             continue
-        plugin = find_plugin(kind, given[key].strip())
+        for faulty, text in _Wanted(kind, key, name, version).found(plugins)[1]:
+            if faulty in given:
+                findings.fault(faulty, text)
+
+
+def converter_reports(findings: Findings, given: Mapping[str, str], plugins: PluginRegistry) -> list[KeyReport]:
+    reports: list[KeyReport] = []
+    for key, (kind, noun) in CONVERTERS.items():
+        version = f"{key}.{PLUGIN_VERSION}"
+        if key not in given or not findings.is_valid(key) or not findings.is_valid(version):
+            continue
+        plugin = plugins.find(kind, given[key].strip(), given.get(version))
         prefix = f"{key}."
-        properties = {"converter.type": noun, **below(prefix, given)}
-        for value in plugin.validate_values(properties):
+        properties = {_CONVERTER_TYPE: noun, **below(prefix, given, without=(PLUGIN_VERSION,))}
+        for value in validate_settings(converter_settings(plugin), properties):
             definition = definition_of(value.setting)
             reports.append(report(value, value.errors, replace(definition, name=prefix + definition.name)))
     return reports
 
 
-def require_converters(worker: WorkerConfig, find_plugin: FindPlugin) -> None:
+def converter_settings(plugin: type[Config]) -> list[Setting]:
+    """Return the settings of a converter: first the one that says what it converts, unless that is always headers."""
+    what = Setting(
+        _CONVERTER_TYPE, doc="What the converter is used for: key, value or header. It is set by the framework.",
+        importance=LOW, declared_type=Type.STRING,
+    )  # fmt: skip
+    own = [one for key, one in plugin.settings().items() if key != _CONVERTER_TYPE]
+    return [what, *own] if issubclass(plugin, Converter) else own
+
+
+def require_converters(worker: WorkerConfig, plugins: PluginRegistry) -> None:
     """Raise ConfigError with all faults of the converters that a worker's file names.
 
     Missing settings of a converter are no fault: a connector's config may have them.
     """
-    found = [fault for key in _CONVERTERS for fault in _worker_faults(key, worker, find_plugin)]
+    found = [fault for key in CONVERTERS for fault in _worker_faults(key, worker, plugins)]
     if found:
         raise ConfigError(found)
 
 
-def _worker_faults(key: str, worker: WorkerConfig, find_plugin: FindPlugin) -> list[str]:
-    kind, noun = _CONVERTERS[key]
+def _worker_faults(key: str, worker: WorkerConfig, plugins: PluginRegistry) -> list[str]:
+    kind, noun = CONVERTERS[key]
     name = str(worker.originals.get(key) or worker.settings()[key].default).strip()
+    given = worker.with_prefix(f"{key}.")
+    version = given.pop(PLUGIN_VERSION, None)
     try:
-        plugin = find_plugin(kind, name)
+        plugin = plugins.find(kind, name, None if version is None else str(version))
+    except PluginVersionError as error:
+        return [invalid(f"{key}.{PLUGIN_VERSION}", version, str(error))]
     except ConfigError as error:
         return [invalid(key, name, str(error))]
-    given = worker.with_prefix(f"{key}.")
-    values = plugin.validate_values({"converter.type": noun, **given})
+    values = plugin.validate_values({_CONVERTER_TYPE: noun, **given})
     return [f"{key}: {error}" for value in values if value.setting.key in given for error in value.errors]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A plug-in that a key of a config names, and the version that the key beside it asks for."""
+
+    kind: PluginKind
+    key: str
+    name: str
+    version: str | None
+
+    @property
+    def version_key(self) -> str:
+        return f"{self.key.removesuffix('.type')}.{PLUGIN_VERSION}"
+
+    def found(self, plugins: PluginRegistry) -> tuple[type[Config] | None, list[tuple[str, str]]]:
+        """Return the class, and the faults, each with its key; a wrong version is a fault of both keys."""
+        try:
+            return plugins.find(self.kind, self.name.strip(), self.version), []
+        except PluginVersionError as error:
+            return None, [(self.key, str(error)), (self.version_key, str(error))]
+        except ConfigError as error:
+            return None, [(self.key, invalid(self.key, self.name, str(error)))]
 
 
 @dataclass(frozen=True)
@@ -90,46 +144,80 @@ _TRANSFORM = _Aliased(
 _PREDICATE = _Aliased(ConnectorConfig.key_of("predicates"), PREDICATES_GROUP, PluginKind.PREDICATE, "Predicate", list)
 
 
-def _findings_of(aliased: _Aliased, given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
+def _findings_of(aliased: _Aliased, given: Mapping[str, str], plugins: PluginRegistry) -> list[SettingValue]:
     findings: list[SettingValue] = []
     for alias in dict.fromkeys(aliases(given.get(aliased.list_key))):
         prefix, group = f"{aliased.list_key}.{alias}.", f"{aliased.group}: {alias}"
-        declared = Setting(
-            f"{prefix}type",
-            doc=f"Class for the '{alias}' {aliased.noun.lower()}.",
-            importance=HIGH,
-            declared_type=Type.CLASS,
-            group=group,
-            width=Width.LONG,
-            display_name=f"{aliased.noun} type for {alias}",
-            order=0,
-        )
-        [value] = validate_settings([declared], given)
-        plugin, errors = _found(aliased.kind, value, find_plugin)
+        declared, versioned = _own_settings(aliased, alias, prefix, group)
+        [value, version] = validate_settings([declared, versioned], given)
+        plugin: type[Config] | None = None
+        faults = [(declared.key, text) for text in value.errors]
+        if value.value is not None and not version.errors:
+            wanted = _Wanted(aliased.kind, declared.key, value.value, given.get(versioned.key))
+            plugin, faults = wanted.found(plugins)
         inner: list[SettingValue] = []
         if plugin is not None:
             implicit = aliased.implicit()
-            masked = {one.key for one in implicit}
+            masked = {one.key for one in implicit} | {PLUGIN_VERSION}
             own = [one for key, one in plugin.settings().items() if key not in masked]
-            inner = validate_settings(embedded([*implicit, *own], prefix, group, first_order=1), given)
+            inner = validate_settings(embedded([*implicit, *own], prefix, group, first_order=2), given)
             inner = _with_known_predicate(inner, prefix, given)
             if not any(one.errors for one in inner):
-                errors += _construction_errors(plugin, below(prefix, given, without=masked | {"type"}))
-        errors += _negated_without_predicate(aliased, prefix, given)
-        findings += [SettingValue(declared, value.value, errors), *inner]
+                without = masked | {"type"}
+                faults += [
+                    (declared.key, text) for text in _construction_errors(plugin, below(prefix, given, without=without))
+                ]
+        faults += [(declared.key, text) for text in _negated_without_predicate(aliased, prefix, given)]
+        own_values = _enriched(aliased.kind, plugin, value, version, plugins)
+        findings += [replace(one, errors=(*one.errors, *_of_key(faults, one))) for one in own_values]
+        findings += inner
     return findings
 
 
-def _found(
-    kind: PluginKind, value: SettingValue, find_plugin: FindPlugin
-) -> tuple[type[Config] | None, tuple[str, ...]]:
-    """Return the class that a value names, and the value's errors, including that of a missing class."""
-    if value.errors or value.value is None:
-        return None, value.errors
-    try:
-        return find_plugin(kind, value.value.strip()), ()
-    except ConfigError as error:
-        return None, (invalid(value.setting.key, value.value, str(error)),)
+def _own_settings(aliased: _Aliased, alias: str, prefix: str, group: str) -> tuple[Setting, Setting]:
+    """Return the settings of a transform's or predicate's class, and of its version."""
+    noun = aliased.noun.lower()
+    return (
+        Setting(
+            f"{prefix}type", doc=f"Class for the '{alias}' {noun}.", importance=HIGH, declared_type=Type.CLASS,
+            group=group, width=Width.LONG, display_name=f"{aliased.noun} type for {alias}", order=0,
+        ),
+        Setting(
+            prefix + PLUGIN_VERSION, None, check=version_requirement(), doc=f"Version of the '{alias}' {noun}.",
+            importance=HIGH, declared_type=Type.STRING, group=group, width=Width.LONG,
+            display_name=f"{aliased.noun} version for {alias}", order=1,
+        ),
+    )  # fmt: skip
+
+
+def _enriched(
+    kind: PluginKind,
+    plugin: type[Config] | None,
+    value: SettingValue,
+    version: SettingValue,
+    plugins: PluginRegistry,
+) -> tuple[SettingValue, SettingValue]:
+    """Return the class with its full name, and the version with its default and the versions that are installed."""
+    value = replace(value, recommended=tuple(plugins.names(kind)))
+    if value.value is None:
+        return value, version
+    versions = plugins.versions(kind, value.value)
+    if plugin is not None:
+        value = replace(value, value=plugins.name_of(kind, plugin))
+    elif not versions:
+        value = replace(value, value=None)
+    newest = versions[-1] if versions else None
+    return value, with_default(version, newest, versions)
+
+
+def with_default(value: SettingValue, default: str | None, recommended: tuple[str, ...]) -> SettingValue:
+    """Return a key's value with another default and other recommended values."""
+    shown = default if value.value is None and not value.errors else value.value
+    return replace(value, setting=replace(value.setting, default=default), value=shown, recommended=recommended)
+
+
+def _of_key(faults: list[tuple[str, str]], value: SettingValue) -> tuple[str, ...]:
+    return tuple(text for key, text in faults if key == value.setting.key and text not in value.errors)
 
 
 def _construction_errors(plugin: type[Config], properties: Mapping[str, object]) -> tuple[str, ...]:
@@ -156,4 +244,4 @@ def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapp
     if given.get(key) is None or given[key].strip() in known:
         return findings
     text = invalid(key, given[key], f"there is no such alias in '{_PREDICATE.list_key}'")
-    return [SettingValue(a.setting, a.value, (*a.errors, text)) if a.setting.key == key else a for a in findings]
+    return [replace(a, errors=(*a.errors, text)) if a.setting.key == key else a for a in findings]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fencepost.api import Connector, SinkConnector, StreamConnector
 from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
-from fencepost.config import Config, Setting, SettingValue
+from fencepost.config import Setting, SettingValue
 from fencepost.config.connector import (
     ConnectorConfig,
     SinkConnectorConfig,
@@ -13,13 +13,6 @@ from fencepost.config.connector import (
     StreamConnectorConfig,
 )
 from fencepost.config.setting import rendered
-
-
-def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
-    """Return the settings of a plug-in: its own, then those of the framework that it does not declare itself."""
-    own = plugin.settings()
-    shared = framework_config(plugin).settings() if issubclass(plugin, Connector) else {}
-    return [definition_of(one) for one in (*own.values(), *(s for k, s in shared.items() if k not in own))]
 
 
 def framework_config(connector: type[Connector]) -> type[ConnectorConfig]:
@@ -79,10 +72,8 @@ class Findings:
 
 
 def report(answer: SettingValue, errors: Iterable[str], definition: KeyDefinition) -> KeyReport:
-    recommended = answer.setting.recommended
-    return KeyReport(
-        definition, KeyValue(definition.name, answer.value, recommended_values=recommended, errors=tuple(errors))
-    )
+    recommended = answer.setting.recommended if answer.recommended is None else answer.recommended
+    return KeyReport(definition, KeyValue(definition.name, answer.value, recommended, tuple(errors), answer.is_visible))
 
 
 def invalid(key: str, value: object, reason: str) -> str:

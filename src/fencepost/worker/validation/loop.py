@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from fencepost.api import ConfigError, DataFrameStream, StreamConnector
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.output import output_properties
-from fencepost.plugin import PluginKind
+from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transform.chain import Chain, Link
-from fencepost.worker.validation.chain import FindPlugin
 from fencepost.worker.validation.findings import Findings, aliases
 from fencepost.worker.validation.names import matching_names
 
@@ -25,14 +24,14 @@ def check_loop(
     findings: Findings,
     stream: StreamConnector | DataFrameStream,
     given: Mapping[str, str],
-    find_plugin: FindPlugin,
+    plugins: PluginRegistry,
 ) -> None:
     """Add a fault if records of an input topic would go to an input topic."""
     if not all(findings.is_valid(key) for key in (_TOPICS, _REGEX)):
         return
     pattern, resend = (given.get(_REGEX) or "").strip(), (given.get(_RESEND) or "").strip()
     read = ReadTopics((*aliases(given.get(_TOPICS)), *aliases(resend)), pattern)
-    route = _Route.of(stream, given, find_plugin)
+    route = _Route.of(stream, given, plugins)
     for topic in (*read.names, *(matching_names(pattern) if pattern else ())):
         target = route.target(topic)
         if target is not None and read.has(target):
@@ -55,11 +54,11 @@ class _Route:
 
     @classmethod
     def of(
-        cls, stream: StreamConnector | DataFrameStream, given: Mapping[str, str], find_plugin: FindPlugin
+        cls, stream: StreamConnector | DataFrameStream, given: Mapping[str, str], plugins: PluginRegistry
     ) -> "_Route":
         if isinstance(stream, DataFrameStream):
             return cls(stream, Chain(), Chain())
-        return cls(stream, _chain(given, find_plugin), _chain(output_properties(given), find_plugin))
+        return cls(stream, _chain(given, plugins), _chain(output_properties(given), plugins))
 
     def target(self, topic: str) -> str | None:
         """Return where records of a topic go; None if that is not known yet."""
@@ -71,9 +70,9 @@ class _Route:
         return None if outgoing is None else _through(self.behind, outgoing)
 
 
-def _chain(properties: Mapping[str, str], find_plugin: FindPlugin) -> Chain | None:
+def _chain(properties: Mapping[str, str], plugins: PluginRegistry) -> Chain | None:
     try:
-        return Chain.from_config(properties, lambda kind, name: find_plugin(PluginKind(kind), name))
+        return Chain.from_config(properties, plugins.find)
     except ConfigError:  # reported as a separate fault
         return None
 

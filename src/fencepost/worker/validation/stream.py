@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.output import OUTPUT
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
+from fencepost.plugin import PluginRegistry
+from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.client_settings import transaction_limit_ms
 from fencepost.worker.validation.findings import Findings, aliases, below
 from fencepost.worker.validation.preflight import check_interval
@@ -18,9 +19,9 @@ _OF_THE_WAY_OUT = [
 ]
 
 
-def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, find_plugin: FindPlugin) -> None:
+def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, plugins: PluginRegistry) -> None:
     """Check converters and transforms of the output, the boundary's interval, and the isolation level."""
-    _check_output(findings, below(OUTPUT, given), find_plugin)
+    _check_output(findings, below(OUTPUT, given), plugins)
     _check_cluster(findings, given, worker)
     check_interval(findings, transaction_limit_ms(given, worker))
     if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
@@ -43,14 +44,14 @@ def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerC
         )
 
 
-def _check_output(findings: Findings, output: Mapping[str, str], find_plugin: FindPlugin) -> None:
+def _check_output(findings: Findings, output: Mapping[str, str], plugins: PluginRegistry) -> None:
     """Check the output's settings like those of any connector; faults are reported with their full keys."""
     found = Findings()
     found.add(value for value in ConnectorConfig.validate_values(output) if value.setting.key in _OF_THE_WAY_OUT)
-    found.add(transform_findings(output, find_plugin))
-    check_converters(found, output, find_plugin)
+    found.add(transform_findings(output, plugins))
+    check_converters(found, output, plugins, {})
     errors = {key: list(texts) for key, texts in found.errors.items()}
-    for report in converter_reports(found, output, find_plugin):
+    for report in converter_reports(found, output, plugins):
         errors.setdefault(report.value.name, []).extend(report.value.errors)
     for key, texts in errors.items():
         own = OUTPUT + key

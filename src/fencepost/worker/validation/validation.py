@@ -9,7 +9,8 @@ Steps, in the order of the answer:
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from fencepost.api import (
     Connector,
@@ -21,7 +22,7 @@ from fencepost.api import (
     StreamConnector,
 )
 from fencepost.cluster.errors import BadRequestError
-from fencepost.cluster.info import ValidationReport
+from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
     ConnectorConfig,
@@ -32,11 +33,13 @@ from fencepost.config.connector import (
 )
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.reference import reference_faults
+from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.plugin import PluginKind
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.worker.settings import with_converters
-from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
+from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
+from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
 from fencepost.worker.validation.client_settings import (
     client_choice_fault,
     override_reports,
@@ -46,46 +49,45 @@ from fencepost.worker.validation.client_settings import (
 from fencepost.worker.validation.findings import (
     Findings,
     aliases,
-    definition_of,
     framework_config,
     invalid,
-    plugin_definitions,
 )
 from fencepost.worker.validation.loop import check_loop
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
 from fencepost.worker.validation.sink import check_sink
 from fencepost.worker.validation.stream import check_stream
-
-__all__ = ["FindPlugin", "definition_of", "plugin_definitions", "require_valid", "validate_connector"]
+from fencepost.worker.validation.typo import key_warnings
 
 _NULL = "Null value can not be supplied as the configuration value."
-_CLASS_KEY = ConnectorConfig.key_of("connector_class")
 _PROVIDERS_KEY = WorkerConfig.key_of("config_providers")
 
 
-def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: WorkerConfig) -> ValidationReport:
+def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
     """Return one answer per key.
 
     Args:
-        find_plugin: Returns a plug-in's class by kind and name; raises ConfigError if it is not found.
+        plugins: Where the config's classes are found.
 
     Raises:
         BadRequestError: The config names no connector class, or one that does not exist.
     """
-    class_name = config.get(_CLASS_KEY)
+    class_name = config.get(CLASS)
     if class_name is None:
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")
-    connector = _connector_class(class_name, find_plugin)
     given = given_values(config)
+    try:
+        connector = _connector_class(class_name, given.get(VERSION), plugins)
+    except PluginVersionError as error:
+        return _without_class(config, error, plugins)
     findings = Findings()
-    findings.add(framework_config(connector).validate_values(given))  # 1
-    findings.add(transform_findings(given, find_plugin))
+    findings.add(with_choices(framework_config(connector).validate_values(given), given, worker, plugins))  # 1
+    findings.add(transform_findings(given, plugins))
     _add_own(findings, connector, given)  # 2
-    check_converters(findings, given, find_plugin)
+    check_converters(findings, given, plugins, given_values(with_converters(given, worker)))
     if issubclass(connector, SinkConnector):
         check_sink(findings, given, worker)
     if issubclass(connector, StreamConnector):
-        check_stream(findings, given, worker, find_plugin)
+        check_stream(findings, given, worker, plugins)
     if not issubclass(connector, SinkConnector) or issubclass(connector, StreamConnector):
         _check_topic_creation(findings, given)
     _check_dead_letters_topic(findings, given, worker)
@@ -101,16 +103,41 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
         _check_unlisted(findings, given, DeadLetterConfig)
     else:
         _check_unlisted(findings, given, SinkChoice)
-    _check_construction(findings, connector, given, worker, find_plugin)
+    _check_construction(findings, connector, given, worker, plugins)
     overrides = override_reports(given, worker)  # 3
-    converters = converter_reports(findings, given, find_plugin)  # 4
-    reports = (*findings.reports(), *overrides, *converters)
+    converters = converter_reports(findings, given, plugins)  # 4
+    found = _report(class_name, (*findings.reports(), *overrides, *converters))
+    return replace(found, warnings=config_warnings(config, worker=worker, plugins=plugins))
+
+
+def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginRegistry) -> tuple[KeyWarning, ...]:
+    """Return a warning for each key that looks like a typo; none if the connector's class is not installed."""
+    given = given_values(config)
+    try:
+        connector = plugins.find(PluginKind.CONNECTOR, given.get(CLASS) or "", given.get(VERSION))
+    except ConfigError:
+        return ()
+    return tuple(key_warnings(given, connector, given_values(with_converters(given, worker)), plugins))
+
+
+def _report(class_name: str, reports: Sequence[KeyReport]) -> ValidationReport:
     return ValidationReport(
         name=class_name,
         error_count=sum(len(report.value.errors) for report in reports),
         groups=tuple(dict.fromkeys(r.definition.group for r in reports if r.definition and r.definition.group)),
         configs=reports,
     )
+
+
+def _without_class(config: RawConfig, error: PluginVersionError, plugins: PluginRegistry) -> ValidationReport:
+    """Return the report on a config whose connector is installed in other versions: only the framework's keys."""
+    findings, given = Findings(), given_values(config)
+    values = ConnectorConfig.validate_values(given)
+    findings.add(without_choices(values, given, plugins))
+    for key in (CLASS, VERSION):
+        findings.fault(key, str(error))
+    _check_nulls(findings, config)
+    return _report(config[CLASS] or "", findings.reports())
 
 
 def require_valid(report: ValidationReport) -> None:
@@ -130,9 +157,16 @@ def require_valid(report: ValidationReport) -> None:
     )
 
 
-def _connector_class(name: str, find_plugin: FindPlugin) -> type[Connector]:
+def _connector_class(name: str, version: str | None, plugins: PluginRegistry) -> type[Connector]:
+    """Return the class, in its newest version if the version cannot be read, which is a fault of its key.
+
+    Raises PluginVersionError, or BadRequestError if there is no such class.
+    """
+    is_readable = not validate_settings([ConnectorConfig.connector_version], {VERSION: version})[0].errors
     try:
-        found: type[Connector] = find_plugin(PluginKind.CONNECTOR, name)
+        found: type[Connector] = plugins.find(PluginKind.CONNECTOR, name, version if is_readable else None)
+    except PluginVersionError:
+        raise
     except ConfigError as error:
         raise BadRequestError(str(error)) from error
     return found
@@ -190,7 +224,7 @@ def _check_construction(
     connector: type[Connector],
     given: Mapping[str, str],
     worker: WorkerConfig,
-    find_plugin: FindPlugin,
+    plugins: PluginRegistry,
 ) -> None:
     """Check what only an instance can answer; one is created once its own settings are valid."""
     if not all(findings.is_valid(key) for key in connector.settings()):
@@ -202,7 +236,7 @@ def _check_construction(
             findings.fault(_key_in(text, connector), text)
         return
     if isinstance(instance, StreamConnector | DataFrameStream):
-        check_loop(findings, instance, given, find_plugin)
+        check_loop(findings, instance, given, plugins)
     if isinstance(instance, EpochConnector):
         effective = given_values(with_converters(given, worker))
         _check_frame(findings, lambda: _epoch_reader(instance, effective))
@@ -262,4 +296,4 @@ def _check_no_dead_letters(findings: Findings, given: Mapping[str, str]) -> None
 def _key_in(text: str, connector: type[Connector]) -> str:
     """Return the key that an error names, so that the error is shown with it."""
     words = text.replace(":", " ").replace("'", " ").replace('"', " ").split()
-    return next((word for word in words if word in connector.settings()), _CLASS_KEY)
+    return next((word for word in words if word in connector.settings()), CLASS)

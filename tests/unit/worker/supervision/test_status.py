@@ -25,7 +25,7 @@ class Worker:
         self.topic = Topic()
         self.board = StatusBoard(
             cast(StatusTopic, self.topic), "this:1", lambda: self.generation, lambda _: self.owned,
-            tracks_topics=False, version="1",
+            tracks_topics=False, version_of=lambda name: "1",
         )  # fmt: skip
         self.board.connector("c", State.RUNNING)
         self.topic.put_states.clear()

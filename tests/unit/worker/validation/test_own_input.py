@@ -15,7 +15,7 @@ WORKER = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
 def faults(**settings: str) -> list[str]:
     given = {"name": "c", "connector.class": "TopicTransform"}
     given |= {key.replace("__", "."): value for key, value in settings.items()}
-    report = validate_connector(given, find_plugin=PluginRegistry().find, worker=WORKER)
+    report = validate_connector(given, plugins=PluginRegistry(), worker=WORKER)
     return [text for one in report.configs for text in one.value.errors]
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from fencepost.api import SinkBatch, StreamConnector, StreamTask
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
+from support.plugins import OwnPlugins
 from support.settings import SETTINGS
 
 
@@ -18,15 +18,11 @@ class Stream(StreamConnector):
     task = Task
 
 
-def find(kind: PluginKind, name: str) -> type:
-    return Stream if name == "Stream" else PluginRegistry().find(kind, name)
-
-
 def faults(**settings: str) -> dict[str, list[str]]:
     given = {"name": "c", "connector.class": "Stream", "topics": "t"}
     given |= {key.replace("__", "."): value for key, value in settings.items()}
     worker = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
-    report = validate_connector(given, find_plugin=find, worker=worker)
+    report = validate_connector(given, plugins=OwnPlugins(Stream=Stream), worker=worker)
     return {one.value.name: list(one.value.errors) for one in report.configs if one.value.errors}
 
 

@@ -10,20 +10,26 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.chain import require_converters
-from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
+from fencepost.worker.validation.choice import plugin_definitions
+from fencepost.worker.validation.validation import require_valid, validate_connector
+from support.plugins import OwnPlugins
 from support.settings import SETTINGS
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 GOOD = {"name": "c", "connector.class": FILE_SOURCE, "topic": "t", "file": "/f"}
-# The names that Kafka's own system test (connect_rest_test.py) expects.
+# The names that Kafka's own system test (connect_rest_test.py) expects, and those of KIP-891.
 FILE_SOURCE_KEYS = {
     "name",
     "connector.class",
+    "connector.plugin.version",
     "tasks.max",
     "tasks.max.enforce",
     "key.converter",
+    "key.converter.plugin.version",
     "value.converter",
+    "value.converter.plugin.version",
     "header.converter",
+    "header.converter.plugin.version",
     "transforms",
     "predicates",
     "config.action.reload",
@@ -83,12 +89,7 @@ class Even(Predicate):
         return True
 
 
-OWN = {"Undecided": Undecided, "WithClients": WithClients, "Prefixed": Prefixed, "Even": Even}
-REGISTRY = PluginRegistry()
-
-
-def find_plugin(kind: PluginKind, name: str) -> type[Any]:
-    return OWN.get(name) or REGISTRY.find(kind, name)
+PLUGINS = OwnPlugins(Undecided=Undecided, WithClients=WithClients, Prefixed=Prefixed, Even=Even)
 
 
 def worker(**more: str) -> WorkerConfig:
@@ -104,7 +105,7 @@ def worker(**more: str) -> WorkerConfig:
 
 
 def validate(config: dict[str, str | None], settings: WorkerConfig | None = None) -> ValidationReport:
-    return validate_connector(config, find_plugin=find_plugin, worker=settings or worker())
+    return validate_connector(config, plugins=PLUGINS, worker=settings or worker())
 
 
 def by_key(report: ValidationReport) -> dict[str, KeyReport]:
@@ -119,7 +120,7 @@ def test_the_file_source_has_the_keys_that_kafkas_system_test_expects():
     report = validate(GOOD)
     assert report.error_count == 0
     assert {one.value.name for one in report.configs} == FILE_SOURCE_KEYS
-    assert len(report.configs) == 23
+    assert len(report.configs) == 27
     assert report.name == FILE_SOURCE
     assert report.groups[:6] == (
         "Common",
@@ -136,7 +137,7 @@ def test_definitions_are_those_of_kafka_connect():
     definition = by_key(validate(GOOD))["tasks.max"].definition
     assert definition is not None
     assert (definition.type, definition.required, definition.default_value) == ("INT", False, "1")
-    assert (definition.importance, definition.group, definition.order_in_group) == ("HIGH", "Common", 3)
+    assert (definition.importance, definition.group, definition.order_in_group) == ("HIGH", "Common", 4)
     assert (definition.width, definition.display_name) == ("SHORT", "Tasks max")
     boundary = by_key(validate(GOOD))["transaction.boundary"].definition
     assert boundary is not None
@@ -216,9 +217,10 @@ def test_settings_of_transforms_and_predicates_are_embedded():
         for one in report.configs
         if one.definition and one.definition.group == "Transforms: a"
     }
-    assert sorted(orders.values()) == [0, 1, 2, 3, 4]
+    assert sorted(orders.values()) == [0, 1, 2, 3, 4, 5]
     assert orders["transforms.a.type"] == 0
-    assert orders["transforms.a.prefix"] == 1
+    assert orders["transforms.a.plugin.version"] == 1
+    assert orders["transforms.a.prefix"] == 2
 
 
 def test_a_predicate_that_is_not_declared_is_an_error():
@@ -432,7 +434,7 @@ def test_errors_that_an_author_raises_are_shown_at_their_key():
         def validate(cls, properties):
             raise ConfigError(["Invalid value for configuration high: no", "nothing is right"])
 
-    OWN["Strict"] = Strict
+    PLUGINS.own["Strict"] = Strict
     assert errors(validate({"name": "c", "connector.class": "Strict"})) == {
         "high": ("Invalid value for configuration high: no",),
         "connector.class": ("nothing is right",),
@@ -509,15 +511,15 @@ def test_a_connector_cannot_declare_config_providers():
 
 
 def test_the_definitions_of_a_plugin_are_its_own_first():
-    names = [one.name for one in plugin_definitions(FileStreamSourceConnector)]
+    names = [one.name for one in plugin_definitions(PluginKind.CONNECTOR, FileStreamSourceConnector, PLUGINS)]
     assert names[:3] == ["file", "topic", "batch.size"]
     assert set(names) == FILE_SOURCE_KEYS
-    assert [one.name for one in plugin_definitions(Prefixed)] == ["prefix", "times"]
+    assert [one.name for one in plugin_definitions(PluginKind.TRANSFORM, Prefixed, PLUGINS)] == ["prefix", "times"]
 
 
 def test_the_finder_of_the_test_is_the_real_one():
     with pytest.raises(ConfigError):
-        find_plugin(PluginKind.CONVERTER, "nothing")
+        PLUGINS.find(PluginKind.CONVERTER, "nothing")
 
 
 @pytest.mark.parametrize(
@@ -542,7 +544,7 @@ def test_a_sink_is_a_member_of_a_classic_group(kind: str, protocol: str, is_righ
     key = "consumer.override.group.protocol"
     plain = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
     config = {"name": "c", "connector.class": kind, "topics": "t", "path": "/p", **plain, key: protocol}
-    found = validate_connector(config, find_plugin=PluginRegistry().find, worker=worker())
+    found = validate_connector(config, plugins=PluginRegistry(), worker=worker())
     assert found.error_count == (0 if is_right else 1)
     for text in errors(found).get(key, ()):
         assert "KIP-848" in text
@@ -588,10 +590,10 @@ def test_converters_of_a_workers_file_that_cannot_be_had_are_refused_all_at_once
 ) -> None:
     worker = WorkerConfig({**SETTINGS, **given})
     if not said:
-        require_converters(worker, PluginRegistry().find)
+        require_converters(worker, PluginRegistry())
         return
     with pytest.raises(ConfigError) as caught:
-        require_converters(worker, PluginRegistry().find)
+        require_converters(worker, PluginRegistry())
     assert len(caught.value.messages) == len(said)
     for message, pattern in zip(caught.value.messages, said, strict=True):
         assert re.search(pattern, message), message

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
-from fencepost.config.raw import given_values
+from fencepost.config.raw import RawConfig, given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
@@ -53,7 +53,7 @@ class FrameHost(Protocol):
     events: HostEvents
     ledger: CoreLedger
     admissions: Admissions
-    connector_of: Callable[[str], type[Any]]
+    connector_of: Callable[[RawConfig], type[Any]]
     ends: ProcessEnds
 
     @property
@@ -71,7 +71,7 @@ class FrameLife(ABC):
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._properties = given_values(spec.connector_config)
-        self._connector: Any = host.connector_of(self._properties["connector.class"])(dict(spec.task_config))
+        self._connector: Any = host.connector_of(self._properties)(dict(spec.task_config))
         self._host = host
         self._runtime = runtime
         self._is_abandoned = False

@@ -29,8 +29,8 @@ def info_of(snapshot: ClusterSnapshot, name: str) -> ConnectorInfo:
 def tasks_of(snapshot: ClusterSnapshot, name: str) -> Sequence[TaskInfo]:
     """Return the tasks of a connector, with their secrets masked."""
     found = [(t.task, snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
-    cls = snapshot.connectors[name].get("connector.class")
-    return [TaskInfo(TaskId(name, number), masked(config, cls)) for number, config in found]
+    connector = snapshot.connectors[name]
+    return [TaskInfo(TaskId(name, number), masked(config, connector)) for number, config in found]
 
 
 def status_of(snapshot: ClusterSnapshot, table: StatusTable, name: str) -> ConnectorStatus:

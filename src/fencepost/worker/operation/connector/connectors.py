@@ -1,5 +1,6 @@
 """Connectors: their configs and target states, which the leader writes, and restarts."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Event
@@ -11,6 +12,7 @@ from fencepost.cluster.info import (
     ConnectorOffset,
     ConnectorStatus,
     InitialState,
+    KeyWarning,
     Place,
     StoredConnector,
 )
@@ -29,6 +31,8 @@ from fencepost.worker.operation.connector.restart import plan_restart
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.request import READ_S, Requests
 from fencepost.worker.validation.validation import require_valid, validate_connector
+
+log = logging.getLogger(__name__)
 
 _PATCH_TRIES = 10
 _TARGETS = {
@@ -74,13 +78,16 @@ class Connectors:
         self._requests.ensure_leading()
         if name in self._requests.snapshot.connectors:
             raise AlreadyExistsError(f"Connector {name} already exists")
-        self._check(config)
+        warnings = self._check(config)
         target = None if initial_state is None else _TARGETS[initial_state]
         command = PutConnector(name, config, is_create=True, target_state=target)
         stage = _writing(name)
+        status = None
         if initial_offsets is None:
-            return info_of(self._requests.lead(command, stage), name)
-        snapshot, status = self._offsets.create(command, initial_offsets, stage)
+            snapshot = self._requests.lead(command, stage)
+        else:
+            snapshot, status = self._offsets.create(command, initial_offsets, stage)
+        _log(name, warnings)
         return replace(info_of(snapshot, name), offsets_status=status)
 
     def put_config(self, name: str, config: RawConfig) -> StoredConnector:
@@ -90,10 +97,11 @@ class Connectors:
     def _put(self, name: str, config: RawConfig, expected: RawConfig | None = None) -> StoredConnector:
         before = self._requests.snapshot
         config = unmasked(config, before.connectors.get(name))
-        self._check(config)
+        warnings = self._check(config)
         if refusal := refusal_of_change(before.connectors.get(name, {}), config):
             raise BadRequestError(f"The class of connector {name} cannot be changed like this: {refusal}")
         snapshot = self._requests.lead(PutConnector(name, config, expected=expected), _writing(name))
+        _log(name, warnings)
         tasks = info_of(before, name).tasks if name in before.connectors else ()
         return StoredConnector(name not in before.connectors, replace(info_of(snapshot, name), tasks=tasks))
 
@@ -144,14 +152,16 @@ class Connectors:
         shown = status_of(self._requests.snapshot, self._statuses, name)
         return with_restarting(shown, plan.tasks, is_connector_restarted=plan.is_connector_restarted)
 
-    def _check(self, config: RawConfig) -> None:
-        """Raise BadRequestError with all faults."""
+    def _check(self, config: RawConfig) -> Sequence[KeyWarning]:
+        """Return warnings about keys that look like typos. Raises BadRequestError with all faults."""
         hidden = sorted(key for key, value in config.items() if value == HIDDEN)
         if hidden:
             raise BadRequestError(
                 f"{HIDDEN} stands for a stored secret, but none is stored for {', '.join(hidden)}: give the value"
             )
-        require_valid(validate_connector(config, find_plugin=registry().find, worker=self._config))
+        report = validate_connector(config, plugins=registry(), worker=self._config)
+        require_valid(report)
+        return report.warnings
 
     def _set_target(self, name: str, state: TargetState) -> None:
         self._requests.catch_up()  # else this could outlive a connector that another worker has just deleted
@@ -159,6 +169,11 @@ class Connectors:
         with self._requests.asking(f"writing target state {state.value} for connector {name}"):
             self._writer.write([records.target_state(name, state)], READ_S)
             self._requests.read_to_end()
+
+
+def _log(name: str, warnings: Sequence[KeyWarning]) -> None:
+    for each in warnings:
+        log.warning("connector %s: %s", name, each.message)
 
 
 def _writing(name: str) -> str:

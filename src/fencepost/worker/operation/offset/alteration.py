@@ -20,15 +20,14 @@ Lead = Callable[[ConnectorCommand], ClusterSnapshot]
 
 
 def ask_connector(
-    find: Callable[[str], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
+    find: Callable[[RawConfig], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
 ) -> bool:
     """Let a connector check a change of offsets, or carry it out externally. Returns whether it says that it did.
 
     Raises OperationError with the connector's message if it refuses.
     """
-    given = given_values(config)
     try:
-        return bool(find(given["connector.class"])(given).alter_offsets(offsets))
+        return bool(find(config)(given_values(config)).alter_offsets(offsets))
     except NotImplementedError as error:
         raise OperationError(
             f"Failed to modify offsets for connector {connector} because it doesn't support external "

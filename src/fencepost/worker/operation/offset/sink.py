@@ -52,7 +52,7 @@ class SinkOffsets:
     def __init__(
         self,
         settings: WorkerSettings,
-        find: Callable[[str], type[SinkConnector]],
+        find: Callable[[RawConfig], type[SinkConnector]],
         wait_for_stops: Callable[[str, int | None], None],
         lock: threading.Lock,
     ) -> None:

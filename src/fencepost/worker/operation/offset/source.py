@@ -45,7 +45,7 @@ class SourceOffsets:
         settings: WorkerSettings,
         topics: OffsetTopics,
         writer: OffsetWriter,
-        find: Callable[[str], type[SourceConnector]],
+        find: Callable[[RawConfig], type[SourceConnector]],
         fencing_round: Callable[[str], "Future[None]"],
         wait_for_stops: Callable[[str, int | None], None],
     ) -> None:

@@ -119,7 +119,7 @@ class ConnectorLife:
         self._services.count_startup("attempts")
         try:
             check_references(config)  # another worker's REST may have accepted it
-            cls = self._services.find(str(config["connector.class"]))
+            cls = self._services.find(config)
             instance = cls(given_values(config))
             instance.context = _Context(self, self._services)
             self._instance = instance

@@ -19,7 +19,7 @@ class ConnectorServices:
 
     def __init__(
         self,
-        find: Callable[[str], type[Connector]],
+        find: Callable[[RawConfig], type[Connector]],
         put_task_configs: Callable[[str, Sequence[RawConfig]], "Future[Any]"],
         board: StatusBoard,
         offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],

@@ -71,7 +71,7 @@ class Launcher:
         runs_alone = self.failures.trials.runs_alone(handle, self.table.newest.values())
         spec = replace(handle.spec, target_state=handle.target, runs_alone=runs_alone)
         try:
-            handle.host = self.hosts.of(str(spec.connector_config["connector.class"]))
+            handle.host = self.hosts.of(spec.connector_config)
             handle.move(HandleState.HOSTED)  # before the start, as its request for admission may come at once
             handle.times.hosted = time.monotonic()
             handle.host.start(spec)

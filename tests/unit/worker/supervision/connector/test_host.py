@@ -10,12 +10,12 @@ import pytest
 
 from fencepost.api import RetriableError, SourceConnector, SourceTask
 from fencepost.cluster.errors import BadRequestError
-from fencepost.plugin import registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
+from fencepost.worker.connector_classes import class_of
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector.host import ConnectorHost
 from fencepost.worker.supervision.connector.services import ConnectorServices
@@ -151,7 +151,7 @@ class Stage:
         self.board = Board()
         self.published: list[tuple[str, Future[None]]] = []
         services = EagerServices(
-            lambda name: OWN.get(name) or registry().find("connector", name),
+            lambda config: OWN.get(str(config["connector.class"])) or class_of(config),
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],

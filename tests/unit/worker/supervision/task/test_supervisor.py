@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.running import Start
+from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -184,7 +185,7 @@ class Stage:
         self.loop = HeldLoop(tick)
         return self.loop
 
-    def of(self, connector_class: str) -> Door:
+    def of(self, config: RawConfig) -> Door:
         return self.door
 
     def ended_here(self, starts: Sequence[Start]) -> None:

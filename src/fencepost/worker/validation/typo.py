@@ -1,0 +1,193 @@
+"""Finds keys of a connector's config that nothing reads, and that look like a key that is read.
+
+A config may hold any keys: notes of its authors, or settings that a connector reads without declaring them. So a key is
+only reported if
+- it stands below an alias that is not in `transforms`, `predicates` or `topic.creation.groups`, or
+- a built-in transform or predicate does not read it, or
+- it is similar to a key, or to the beginning of keys, that is read.
+No value is ever shown (E11).
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
+from fencepost.cluster.info import KeyWarning
+from fencepost.config import Config, ConfigError
+from fencepost.config.connector import (
+    PLUGIN_VERSION,
+    ConnectorConfig,
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SourceConnectorConfig,
+    implicit_transform_settings,
+)
+from fencepost.config.output import OUTPUT, output_properties
+from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.validation.chain import CONVERTERS
+from fencepost.worker.validation.findings import aliases, framework_config
+
+_SIMILAR = 0.88  # `value.convertor`, `tasks.maxx`; not `topic` and `topics`, which connectors have beside each other
+_SHORTEST = 6
+_TRANSFORMS, _PREDICATES = (ConnectorConfig.key_of(name) for name in ("transforms", "predicates"))
+_GROUPS = SourceConnectorConfig.key_of("topic_creation_group_names")
+_OVERRIDES = tuple(f"{kind.value}.override." for kind in ClientKind)
+_CLIENTS = tuple(f"{kind.value}." for kind in ClientKind)
+_ALIASED = {
+    f"{_TRANSFORMS}.": (_TRANSFORMS, PluginKind.TRANSFORM, {one.key for one in implicit_transform_settings()}),
+    f"{_PREDICATES}.": (_PREDICATES, PluginKind.PREDICATE, set[str]()),
+}
+_OF_ALL = frozenset((*RuntimeChoice.settings(), *DeadLetterConfig.settings(), *SinkChoice.settings()))
+_OF_OUTPUT = frozenset((_TRANSFORMS, _PREDICATES, *CONVERTERS))
+_BUILT_IN = "fencepost."
+_FAMILIES = (*_ALIASED, *(f"{key}." for key in CONVERTERS), *_OVERRIDES, PREFIX)
+
+
+def key_warnings(
+    given: Mapping[str, str], connector: type[Connector], converters: Mapping[str, str], plugins: PluginRegistry
+) -> list[KeyWarning]:
+    """Return a warning for each key that looks like a typo.
+
+    Args:
+        given: The config.
+        converters: The classes of its converters, also of those that it inherits.
+    """
+    return _Reading(given, connector, converters, plugins).warnings()
+
+
+class _Reading:
+    """What reads the keys of one config. `outer` is the beginning of its keys in the config that it is a part of."""
+
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        connector: type[Connector],
+        converters: Mapping[str, str],
+        plugins: PluginRegistry,
+        outer: str = "",
+    ) -> None:
+        self._given = given
+        self._connector = connector
+        self._converters = converters
+        self._plugins = plugins
+        self._outer = outer
+        self._read = _OF_OUTPUT if outer else frozenset((*_OF_ALL, *framework_config(connector).settings()))
+        self._read |= connector.settings().keys()
+
+    def warnings(self) -> list[KeyWarning]:
+        found = {key: self.found(key) for key in self._given}
+        if self._is_stream:
+            output = output_properties(self._given)
+            inner = _Reading(output, Connector, output, self._plugins, OUTPUT)
+            own = [key for key in self._given if key.startswith(OUTPUT) and key not in self._read]
+            found |= {key: inner.found(key.removeprefix(OUTPUT)) for key in own}
+        return [KeyWarning(key, f"{key}: {text}") for key, text in found.items() if text is not None]
+
+    @property
+    def _is_stream(self) -> bool:
+        return issubclass(self._connector, StreamConnector | DataFrameStream)
+
+    def found(self, key: str) -> str | None:
+        """Return what is wrong with a key, if anything is."""
+        if key in self._read or key.startswith((*_OVERRIDES, *self._connector.client_prefixes, OUTPUT)):
+            return None
+        for prefix, (list_key, kind, implicit) in _ALIASED.items():
+            if key.startswith(prefix):
+                return self._of_alias(key, list_key, kind, implicit)
+        for converter, (kind, _) in CONVERTERS.items():
+            if key.startswith(f"{converter}."):
+                return self._of_converter(key, converter, kind)
+        return self._of_group(key) if key.startswith(PREFIX) else self._of_connector(key)
+
+    def _of_alias(self, key: str, list_key: str, kind: PluginKind, implicit: Iterable[str]) -> str | None:
+        known = aliases(self._given.get(list_key))
+        alias = next((one for one in known if key.startswith(f"{list_key}.{one}.")), None)
+        if alias is None:
+            unknown = key.removeprefix(f"{list_key}.").partition(".")[0]
+            meant = _meant(_near(unknown, known, shortest=2))
+            return f"there is no alias {unknown} in '{self._outer}{list_key}'{meant}"
+        prefix = f"{list_key}.{alias}."
+        plugin = self._plugin(kind, prefix, self._given.get(f"{prefix}type"))
+        if plugin is None:
+            return None
+        own, read = key.removeprefix(prefix), {"type", PLUGIN_VERSION, *implicit, *plugin.settings()}
+        if own in read:
+            return None
+        near = _near(own, read, shortest=4)
+        if near is None and not plugin.__module__.startswith(_BUILT_IN):
+            return None
+        name = self._plugins.name_of(kind, plugin).rpartition(".")[2]
+        return f"{name} does not read it{_meant(near and f'{self._outer}{prefix}{near}')}"
+
+    def _of_converter(self, key: str, converter: str, kind: PluginKind) -> str | None:
+        plugin = self._plugin(kind, f"{converter}.", self._converters.get(converter))
+        own = key.removeprefix(f"{converter}.")
+        if plugin is None or own in (PLUGIN_VERSION, *plugin.settings()):
+            return None
+        near = _near(own, plugin.settings())
+        return near and f"{plugin.__name__} does not read it{_meant(f'{self._outer}{converter}.{near}')}"
+
+    def _of_group(self, key: str) -> str | None:
+        if key == _GROUPS or (issubclass(self._connector, SinkConnector) and not self._is_stream):
+            return None
+        known = [DEFAULT_GROUP, *aliases(self._given.get(_GROUPS))]
+        group = next((one for one in known if key.startswith(f"{PREFIX}{one}.")), None)
+        own = key.removeprefix(PREFIX)
+        if group is None:
+            unknown = own.partition(".")[0]
+            return f"there is no group {unknown} in '{_GROUPS}'{_meant(_near(unknown, known, shortest=2))}"
+        own = own.removeprefix(f"{group}.")
+        near = None if own in GROUP_KEYS else _near(own, GROUP_KEYS)
+        return near and f"it is not a setting of a group{_meant(f'{PREFIX}{group}.{near}')}"
+
+    def _of_connector(self, key: str) -> str | None:
+        near = _near(key, self._read) or self._near_family(key)
+        if near is None and self._connector.__module__.startswith(_BUILT_IN):
+            client = next((one for one in _CLIENTS if key.startswith(one)), None)
+            near = client and f"{client}override.{key.removeprefix(client)}"
+        return near and f"nothing reads it{_meant(self._outer + near)}"
+
+    def _near_family(self, key: str) -> str | None:
+        """Return the key with another beginning, if its own is similar to one of those with which many keys begin."""
+        for family in (*_FAMILIES, *self._connector.client_prefixes):
+            parts = key.split(".")
+            count = family.count(".")
+            head, rest = ".".join(parts[:count]) + ".", ".".join(parts[count:])
+            if rest and head != family and _near(head, [family]):
+                return family + rest
+        return None
+
+    def _plugin(self, kind: PluginKind, prefix: str, name: str | None) -> type[Config] | None:
+        """Return the class that reads the keys with the prefix; None if it is not installed."""
+        try:
+            found: type[Any] = self._plugins.find(kind, (name or "").strip(), self._given.get(prefix + PLUGIN_VERSION))
+        except ConfigError:
+            return None
+        return found
+
+
+def _near(key: str, known: Iterable[str], shortest: int = _SHORTEST) -> str | None:
+    """Return the known key that an unknown one is similar to; those that differ in a number only are different."""
+    candidates = [one for one in known if _without_digits(one) != _without_digits(key)]
+    plain = next((one for one in candidates if _plain(one) == _plain(key)), None)
+    if plain is not None or len(key) < shortest:
+        return plain
+    candidates = [one for one in candidates if len(one) >= shortest]
+    return next(iter(difflib.get_close_matches(key, candidates, n=1, cutoff=_SIMILAR)), None)
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[._\s-]", "", key).lower()
+
+
+def _without_digits(key: str) -> str:
+    return re.sub(r"\d+", "0", key)
+
+
+def _meant(near: str | None) -> str:
+    return f"; did you mean {near}?" if near else ""

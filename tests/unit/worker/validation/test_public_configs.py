@@ -1,0 +1,75 @@
+"""Configs as public documentation has them: taken, or refused with the advice that helps."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.errors import BadRequestError
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginRegistry
+from fencepost.worker.validation.validation import validate_connector
+from support.settings import SETTINGS
+
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "public-configs.json"
+CONFIGS = {one["name"]: one["config"] for one in json.loads(FIXTURE.read_text())}
+OF_ANOTHER = ", a Java plug-in that does not run here; use "
+
+REFUSED = {
+    "debezium postgres": "a SourceConnector of your own over the database's change stream",
+    "debezium mysql": "a SourceConnector of your own over the database's change stream",
+    "jdbc source": 'a DataFrameConnector of a few lines, whose read() returns session.read.format("jdbc")',
+    "jdbc sink": "a SinkConnector of your own, whose put() writes batches to the database",
+    "s3 sink": "the connector FilesSink, whose path may be an s3a:// path",
+    "elasticsearch sink": "a SinkConnector of your own, whose put() writes batches",
+    "http sink": "a SinkConnector of your own, whose put() writes batches",
+    "mongo source": "a SourceConnector of your own over the database's change stream",
+    "mongo sink": "a SinkConnector of your own, whose put() writes batches",
+    "datagen": "the connector Datagen",
+    "iceberg sink": "a DataFrameSink of your own, whose write() has Spark write an epoch",
+}
+"""Configs whose connector is somebody else's, and what is said to use instead."""
+
+FAULTS = {
+    "file sink after debezium": {
+        "transforms.route.type": "a Transform of your own, which returns the record with another topic"
+    },
+}
+"""Configs whose connector is here, and their errors."""
+
+WARNED = {"misspelled": {"tasks.maxx", "value.convertor", "errors.tolerence", "transform.x.type"}}
+"""Configs that are taken, with warnings about these keys."""
+
+
+def errors(name: str) -> tuple[dict[str, str], set[str]]:
+    """Return the errors of a config by key, and the keys that it is warned of."""
+    worker = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
+    report = validate_connector(CONFIGS[name], plugins=PluginRegistry(), worker=worker)
+    said = {one.value.name: "\n".join(one.value.errors) for one in report.configs if one.value.errors}
+    return said, {one.name for one in report.warnings}
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name not in (*REFUSED, *FAULTS)])
+def test_a_config_of_what_is_here_is_taken(name: str) -> None:
+    assert errors(name) == ({}, WARNED.get(name, set()))
+
+
+@pytest.mark.parametrize(("name", "advice"), REFUSED.items())
+def test_a_config_of_a_connector_of_others_is_refused_with_advice(name: str, advice: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        errors(name)
+    assert OF_ANOTHER + advice in caught.value.message
+    assert caught.value.message.count(OF_ANOTHER) == 1
+
+
+@pytest.mark.parametrize(("name", "expected"), FAULTS.items())
+def test_a_config_with_a_transform_of_others_is_refused_by_its_key(name: str, expected: dict[str, Any]) -> None:
+    said, _ = errors(name)
+    assert said.keys() == expected.keys()
+    assert all(OF_ANOTHER + advice in said[key] for key, advice in expected.items())
+
+
+def test_every_expectation_is_of_a_config() -> None:
+    assert {*REFUSED, *FAULTS, *WARNED} <= CONFIGS.keys()
+    assert len(CONFIGS) >= 13
