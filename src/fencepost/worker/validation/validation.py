@@ -162,7 +162,7 @@ def _connector_class(name: str, version: str | None, plugins: PluginRegistry) ->
 
     Raises PluginVersionError, or BadRequestError if there is no such class.
     """
-    is_readable = not validate_settings([ConnectorConfig.connector_version], {VERSION: version})[0].errors
+    is_readable = not validate_settings([ConnectorConfig.settings()[VERSION]], {VERSION: version})[0].errors
     try:
         found: type[Connector] = plugins.find(PluginKind.CONNECTOR, name, version if is_readable else None)
     except PluginVersionError:
