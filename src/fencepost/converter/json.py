@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.config import Width
 from fencepost.converter.json_column import dumped_all, is_plain
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import (
@@ -44,6 +45,11 @@ class JsonConverter(Converter, HeaderConverter):
     schemas_enable: bool = setting(
         "schemas.enable",
         default=True,
+        importance=HIGH,
+        group="Schemas",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Enable Schemas",
         doc="Include schemas within each of the serialized values and keys.",
     )
     schemas_cache_size: int = setting(
@@ -51,7 +57,11 @@ class JsonConverter(Converter, HeaderConverter):
         type=Type.INT,
         default=1000,
         check=at_least(1),
-        importance=LOW,
+        importance=HIGH,
+        group="Schemas",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Schema Cache Size",
         doc="The maximum number of schemas that can be cached in this converter instance.",
     )
     decimal_format: str = setting(
@@ -59,12 +69,20 @@ class JsonConverter(Converter, HeaderConverter):
         default="BASE64",
         check=one_of("BASE64", "NUMERIC"),
         importance=LOW,
+        group="Serialization",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Decimal Format",
         doc="How decimals are written: BASE64 of their digits as bytes, or NUMERIC. Both are read.",
     )
     replace_null_with_default: bool = setting(
         "replace.null.with.default",
         default=True,
         importance=LOW,
+        group="Serialization",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Replace null with default",
         doc="Whether a null in a field with a default becomes that default.",
     )
 

@@ -4,7 +4,8 @@ import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, setting
+from fencepost.api import HIGH, Converter, HeaderConverter, RecordError, Schema, setting
+from fencepost.config import Width
 from fencepost.config.check import Check
 from fencepost.record import BinaryColumn, Repeated, Utf8Column
 from fencepost.record.java_text import java_text
@@ -28,7 +29,9 @@ class StringConverter(Converter, HeaderConverter):
         "converter.encoding",
         default="UTF-8",
         check=Check(_known_encoding, "a character set"),
-        importance=LOW,
+        importance=HIGH,
+        width=Width.MEDIUM,
+        display_name="Encoding",
         doc="The name of the character set to use for encoding strings as bytes.",
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from fencepost.api import HIGH, ConnectRecord, Predicate, non_empty, setting
+from fencepost.api import ConnectRecord, Predicate, non_empty, setting
 from fencepost.record import HeaderColumn, RecordColumns, Repeated, StructColumn, Utf8Column
 from fencepost.transform.java_regex import compiled, java_regex
 from fencepost.transform.regex_router import REMEMBERED_TOPICS
@@ -13,7 +13,7 @@ from fencepost.transform.side import mapped
 class HasHeaderKey(Predicate):
     """True for records with at least one header of that name."""
 
-    name: str = setting("name", check=non_empty(), importance=HIGH, doc="The header name.")
+    name: str = setting("name", check=non_empty(), doc="The header name.")
 
     def test(self, record: ConnectRecord) -> bool:
         return any(header.key == self.name for header in record.headers)
@@ -43,7 +43,6 @@ class TopicNameMatches(Predicate):
     pattern: str = setting(
         "pattern",
         check=java_regex(),
-        importance=HIGH,
         doc="A Java regular expression for matching against the name of a record's topic.",
     )
 

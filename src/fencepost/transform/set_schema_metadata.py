@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fencepost.api import HIGH, Record, RecordError, Schema, setting
+from fencepost.api import HIGH, Record, RecordError, Schema, Type, setting
 from fencepost.record import RecordColumns, SchemaType, StructColumn
 from fencepost.transform.side import (
     KEY,
@@ -22,7 +22,9 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
     """Sets the name and version of the schema of keys or values."""
 
     schema_name: str | None = setting("schema.name", default=None, importance=HIGH, doc="Schema name to set.")
-    schema_version: int | None = setting("schema.version", default=None, importance=HIGH, doc="Schema version to set.")
+    schema_version: int | None = setting(
+        "schema.version", type=Type.INT, default=None, importance=HIGH, doc="Schema version to set."
+    )
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
