@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 
 from fencepost.embedded.archive import archive_options
+from fencepost.embedded.error import PortInUseError
 from fencepost.embedded.home import KafkaHome, ensure_home
 from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
@@ -25,6 +26,7 @@ COORDINATORS = ("__transaction_state", "__consumer_offsets")
 IN_SYNC = "min.insync.replicas"
 
 _START_S = 240
+_TRIES = 10
 _IN_SYNC_S = 240
 _CLUSTER_ID = "fencepost-tests-0000000"
 _REPLICATED = (
@@ -54,21 +56,35 @@ class Brokers:
         self._ids = range(1, count + 1)
 
     def __enter__(self) -> Self:
-        taken: set[int] = set()
-        for node_id in self._ids:
-            self._ports[node_id] = _other_ports(taken)
-        with ThreadPoolExecutor(len(self._ids)) as pool:  # none is ready before most of them are there
-            starts = {node_id: pool.submit(self._start, node_id) for node_id in self._ids}
-        for node_id, start in starts.items():
-            self._nodes[node_id] = start.result()
+        for _ in range(_TRIES - 1):
+            try:
+                self._start_all()
+                return self
+            except PortInUseError:  # another process took one between the choice and the start
+                self._end_all()
+                shutil.rmtree(self._directory)
+        self._start_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_all()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start_all(self) -> None:
+        """Start all nodes, on ports that are free now. Raises the error of one that cannot start."""
+        taken: set[int] = set()
+        self._ports = {node_id: _other_ports(taken) for node_id in self._ids}
+        with ThreadPoolExecutor(len(self._ids)) as pool:  # none is ready before most of them are there
+            starts = {node_id: pool.submit(self._start, node_id) for node_id in self._ids}
+        self._nodes = {node_id: start.result() for node_id, start in starts.items() if start.exception() is None}
+        for start in starts.values():
+            start.result()
+
+    def _end_all(self) -> None:
         for node_id in list(self._nodes):
             self.kill(node_id, is_last=True)
-        shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def bootstrap_servers(self) -> str:
