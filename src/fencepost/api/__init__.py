@@ -12,7 +12,14 @@ from fencepost.api.dataframe import CsvLines, DataFrameConnector, Split
 from fencepost.api.dataframe_sink import DataFrameSink
 from fencepost.api.dataframe_stream import DataFrameStream
 from fencepost.api.epoch import Epoch, EpochConnector, OffsetRange
-from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
+from fencepost.api.errors import (
+    ConnectError,
+    FatalError,
+    FencedError,
+    RecordError,
+    RetriableError,
+    UnavailableError,
+)
 from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.api.replication_policy import ReplicationPolicy
 from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
@@ -127,6 +134,7 @@ __all__ = [
     "Transform",
     "Type",
     "TypedColumn",
+    "UnavailableError",
     "Utf8Column",
     "at_least",
     "between",

@@ -2,14 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fencepost.config import Config
 from fencepost.record import HeaderBytes, HeaderColumn, Schema
 
 
 class Converter(Config):
-    """Converts keys or values. Its config is the properties under its prefix, plus `converter.type`."""
+    """Converts keys or values. Its config is the properties under its prefix, plus `converter.type`.
+
+    `headers_read` are the names of record headers that `to_connect_record` reads. A batch of which a record has one is
+    converted record by record.
+    """
+
+    headers_read: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -19,8 +25,27 @@ class Converter(Config):
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return the schema and the value that the bytes hold. Raises RecordError if they cannot be parsed."""
 
+    def from_connect_record(
+        self, topic: str, headers: list[HeaderBytes], schema: Schema | None, value: Any
+    ) -> bytes | None:
+        """Return the bytes of a record's value or key. A converter that adds headers to the record appends them."""
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_record(
+        self, topic: str, headers: Sequence[HeaderBytes], data: bytes | None
+    ) -> tuple[Schema | None, Any]:
+        """Return the schema and the value of a record, for a converter that reads the record's headers, too."""
+        return self.to_connect_data(topic, data)
+
+    def for_topic(self, topic: str) -> "Converter":
+        """Return the converter whose columns are those of one topic, if they depend on the topic.
+
+        The runtime calls `from_column` and `to_column` of the result. It may call this for each batch.
+        """
+        return self
+
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
-        """Convert a whole column at once, on the hot path, if the result does not depend on the topic.
+        """Convert a whole column at once, on the hot path.
 
         Returns None if this converter or this column must be converted record by record. Return None also if some
         value does not fit: `from_connect_data` then finds out which one.
@@ -28,7 +53,7 @@ class Converter(Config):
         return None
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Convert a whole column of bytes at once, on the hot path, if all values share a schema, whatever their topic.
+        """Convert a whole column of bytes at once, on the hot path, if all values share a schema.
 
         Returns None if this converter or this column must be converted record by record.
         """

@@ -20,6 +20,16 @@ _BOTH_KINDS_OF_CONVERTER = {
     _CONVERTERS + "DoubleConverter": "fencepost.converter.number:DoubleConverter",
 }
 
+_REGISTRY_CONVERTERS = {
+    "io.confluent.connect.avro.AvroConverter": "fencepost.converter.registry.avro.converter:AvroConverter",
+    "io.confluent.connect.json.JsonSchemaConverter": (
+        "fencepost.converter.registry.json_schema.converter:JsonSchemaConverter"
+    ),
+    "io.confluent.connect.protobuf.ProtobufConverter": (
+        "fencepost.converter.registry.protobuf.converter:ProtobufConverter"
+    ),
+}
+
 BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.CONNECTOR: {
         "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.generator.datagen:DatagenConnector",
@@ -79,7 +89,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _PREDICATES + "RecordIsTombstone": "fencepost.transform.predicate:RecordIsTombstone",
         _PREDICATES + "TopicNameMatches": "fencepost.transform.predicate:TopicNameMatches",
     },
-    PluginKind.CONVERTER: _BOTH_KINDS_OF_CONVERTER,
+    PluginKind.CONVERTER: {**_BOTH_KINDS_OF_CONVERTER, **_REGISTRY_CONVERTERS},
     PluginKind.HEADER_CONVERTER: {
         _STORAGE + "SimpleHeaderConverter": "fencepost.converter.simple_header:SimpleHeaderConverter",
         **_BOTH_KINDS_OF_CONVERTER,

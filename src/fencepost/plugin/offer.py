@@ -27,6 +27,7 @@ _SPARK_READS = "a DataFrameConnector of a few lines, whose read() returns sessio
 _SPARK_WRITES = "a DataFrameSink of your own, whose write() has Spark write an epoch"
 _PUT = "a SinkConnector of your own, whose put() writes batches"
 _POLL = "a SourceConnector of your own, whose poll() returns records"
+_CCOMPAT = ", with a registry that has Confluent's API"
 _CHANGES = "a SourceConnector of your own over the database's change stream"
 
 _SINKS = (
@@ -96,8 +97,9 @@ _TRANSFORMS = (
     _Offer(r"", "a transform", "a Transform of your own, a method of a few lines"),
 )  # fmt: skip
 _CONVERTERS = (
-    _Offer(r"avro|glue", "a schema registry converter", "JsonConverter with schemas.enable=true"),
-    _Offer(r"protobuf|jsonschema|extjson", "a schema registry converter", "JsonConverter with schemas.enable=true"),
+    _Offer(r"protobuf", "a schema registry converter", "ProtobufConverter" + _CCOMPAT),
+    _Offer(r"jsonschema|extjson", "a schema registry converter", "JsonSchemaConverter" + _CCOMPAT),
+    _Offer(r"avro|glue", "a schema registry converter", "AvroConverter" + _CCOMPAT),
     _Offer(r"json", "a converter", "JsonConverter"),
     _Offer(r"bytebuffer|binarydata|bytearray", "a converter of bytes", "ByteArrayConverter"),
     _Offer(r"string", "a converter of text", "StringConverter"),

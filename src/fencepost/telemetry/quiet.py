@@ -2,7 +2,7 @@
 
 import logging
 
-_LEVELS = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
+_LEVELS = dict.fromkeys(("py4j", "kafka", "httpx", "httpx2", "fencepost.rest.access"), logging.WARNING)
 _LEVELS |= {"kafka.net.selector": logging.ERROR}  # it warns about a busy machine
 
 

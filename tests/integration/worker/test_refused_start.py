@@ -77,9 +77,9 @@ def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_converter_that_is_not_there(light: Worker) -> None:
     """Health said that all is well, and every connector without converters of its own failed."""
-    light.properties["value.converter"] = "io.confluent.connect.avro.AvroConverter"
+    light.properties["value.converter"] = "io.apicurio.registry.utils.converter.AvroConverter"
     text = refusal(light)
-    assert "Invalid value io.confluent.connect.avro.AvroConverter for configuration value.converter" in text
+    assert "Invalid value io.apicurio.registry.utils.converter.AvroConverter for configuration value.converter" in text
 
 
 def test_a_rest_port_in_use(light: Worker) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fencepost.api import ConnectRecord, FatalError, RetriableError
+from fencepost.api import ConnectRecord, FatalError, RetriableError, UnavailableError
 from fencepost.task.control import Control
 
 log = logging.getLogger(__name__)
@@ -69,12 +69,16 @@ class Tolerance:
     def run(self, stage: str, operation: Callable[[], T], record: ConnectRecord) -> tuple[bool, T | None]:
         """Return (True, result), or (False, None) if the record is dropped.
 
-        Raises FatalError, which names the record, if its error is not tolerated; StoppedInRetryError.
+        Raises FatalError, which names the record, if its error is not tolerated, or is none of a record (FatalError,
+        UnavailableError); StoppedInRetryError.
         """
         try:
             return True, self._retried(operation)
         except StoppedInRetryError:
             raise
+        except (FatalError, UnavailableError) as error:
+            self._count(stage, error, record)
+            raise self._fatal(stage, error, record) from error
         except Exception as error:
             self.failed(stage, error, record)
             return False, None
@@ -87,29 +91,43 @@ class Tolerance:
             except RetriableError as error:
                 self.counters.failures += 1
                 spent_ms = (time.monotonic() - started) * 1000
-                if 0 <= self.retry_timeout_ms <= spent_ms:
+                if self._is_over(error, spent_ms):
                     raise
+                if isinstance(error, UnavailableError):
+                    log.warning("%s is waiting, and tries again: %s", self.task_id, error)
                 if self.control.is_stopping:
                     raise StoppedInRetryError(str(error)) from error
                 self.counters.retries += 1
                 self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
                 delay_s *= 2
 
+    def _is_over(self, error: RetriableError, spent_ms: float) -> bool:
+        """Say whether an operation is not tried again. 0 means no retries, but for what is none of the record's."""
+        if self.retry_timeout_ms == 0 and isinstance(error, UnavailableError):
+            return False
+        return 0 <= self.retry_timeout_ms <= spent_ms
+
     def failed(self, stage: str, error: Exception, record: ConnectRecord) -> object:
         """Count, log and report a failure. Returns the result of `tell`. Raises FatalError if it is not tolerated."""
+        self._count(stage, error, record)
+        handled = None if self.tell is None else self.tell(stage, error, record)
+        if not self.tolerates_all:
+            raise self._fatal(stage, error, record) from error
+        self.counters.skipped += 1
+        return handled
+
+    def _count(self, stage: str, error: Exception, record: ConnectRecord) -> None:
         self.counters.met()
         self.counters.failures += not isinstance(error, RetriableError)
         if self.logs:
             self.counters.logged += 1
             log.error("%s", self._described(stage, error, record))
-        handled = None if self.tell is None else self.tell(stage, error, record)
-        if not self.tolerates_all:
-            raise FatalError(
-                f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {record.origin}: "
-                f"{_one_line(error)}"
-            ) from error
-        self.counters.skipped += 1
-        return handled
+
+    def _fatal(self, stage: str, error: Exception, record: ConnectRecord) -> FatalError:
+        return FatalError(
+            f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {record.origin}: "
+            f"{_one_line(error)}"
+        )
 
     def _described(self, stage: str, error: Exception, record: ConnectRecord) -> str:
         text = f"Error encountered in task {self.task_id}. Executing stage '{stage}'"

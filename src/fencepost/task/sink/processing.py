@@ -8,18 +8,15 @@ divided, and the parts that still are go one by one.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import (
-    BinaryColumn,
     Header,
     ReadHeader,
     RecordColumns,
     Repeated,
     Runs,
-    Schema,
     SinkBatch,
     SinkRecord,
     StructColumn,
@@ -32,6 +29,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
+from fencepost.task.life.columns import column_to_connect
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
@@ -75,14 +73,14 @@ class SinkProcessor:
 
     def _converted_columns(self, fetched: Fetched) -> RecordColumns | None:
         headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
-        if headers is None and fetched.headers is not None:
+        if fetched.headers is not None and (headers is None or self._reads_one_of(fetched.headers)):
             return None
-        values = self.value_converter.to_column(fetched.values)
-        keys = _column(self.key_converter, fetched.keys)
+        topics, partitions = _apart(fetched.places)
+        values = column_to_connect(self.value_converter, topics, fetched.values)
+        keys = column_to_connect(self.key_converter, topics, fetched.keys)
         if values is None or keys is None:
             return None
         count = len(fetched)
-        topics, partitions = _apart(fetched.places)
         return RecordColumns(
             topics,
             TypedColumn(*values),
@@ -93,6 +91,11 @@ class SinkProcessor:
             range(count),
             fetched.offsets,
         )
+
+    def _reads_one_of(self, headers: Sequence[Pairs]) -> bool:
+        """Say whether a converter of keys or values has to see a header."""
+        names = self.key_converter.headers_read | self.value_converter.headers_read
+        return bool(names) and any(name in names for pairs in headers for name, _ in pairs)
 
     def _in_parts(self, fetched: Fetched) -> SinkBatch:
         """Process records that cannot stay columns as a whole."""
@@ -115,10 +118,14 @@ class SinkProcessor:
         timestamp = raw.timestamp
         if topic == self.resend_topic:
             topic, timestamp, pairs = _before_resent(topic, timestamp, pairs)
-        is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, raw, topic, raw.key)
+        is_kept, key = self.tolerance.run(
+            "KEY_CONVERTER", lambda: self.key_converter.to_connect_record(topic, pairs, raw.key), raw
+        )
         if not is_kept:
             return None
-        is_kept, value = self._converted("VALUE_CONVERTER", self.value_converter, raw, topic, raw.value)
+        is_kept, value = self.tolerance.run(
+            "VALUE_CONVERTER", lambda: self.value_converter.to_connect_record(topic, pairs, raw.value), raw
+        )
         if not is_kept:
             return None
         is_kept, headers = self.tolerance.run("HEADER_CONVERTER", lambda: self._headers(topic, pairs), raw)
@@ -138,11 +145,6 @@ class SinkProcessor:
             return changed
         return changed.replace(at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record
 
-    def _converted(
-        self, stage: str, converter: Converter, raw: SinkRecord, topic: str, data: bytes | None
-    ) -> tuple[bool, tuple[Schema | None, Any] | None]:
-        return self.tolerance.run(stage, lambda: converter.to_connect_data(topic, data), raw)
-
     def _headers(self, topic: str, pairs: Pairs) -> list[Header]:
         found = []
         for key, data in pairs:
@@ -157,18 +159,19 @@ class SinkProcessor:
             if offset == record.kafka_offset and place == record.at:
                 return _raw(self._fetched, index)
         topic, partition = record.at or (record.topic, record.kafka_partition)
-        headers = tuple(
-            Header(h.key, self.header_converter.from_connect_header(topic, h.key, h.schema, h.value))
-            for h in record.headers
-        )
+        headers = [
+            (h.key, self.header_converter.from_connect_header(topic, h.key, h.schema, h.value)) for h in record.headers
+        ]
+        key = self.key_converter.from_connect_record(topic, headers, record.key_schema, record.key)
+        value = self.value_converter.from_connect_record(topic, headers, record.value_schema, record.value)
         if topic == self.resend_topic:
-            headers += (Header(RESENT_TOPIC, record.topic.encode()),)
+            headers.append((RESENT_TOPIC, record.topic.encode()))
         return record.replace(
             topic=topic,
             kafka_partition=partition,
-            key=self.key_converter.from_connect_data(topic, record.key_schema, record.key),
-            value=self.value_converter.from_connect_data(topic, record.value_schema, record.value),
-            headers=headers,
+            key=key,
+            value=value,
+            headers=tuple(Header(name, data) for name, data in headers),
         )
 
 
@@ -230,22 +233,6 @@ def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[in
         topics = Runs([place.topic for place in places.values], places.counts)
         return topics, Runs([place.partition for place in places.values], places.counts)
     return [place.topic for place in places], [place.partition for place in places]
-
-
-def _column(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-    """Read a column that is usually empty."""
-    if not _is_empty(column):
-        return converter.to_column(column)
-    read = converter.to_column([None])
-    return None if read is None else (read[0], Repeated(None, len(column)))
-
-
-def _is_empty(column: Sequence[bytes | None]) -> bool:
-    if isinstance(column, Repeated):
-        return column.value is None
-    if isinstance(column, BinaryColumn):
-        return column.null_count == len(column)
-    return next(iter(column), None) is None and column.count(None) == len(column)
 
 
 def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:

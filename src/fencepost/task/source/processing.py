@@ -21,7 +21,6 @@ from fencepost.record import (
     ReadHeader,
     RecordColumns,
     Repeated,
-    Schema,
     TypedColumn,
     Utf8Column,
 )
@@ -33,6 +32,7 @@ from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
+from fencepost.task.life.columns import column_to_bytes
 from fencepost.task.life.plugins import conversion_of
 from fencepost.task.source.merged import merged
 from fencepost.transform.chain import Chain
@@ -94,11 +94,11 @@ class Processor:
         return replace(outgoing, sources=None) if len(outgoing) == len(batch) else outgoing
 
     def _converted_columns(self, batch: RecordColumns) -> OutgoingColumns | None:
-        values = self.value_converter.from_column(*batch.value)
+        values = column_to_bytes(self.value_converter, batch.topics, *batch.value)
         if values is None:
             return None
         has_keys = not _is_empty(batch.key.values) or batch.key.schema is not None
-        keys = self.key_converter.from_column(*batch.key) if has_keys else None
+        keys = column_to_bytes(self.key_converter, batch.topics, *batch.key) if has_keys else None
         if keys is None and has_keys:
             return None
         return OutgoingColumns(
@@ -162,18 +162,18 @@ class Processor:
         )
         if not is_kept:
             return None
-        is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, changed, changed.key_schema, changed.key)
+        added = headers or []  # converters add to them
+        is_kept, key = self.tolerance.run("KEY_CONVERTER", lambda: self._key(changed, added), record)
         if not is_kept:
             return None
-        is_kept, value = self._converted(
-            "VALUE_CONVERTER", self.value_converter, changed, changed.value_schema, changed.value
-        )
-        return (index, changed, key, value, headers or []) if is_kept else None
+        is_kept, value = self.tolerance.run("VALUE_CONVERTER", lambda: self._value(changed, added), record)
+        return (index, changed, key, value, added) if is_kept else None
 
-    def _converted(
-        self, stage: str, converter: Converter, record: SourceRecord, schema: Schema | None, value: Any
-    ) -> tuple[bool, bytes | None]:
-        return self.tolerance.run(stage, lambda: converter.from_connect_data(record.topic, schema, value), record)
+    def _key(self, record: SourceRecord, headers: list[HeaderBytes]) -> bytes | None:
+        return self.key_converter.from_connect_record(record.topic, headers, record.key_schema, record.key)
+
+    def _value(self, record: SourceRecord, headers: list[HeaderBytes]) -> bytes | None:
+        return self.value_converter.from_connect_record(record.topic, headers, record.value_schema, record.value)
 
     def _headers(self, topic: str, headers: Sequence[Header]) -> list[HeaderBytes]:
         return [(header.key, self._header(topic, header)) for header in headers]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, RetriableError, SourceRecord
+from fencepost.api import FatalError, RetriableError, SourceRecord, UnavailableError
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 
@@ -135,3 +135,33 @@ def test_logs_name_stage_and_record_where_asked(
 def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     tolerance(tolerates_all=True).run("VALUE_CONVERTER", failing(1, ValueError("no")), RECORD)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("tolerates_all", [False, True])
+def test_what_is_away_is_waited_for_though_no_retries_are_set(tolerates_all: bool) -> None:
+    own = tolerance(tolerates_all=tolerates_all)
+    assert own.run("VALUE_CONVERTER", failing(3, UnavailableError("away")), RECORD) == (True, "done")
+    assert (own.counters.retries, own.counters.skipped) == (3, 0)
+
+
+def test_what_stays_away_fails_the_task_after_the_timeout_and_drops_no_record() -> None:
+    own = tolerance(tolerates_all=True, retry_timeout_ms=1)
+    with pytest.raises(FatalError, match="away"):
+        own.run("VALUE_CONVERTER", failing(1000, UnavailableError("away")), RECORD)
+    assert (own.counters.errors, own.counters.skipped) == (1, 0)
+
+
+def test_a_fatal_error_of_a_plug_in_fails_the_task_whatever_is_tolerated() -> None:
+    told: list[str] = []
+    own = tolerance(tolerates_all=True, tell=lambda stage, error, record: told.append(stage))
+    with pytest.raises(FatalError, match="refuses our credentials"):
+        own.run("VALUE_CONVERTER", failing(1, FatalError("refuses our credentials")), RECORD)
+    assert (own.counters.skipped, told) == (0, [])
+
+
+def test_waiting_for_what_is_away_ends_when_the_task_stops() -> None:
+    control = Control(is_paused=False)
+    own = tolerance(control=control)
+    threading.Timer(0.05, control.stop).start()
+    with pytest.raises(StoppedInRetryError):
+        own.run("VALUE_CONVERTER", failing(1 << 30, UnavailableError("away")), RECORD)

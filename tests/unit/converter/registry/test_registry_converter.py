@@ -1,0 +1,243 @@
+"""What a converter asks a registry for, how often, and what it does with whole columns."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
+from fencepost.converter.registry.avro.converter import AvroConverter
+from fencepost.converter.registry.client import Reference, WrittenSchema
+from fencepost.converter.registry.settings import HEADER_ID
+from fencepost.record import HeaderBytes
+from fencepost.record.schema import INT32, INT64, STRING
+from support.memory_registry import MemoryRegistry
+
+SUBJECT = "io.confluent.kafka.serializers.subject."
+PERSON = Schema.struct({"name": STRING, "age": INT32.optional()}, name="shop.Person")
+WIDER = Schema.struct({"name": STRING, "age": INT32.optional(), "id": INT64.optional()}, name="shop.Person")
+ANN = {"name": "Ann", "age": 30}
+
+
+def converter(registry: MemoryRegistry, kind: str = "value", **settings: str) -> AvroConverter:
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    made = AvroConverter({"schema.registry.url": "http://unused", "converter.type": kind, **given})
+    made.__dict__["_registry"] = registry
+    return made
+
+
+def test_a_value_survives_and_the_registry_is_asked_once() -> None:
+    registry = MemoryRegistry(first_id=258)
+    avro = converter(registry)
+    data = [avro.from_connect_data("t", PERSON, {**ANN, "age": age}) for age in range(20)]
+    assert data[0] == b"\0\0\0\1\2" + b"\6Ann\2\0"
+    schema, value = avro.to_connect_data("t", data[7])
+    assert (schema.name if schema else None, schema.version if schema else None, value) == (
+        "shop.Person",
+        1,
+        {**ANN, "age": 7},
+    )
+    for each in data:
+        avro.to_connect_data("t", each)
+    assert registry.subjects.keys() == {"t-value"}
+    assert registry.asked == {"register": 1, "schema": 1, "referenced": 1, "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kind", "subject"),
+    [
+        (f"{SUBJECT}TopicNameStrategy", "key", "t-key"),
+        (f"{SUBJECT}RecordNameStrategy", "value", "shop.Person"),
+        (f"{SUBJECT}TopicRecordNameStrategy", "key", "t-shop.Person"),
+        ("TopicNameStrategy", "value", "t-value"),
+    ],
+)
+def test_the_subject_is_named_by_the_strategy(strategy: str, kind: str, subject: str) -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry, kind, **{f"{kind}.subject.name.strategy": strategy})
+    assert avro.to_connect_data("t", avro.from_connect_data("t", PERSON, ANN))[1] == ANN
+    assert list(registry.subjects) == [subject]
+
+
+def test_a_schema_without_a_name_has_no_subject_of_its_own() -> None:
+    avro = converter(MemoryRegistry(), value_subject_name_strategy=f"{SUBJECT}RecordNameStrategy")
+    with pytest.raises(RecordError, match="has no name"):
+        avro.from_connect_data("t", STRING, "x")
+
+
+def test_settings_are_checked_all_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        AvroConverter(
+            {
+                "schema.registry.url": "localhost:8081",
+                "value.subject.name.strategy": "com.acme.Strategy",
+                "basic.auth.credentials.source": "USER_INFO",
+                "bearer.auth.credentials.source": "OAUTHBEARER",
+            }
+        )
+    for part in ("localhost:8081", "com.acme.Strategy", "user:password", "bearer.auth.client.secret"):
+        assert part in str(caught.value)
+
+
+def test_without_the_extra_the_config_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "fencepost.converter.registry.extra.find_spec", lambda name: None if name == "fastavro" else find_spec(name)
+    )
+    with pytest.raises(ConfigError, match=r"fastavro.*pip install 'fencepost\[avro\]'"):
+        AvroConverter({"schema.registry.url": "http://r"})
+    values = AvroConverter.validate_values({"schema.registry.url": "http://r"})
+    assert [v.setting.key for v in values if v.errors] == ["schema.registry.url"]
+
+
+def test_a_tombstone_is_no_value_in_both_directions() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry)
+    assert avro.from_connect_data("t", None, None) is None
+    assert avro.from_connect_data("t", PERSON.optional(), None) is None
+    assert avro.to_connect_data("t", None) == (None, None)
+    assert not registry.asked
+    with pytest.raises(RecordError, match="null"):
+        avro.from_connect_data("t", PERSON, None)
+
+
+def test_a_value_without_a_schema_is_refused_with_advice() -> None:
+    with pytest.raises(RecordError, match=r"needs a schema.*JsonConverter"):
+        converter(MemoryRegistry()).from_connect_data("t", None, ANN)
+
+
+def column_of(avro: Converter, topic: str, schema: Schema, values: Any) -> Any:
+    return avro.for_topic(topic).from_column(schema, values)
+
+
+def test_columns_are_the_bytes_of_their_records() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry)
+    rows = [{**ANN, "age": age} for age in (1, None, 3)]
+    written = column_of(avro, "t", PERSON, rows)
+    assert written == [avro.from_connect_data("t", PERSON, row) for row in rows]
+    assert avro.for_topic("t").to_column(written) == (avro.to_connect_data("t", written[0])[0], rows)
+    assert avro.from_column(PERSON, rows) is None, "a subject needs a topic"
+    again = column_of(avro, "t", PERSON, Repeated(ANN, 5))
+    assert isinstance(again, Repeated)
+    assert again.value == avro.from_connect_data("t", PERSON, ANN)
+
+
+def test_tombstones_in_columns_are_no_values() -> None:
+    avro = converter(MemoryRegistry())
+    written = column_of(avro, "t", PERSON.optional(), [ANN, None])
+    assert (written[0] is None, written[1]) == (False, None)
+    assert avro.for_topic("t").to_column(written) is None, "the two do not share a schema"
+    assert avro.for_topic("t").to_column([None, None]) == (None, [None, None])
+
+
+def test_topics_have_subjects_of_their_own() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry)
+    column_of(avro, "t", PERSON, [ANN])
+    column_of(avro, "u", PERSON, [ANN])
+    assert registry.subjects.keys() == {"t-value", "u-value"}
+    assert avro.for_topic("t") is avro.for_topic("t")
+
+
+def test_columns_with_several_schemas_are_read_record_by_record() -> None:
+    avro = converter(MemoryRegistry())
+    mixed = [avro.from_connect_data("t", PERSON, ANN), avro.from_connect_data("t", WIDER, {**ANN, "id": 1})]
+    assert avro.for_topic("t").to_column(mixed) is None
+    assert [avro.to_connect_data("t", each)[1] for each in mixed] == [ANN, {**ANN, "id": 1}]
+
+
+def test_a_registry_that_is_away_blames_no_record() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry)
+    data = avro.from_connect_data("t", PERSON, ANN)
+    registry.is_away = True
+    assert avro.from_connect_data("t", PERSON, ANN) == data, "what is known needs no registry"
+    with pytest.raises(UnavailableError):
+        avro.from_connect_data("u", PERSON, ANN)
+    with pytest.raises(UnavailableError):
+        avro.to_connect_data("t", data)
+    assert column_of(avro, "u", PERSON, [ANN]) is None, "record by record, it is tried again"
+    registry.is_away = False
+    assert avro.to_connect_data("t", data)[1] == ANN
+
+
+def test_without_auto_register_only_known_schemas_are_written() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry, auto_register_schemas="false")
+    with pytest.raises(RecordError, match="no such schema"):
+        avro.from_connect_data("t", PERSON, ANN)
+    converter(registry).from_connect_data("t", PERSON, ANN)
+    assert avro.from_connect_data("t", PERSON, ANN) is not None
+
+
+def test_the_newest_version_is_written_by_the_names_of_its_fields() -> None:
+    registry = MemoryRegistry()
+    converter(registry).from_connect_data("t", WIDER, {**ANN, "id": None})
+    avro = converter(registry, auto_register_schemas="false", use_latest_version="true")
+    data = avro.from_connect_data("t", PERSON, ANN)
+    assert avro.to_connect_data("t", data)[1] == {**ANN, "id": None}
+
+
+@pytest.mark.parametrize("is_strict", ["true", "false"])
+def test_a_field_that_the_newest_version_lacks_is_refused_unless_told_otherwise(is_strict: str) -> None:
+    registry = MemoryRegistry()
+    converter(registry).from_connect_data("t", PERSON, ANN)
+    settings = {"auto_register_schemas": "false", "use_latest_version": "true"}
+    avro = converter(registry, latest_compatibility_strict=is_strict, **settings)
+    if is_strict == "true":
+        with pytest.raises(RecordError, match="id is not a valid field name"):
+            avro.from_connect_data("t", WIDER, {**ANN, "id": 1})
+    else:
+        data = avro.from_connect_data("t", WIDER, {**ANN, "id": 1})
+        assert avro.to_connect_data("t", data)[1] == ANN
+
+
+def test_the_id_can_be_in_a_header() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry, value_schema_id_serializer=HEADER_ID)
+    headers: list[HeaderBytes] = [("a", b"1")]
+    data = avro.from_connect_record("t", headers, PERSON, ANN)
+    assert data == b"\6Ann\2\x3c"
+    assert [name for name, _ in headers] == ["a", "__value_schema_id"]
+    assert converter(registry).to_connect_record("t", headers, data)[1] == ANN
+    assert column_of(avro, "t", PERSON, [ANN]) is None
+    assert "__value_schema_id" in avro.headers_read
+    with pytest.raises(FatalError, match="header"):
+        avro.from_connect_data("t", PERSON, ANN)
+
+
+def test_a_schema_of_another_format_is_refused() -> None:
+    registry = MemoryRegistry()
+    key = registry.register("t-value", WrittenSchema("JSON", "{}"))
+    with pytest.raises(RecordError, match=r"type JSON.*AvroConverter"):
+        converter(registry).to_connect_data("t", b"\0" + (key.id or 0).to_bytes(4, "big"))
+
+
+def test_references_are_read() -> None:
+    registry = MemoryRegistry()
+    place = '{"type":"record","name":"shop.Place","fields":[{"name":"city","type":"string"}]}'
+    home = '{"type":"record","name":"shop.Home","fields":[{"name":"at","type":"Place"}]}'
+    registry.register("place", WrittenSchema("AVRO", place))
+    registered = registry.register("t-value", WrittenSchema("AVRO", home, (Reference("shop.Place", "place", 1),)))
+    data = b"\0" + (registered.id or 0).to_bytes(4, "big") + b"\x04Zu"
+    assert converter(registry).to_connect_data("t", data)[1] == {"at": {"city": "Zu"}}
+
+
+def test_as_many_schemas_are_remembered_as_the_setting_says() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry, schemas_cache_config="1")
+    for _ in range(2):
+        avro.from_connect_data("t", PERSON, ANN)
+        avro.from_connect_data("t", WIDER, {**ANN, "id": 1})
+    assert registry.asked["register"] == 4
+
+
+def test_secrets_are_not_shown() -> None:
+    avro = AvroConverter(
+        {
+            "schema.registry.url": "http://r",
+            "basic.auth.credentials.source": "USER_INFO",
+            "basic.auth.user.info": "me:canary",
+        }
+    )
+    assert "canary" not in repr(vars(avro)["_values"])

@@ -1,0 +1,87 @@
+"""Columns of several topics go through the converter of each topic, and come back in their order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencepost.api import Converter, Repeated, Schema, Utf8Column
+from fencepost.record import Runs
+from fencepost.record.schema import STRING
+from fencepost.task.life.columns import column_to_bytes, column_to_connect
+
+
+class Labelling(Converter):
+    """Writes the topic before each value; reads only what begins with it."""
+
+    topic: str | None = None
+
+    def for_topic(self, topic: str) -> Converter:
+        made = Labelling()
+        made.topic = topic
+        return made
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        raise AssertionError("not called for columns")
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        raise AssertionError("not called for columns")
+
+    def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        return None if "bad" in values else [f"{self.topic}:{value}".encode() for value in values]
+
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        schema = STRING if self.topic != "c" else STRING.optional()
+        read = [None if data is None else data.decode().removeprefix(f"{self.topic}:") for data in column]
+        return None if any(each is not None and ":" in each for each in read) else (schema, read)
+
+
+class Plain(Labelling):
+    def for_topic(self, topic: str) -> Converter:
+        return self
+
+
+TOPICS = ["a", "b", "a", "c"]
+
+
+def test_each_topic_has_its_converter() -> None:
+    written = column_to_bytes(Labelling(), TOPICS, STRING, Utf8Column([b"1", b"2", b"3", b"4"]))
+    assert written == [b"a:1", b"b:2", b"a:3", b"c:4"]
+    read = column_to_connect(Labelling(), TOPICS[:3], [b"a:1", b"b:2", b"a:3"])
+    assert read is not None
+    assert list(read[1]) == ["1", "2", "3"]
+    assert read[0] == STRING
+
+
+def test_topics_with_different_schemas_are_read_record_by_record() -> None:
+    assert column_to_connect(Labelling(), ["a", "c"], [b"a:1", b"c:2"]) is None
+
+
+def test_one_topic_is_converted_at_once() -> None:
+    assert column_to_bytes(Labelling(), Repeated("a", 2), STRING, ["1", "2"]) == [b"a:1", b"a:2"]
+    read = column_to_connect(Labelling(), Runs(["a"], [2]), [b"a:1", b"a:2"])
+    assert read is not None
+    assert (read[0], list(read[1])) == (STRING, ["1", "2"])
+
+
+def test_a_converter_that_knows_no_topics_is_asked_once_for_all() -> None:
+    assert column_to_bytes(Plain(), TOPICS, STRING, ["1", "2", "3", "4"]) == [
+        b"None:1",
+        b"None:2",
+        b"None:3",
+        b"None:4",
+    ]
+
+
+def test_a_column_that_one_converter_refuses_is_refused() -> None:
+    assert column_to_bytes(Labelling(), TOPICS, STRING, ["1", "bad", "3", "4"]) is None
+    assert column_to_connect(Labelling(), TOPICS, [b"a:1", b"x:2", b"a:3", b"c:4"]) is None
+
+
+def test_a_column_without_values_is_read_once() -> None:
+    read = column_to_connect(Labelling(), Repeated("a", 3), Repeated(None, 3))
+    assert read is not None
+    assert isinstance(read[1], Repeated)
+    assert (read[1].value, len(read[1])) == (None, 3)
+
+
+def test_repeated_values_of_several_topics_are_divided() -> None:
+    assert column_to_bytes(Labelling(), ["a", "b"], STRING, Repeated("x", 2)) == [b"a:x", b"b:x"]
