@@ -25,7 +25,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@touch $@
 
 lock: ## renew requirements.lock (pinned, with hashes) from pyproject.toml
-	$(UV) pip compile -q --universal --generate-hashes --no-header --group dev --group demo pyproject.toml -o requirements.lock
+	$(UV) pip compile -q --universal --all-extras --generate-hashes --no-header --group dev --group demo pyproject.toml -o requirements.lock
 
 demo: setup ## move real data exactly once through crashes and print the ledger
 	$(PY) -m demo

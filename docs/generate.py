@@ -90,6 +90,12 @@ def _worker_settings() -> Iterator[str]:
         yield from ("", f"## {_title(base.__name__.removesuffix('Config'))}")
         yield from _paragraph(_first_paragraph(base))
         yield from _table(own)
+    yield from ("", "## Config providers")
+    yield from _paragraph(
+        "A worker's file names them in `config.providers`, with their classes in `config.providers.NAME.class` and the "
+        "following settings below `config.providers.NAME.param.`: [how to](../how-to/secrets.md)."
+    )
+    yield from _plugins(PluginKind.CONFIG_PROVIDER)
 
 
 _OVERRIDES = (

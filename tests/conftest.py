@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.telemetry import secret
 from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
 from support.seed import new_seed
@@ -45,6 +46,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from support.both_ends import FromBothEnds
 
     return FromBothEnds(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide in the texts of a test only what that test has looked up."""
+    monkeypatch.setattr(secret._secrets, "_texts", {})
+    monkeypatch.setattr(secret._secrets, "_pattern", None)
 
 
 @pytest.fixture(scope="session")

@@ -103,13 +103,13 @@ def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
 
 
 def _work(nursery: Nursery, file: str) -> int:
+    from fencepost.cli.client import read_worker_file
     from fencepost.cli.worker.serve import serve
-    from fencepost.config.properties import read_properties
     from fencepost.config.worker import WorkerConfig
     from fencepost.telemetry.logs import configure_logs
 
     configure_logs()
-    config = WorkerConfig(read_properties(Path(file)))
+    config = WorkerConfig(read_worker_file(Path(file)))
     failure = serve(config, _driver(nursery, config))
     if failure is not None:
         print(failure, file=sys.stderr)

@@ -66,7 +66,7 @@ class RetentionStage:
         settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
         self.retention = Retention(
             settings.config, 1000, RetentionClients(settings.admin_conf(), timeout_s), (), self.leader, self.leader,
-            lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source), settings.cluster_ids,
+            lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source, dict), settings.cluster_ids,
         )  # fmt: skip
         self.sink("a", 8)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import InputSpec, LookUpSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.runner import SinkRunner
 
 
@@ -45,7 +45,7 @@ class StartedSink:
                 incarnation=uuid.uuid4().hex,
                 connector_config=config,
                 task_config=config,
-                plugin_path=(plugins,) if plugins else (),
+                look_up=LookUpSpec((plugins,) if plugins else ()),
                 output=OutputSpec(producer_conf={}, offsets_topic=""),
                 input=InputSpec(consumer_conf=conf, topics=(topic,)),
             ),

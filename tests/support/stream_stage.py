@@ -14,7 +14,7 @@ from fencepost.kafka.setting.client_settings import sink_conf, transactional_con
 from fencepost.kafka.setting.table import CLIENT, LIBRDKAFKA
 from fencepost.plugin import use_plugin_path
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, TaskSpec
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation
@@ -94,7 +94,7 @@ class StreamStage:
             "admin_conf": servers,
             "transactional_id": f"g-{self.name}-{task}",
             "topics": (self.source,),
-            "plugin_path": (PLUGINS,),
+            "look_up": LookUpSpec((PLUGINS,)),
             "offset_flush_interval_ms": 60_000,
             **changes,
         }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, LookUpSpec, OutputSpec, TaskSpec
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -41,7 +41,7 @@ def lone_spec(
         incarnation=uuid.uuid4().hex,
         connector_config=config,
         task_config=config,
-        plugin_path=(plugins,),
+        look_up=LookUpSpec((plugins,)),
         output=OutputSpec(
             producer_conf={k: v for k, v in producer_conf.items() if k != "transactional.id"},
             offsets_topic=offsets_topic,

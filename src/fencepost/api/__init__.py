@@ -6,6 +6,7 @@ writes the `Epoch`s that Spark reads from topics. Settings are fields (`fencepos
 Errors are grouped by what the runtime does about them: retry, skip the record, stop quietly, refuse the config, fail.
 """
 
+from fencepost.api.config_provider import ConfigData, ConfigProvider
 from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
 from fencepost.api.dataframe import CsvLines, DataFrameConnector, Split
@@ -79,7 +80,9 @@ __all__ = [
     "Batch",
     "BinaryColumn",
     "Config",
+    "ConfigData",
     "ConfigError",
+    "ConfigProvider",
     "ConnectError",
     "ConnectRecord",
     "Connector",

@@ -1,9 +1,10 @@
-"""Settings of a command's Kafka clients: from a file, and from the command line."""
+"""The worker's file and the settings of a command's Kafka clients: from a file, and from the command line."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.config.properties import read_properties
-from fencepost.config.reference import check_references
+from fencepost.config.reference import has_references
 
 BOOTSTRAP = "bootstrap.servers"
 _LOCAL = "127.0.0.1:9092"
@@ -11,6 +12,19 @@ _LOCAL = "127.0.0.1:9092"
 
 def client_properties(properties: Path | None, bootstrap: str | None, own: str | None = None) -> dict[str, str]:
     """Return a file's settings, such as a worker's, and the brokers: as given, else `own`, else the file's."""
-    given = {} if properties is None else read_properties(properties)
-    check_references(given)
+    given = {} if properties is None else read_worker_file(properties)
     return {**given, BOOTSTRAP: bootstrap or own or given.get(BOOTSTRAP) or _LOCAL}
+
+
+def read_worker_file(path: Path) -> dict[str, str]:
+    """Return the properties of a file, with the values that they refer to. Raises ConfigError."""
+    return with_values(read_properties(path))
+
+
+def with_values(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return properties of a worker with references to config providers replaced. Raises ConfigError."""
+    if not has_references(properties):
+        return dict(properties)
+    from fencepost.reference.worker_file import worker_properties  # and the registry, for which no other start waits
+
+    return worker_properties(properties)

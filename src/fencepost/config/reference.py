@@ -1,41 +1,45 @@
 """References to config providers, `${provider:path:key}`, in values of configs."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from fencepost.config.errors import ConfigError
-
-REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """As Kafka reads them. `${topic}` and other placeholders have no colon."""
 
 _SPARK = "spark."
-_OF_SPARK = {"env", "system", "spark", "sparkconf", "hivevar", "hiveconf"}  # Spark looks them up in its own settings
+_OF_SPARK = frozenset({"env", "system", "spark", "sparkconf", "hivevar", "hiveconf"})  # it looks them up itself
 
 
-def shown(found: re.Match[str]) -> str:
-    """Return a reference that may be shown: whole if it is the entire value, else only its provider (E11)."""
-    return found.group() if found.group() == found.string.strip() else f"${{{found[1]}:…}}"
+@dataclass(frozen=True)
+class Reference:
+    """One reference: `text` as it is written."""
+
+    text: str
+    provider: str
+    path: str
+    key: str
+
+    def shown_in(self, value: str) -> str:
+        """Return a text for users: the reference if it is the entire value, else only its provider (E11)."""
+        return self.text if self.text == value.strip() else f"${{{self.provider}:…}}"
 
 
-def reference_faults(config: Mapping[str, object]) -> dict[str, str]:
-    """Return a text for each key whose value refers to a config provider, because no provider would look it up."""
-    faults = {}
-    for key, value in config.items():
-        found = _first(str(value or ""), _OF_SPARK if key.startswith(_SPARK) else ())
-        if found is not None:
-            faults[key] = (
-                f"Invalid value for configuration {key}: {shown(found)} refers to a config provider. No provider "
-                "resolves it, so the text would be used as the value: write the value itself"
-            )
-    return faults
+def references(key: str, value: object) -> Iterator[Reference]:
+    """Yield the references in a value. In settings of Spark, those that Spark itself looks up are none."""
+    if not isinstance(value, str) or "${" not in value:
+        return
+    for found in _REFERENCE.finditer(value):
+        if not (key.startswith(_SPARK) and found[1] in _OF_SPARK):
+            yield Reference(found[0], found[1], found[2] or "", found[3])
 
 
-def check_references(*configs: Mapping[str, object]) -> None:
-    """Raise ConfigError when a value refers to a config provider."""
-    faults = {key: text for config in configs for key, text in reference_faults(config).items()}
-    if faults:
-        raise ConfigError(list(faults.values()))
+def has_references(config: Mapping[str, object]) -> bool:
+    """Say whether any value of a config refers to a config provider."""
+    return any(True for key, value in config.items() for _ in references(key, value))
 
 
-def _first(value: str, looked_up: Container[str]) -> re.Match[str] | None:
-    return next((one for one in REFERENCE.finditer(value) if one[1] not in looked_up), None)
+def replaced(key: str, value: str, found: Mapping[str, str]) -> str:
+    """Return a value with the references that `found` has, by their texts, replaced."""
+    wanted = {one.text for one in references(key, value)}
+    return _REFERENCE.sub(lambda one: found.get(one[0], one[0]) if one[0] in wanted else one[0], value)

@@ -1,16 +1,13 @@
 """`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import Enum
-from pathlib import Path
 
 from fencepost.config.check import at_least, between, non_empty, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.override import known_policy
-from fencepost.config.properties import read_properties
-from fencepost.config.reference import check_references
 from fencepost.config.rest import RestConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
@@ -111,8 +108,8 @@ class RuntimeConfig(Config):
         "config.providers",
         default=[],
         importance=LOW,
-        doc="Names of the providers that look up `${provider:path:key}`.",
-        without_effect="a reference like ${provider:path:key} is not looked up yet, and refused",
+        doc="Names of the providers that look up `${provider:path:key}` in this file and in configs of connectors. "
+        "`config.providers.NAME.class` is the class of each, and `config.providers.NAME.param.*` are its settings.",
     )
     plugin_path: list[str] | None = setting(
         "plugin.path",
@@ -242,18 +239,7 @@ class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestConfig, RuntimeConfig,
     MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
-    """The whole worker file. `load` reads it and reports all faults at once."""
-
-    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
-        of_providers = f"{WorkerConfig.key_of('config_providers')}."
-        given = {k: v for k, v in (properties or {}).items() if not k.startswith(of_providers)}
-        check_references(given)  # first: else the text of a reference is found wrong in other ways
-        super().__init__(properties)
-
-    @classmethod
-    def load(cls, path: Path | str) -> "WorkerConfig":
-        """Raise ConfigError: the file cannot be read or parsed, or values are wrong (one message each)."""
-        return cls(read_properties(path))
+    """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
 
     @property
     def exactly_once(self) -> ExactlyOnceSource:

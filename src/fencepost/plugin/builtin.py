@@ -7,6 +7,7 @@ _CONVERTERS = "org.apache.kafka.connect.converters."
 _TRANSFORMS = "org.apache.kafka.connect.transforms."
 _PREDICATES = _TRANSFORMS + "predicates."
 _MIRROR = "org.apache.kafka.connect.mirror."
+_PROVIDERS = "org.apache.kafka.common.config.provider."
 
 _BOTH_KINDS_OF_CONVERTER = {
     "org.apache.kafka.connect.json.JsonConverter": "fencepost.converter.json:JsonConverter",
@@ -97,6 +98,15 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.REPLICATION_POLICY: {
         _MIRROR + "DefaultReplicationPolicy": "fencepost.mirror.setting.policy:DefaultReplicationPolicy",
         _MIRROR + "IdentityReplicationPolicy": "fencepost.mirror.setting.policy:IdentityReplicationPolicy",
+    },
+    PluginKind.CONFIG_PROVIDER: {
+        _PROVIDERS + "DirectoryConfigProvider": "fencepost.provider.directory:DirectoryConfigProvider",
+        _PROVIDERS + "EnvVarConfigProvider": "fencepost.provider.environment:EnvVarConfigProvider",
+        _PROVIDERS + "FileConfigProvider": "fencepost.provider.file:FileConfigProvider",
+        "fencepost.provider.AwsConfigProvider": "fencepost.provider.aws:AwsConfigProvider",
+        "fencepost.provider.AzureConfigProvider": "fencepost.provider.azure:AzureConfigProvider",
+        "fencepost.provider.GcpConfigProvider": "fencepost.provider.gcp:GcpConfigProvider",
+        "fencepost.provider.VaultConfigProvider": "fencepost.provider.vault:VaultConfigProvider",
     },
 }
 

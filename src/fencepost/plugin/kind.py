@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from fencepost.api import (
+    ConfigProvider,
     Connector,
     Converter,
     HeaderConverter,
@@ -23,6 +24,7 @@ class PluginKind(StrEnum):
     CONVERTER = "converter"
     HEADER_CONVERTER = "header_converter"
     REPLICATION_POLICY = "replication_policy"
+    CONFIG_PROVIDER = "config_provider"
 
     @property
     def suffix(self) -> str:
@@ -56,6 +58,7 @@ _SUFFIXES = {
     PluginKind.CONVERTER: "Converter",
     PluginKind.HEADER_CONVERTER: "HeaderConverter",
     PluginKind.REPLICATION_POLICY: "ReplicationPolicy",
+    PluginKind.CONFIG_PROVIDER: "ConfigProvider",
 }
 _TYPES = {
     PluginKind.TRANSFORM: "transformation",
@@ -70,6 +73,7 @@ _BASES: dict[PluginKind, type[Any]] = {
     PluginKind.CONVERTER: Converter,
     PluginKind.HEADER_CONVERTER: HeaderConverter,
     PluginKind.REPLICATION_POLICY: ReplicationPolicy,
+    PluginKind.CONFIG_PROVIDER: ConfigProvider,
 }
 _GROUPS = {
     PluginKind.CONNECTOR: "fencepost.connectors",
@@ -78,4 +82,5 @@ _GROUPS = {
     PluginKind.CONVERTER: "fencepost.converters",
     PluginKind.HEADER_CONVERTER: "fencepost.header_converters",
     PluginKind.REPLICATION_POLICY: "fencepost.replication_policies",
+    PluginKind.CONFIG_PROVIDER: "fencepost.config_providers",
 }

@@ -21,6 +21,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.rest.response import json_response
+from fencepost.telemetry.secret import hide
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,9 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
-    return json_response({"error_code": status, "message": message}, status, headers)
+    """Return an answer without the secrets that this process knows (E11)."""
+    text = None if message is None else hide(message)
+    return json_response({"error_code": status, "message": text}, status, headers)
 
 
 def status_of(error: OperationError) -> int:

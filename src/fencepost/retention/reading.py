@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transform.java_regex import compiled
 
+_ANY = ".*"
 _TOPICS, _REGEX, _RESENT = "topics", "topics.regex", "errors.deadletterqueue.resend.topic.name"
 
 
@@ -49,6 +51,8 @@ class SinkReading:
 
 
 Readings = tuple[SinkReading, ...]
+LookUp = Callable[[RawConfig], RawConfig]
+"""Returns a config with its references replaced. Raises ConfigError; KafkaUnavailableError if a store is away."""
 
 
 class SinkSettings(Protocol):
@@ -60,18 +64,28 @@ class SinkSettings(Protocol):
 
 
 def readings(
-    snapshot: ClusterSnapshot, settings: SinkSettings, is_source: Callable[[ClusterSnapshot, str], bool]
+    snapshot: ClusterSnapshot,
+    settings: SinkSettings,
+    is_source: Callable[[ClusterSnapshot, str], bool],
+    look_up: LookUp,
 ) -> Readings:
     """Return what every sink reads, by connector name. A connector of an unknown class counts if it names topics."""
     return tuple(
-        reading(name, config, settings)
+        reading(name, config, settings, look_up)
         for name, config in sorted(snapshot.connectors.items())
         if not is_source(snapshot, name) and (config.get(_TOPICS) or config.get(_REGEX))
     )
 
 
-def reading(connector: str, config: RawConfig, settings: SinkSettings) -> SinkReading:
-    """Return the topics that a sink with this config reads."""
+def reading(connector: str, config: RawConfig, settings: SinkSettings, look_up: LookUp) -> SinkReading:
+    """Return the topics that a sink with this config reads.
+
+    If what its config refers to cannot be looked up, it may read any topic, and nothing is deleted (E9).
+    """
+    try:
+        config = look_up(config)
+    except (ConfigError, KafkaUnavailableError) as error:
+        return SinkReading(connector, "", frozenset(), _ANY, "", fault=str(error))
     named = {topic.strip() for topic in (config.get(_TOPICS) or "").split(",")}
     resent = (config.get(_RESENT) or "").strip()
     conf: dict[str, Any] = {}

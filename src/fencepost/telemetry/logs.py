@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from fencepost.telemetry.quiet import quiet_libraries
+from fencepost.telemetry.secret import protect
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
 _PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long
@@ -63,6 +64,7 @@ def configure_logs(level: str | None = None) -> None:
     handler.addFilter(Repeats())
     handler.addFilter(_is_not_py4js)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    protect(handler)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(chosen)

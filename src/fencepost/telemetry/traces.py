@@ -2,10 +2,13 @@
 
 import traceback
 
+from fencepost.telemetry.secret import hide
+
 
 def trace_of(error: BaseException) -> str:
-    """Return the traceback of `error`, as Python prints it, in which every character can be encoded as UTF-8.
+    """Return the traceback of `error`, as Python prints it, but without the secrets that this process knows (E11).
 
-    An error may quote a lone surrogate, which JSON cannot represent: the state of its task would never be reported.
+    Every character can be encoded as UTF-8. An error may quote a lone surrogate, which JSON cannot represent: the state
+    of its task would never be reported.
     """
-    return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
+    return hide("".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
 """The types of a snapshot's connectors, if their classes are installed here."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
@@ -99,15 +99,20 @@ class ConnectorClasses:
         except ConfigError:
             return {}
 
-    def offsets_in_group(self, name: str, config: RawConfig) -> OffsetsInGroup | None:
-        """Return how a group keeps a connector's offsets; None if none does, or the class is not installed here."""
+    def offsets_in_group(
+        self, name: str, config: RawConfig, look_up: Callable[[RawConfig], RawConfig]
+    ) -> OffsetsInGroup | None:
+        """Return how a group keeps a connector's offsets; None if none does, or the class is not installed here.
+
+        `look_up` replaces the references of a config; it is called only if the class keeps offsets in groups.
+        """
         try:
             found = self.find(config)
         except ConfigError:
             return None
         if not issubclass(found, SourceConnector) or found.offsets_in_group is SourceConnector.offsets_in_group:
             return None
-        return found(given_values(config)).offsets_in_group(name)
+        return found(given_values(look_up(config))).offsets_in_group(name)
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
         """Say whether a connector is a source whose class is installed here."""

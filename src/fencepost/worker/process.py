@@ -1,10 +1,12 @@
 """A whole worker in one process: its parts, its start and its end."""
 
 import uuid
+from functools import partial
 
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
+from fencepost.reference import providers_of
 from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
@@ -19,7 +21,7 @@ from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.operations import worker_operations
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, known
 from fencepost.worker.start_up import StartUp
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status_cleaner import StatusCleaner
@@ -42,9 +44,10 @@ class WorkerProcess:
             declared: Connectors that the worker creates whenever it starts to lead.
 
         Raises:
-            ConfigError: A converter is not available.
+            ConfigError: A converter or a config provider is not available.
         """
         require_converters(config, use_plugin_path(config.plugin_path or ()))
+        providers_of(config.originals).check()
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))
@@ -144,6 +147,6 @@ def _retention(
         (config.config_storage_topic, config.offset_storage_topic, config.status_storage_topic),
         membership.leader,
         topics.config,
-        lambda snapshot: readings(snapshot, settings, classes.is_source),
+        lambda snapshot: readings(snapshot, settings, classes.is_source, partial(known, config)),
         settings.cluster_ids,
     )

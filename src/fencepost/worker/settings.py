@@ -6,29 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.api import OffsetsInGroup
-from fencepost.config.connector import PLUGIN_VERSION, RuntimeChoice
+from fencepost.api import OffsetsInGroup, RetriableError
+from fencepost.config.connector import PLUGIN_VERSION
 from fencepost.config.raw import RawConfig
+from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import (
     admin_conf,
     member_conf,
     producer_conf,
     reader_conf,
-    sink_conf,
     transactional_conf,
 )
 from fencepost.kafka.setting.translation import Translated
+from fencepost.reference import LookedUp, providers_of
 from fencepost.storage.offset_view import OffsetTopic
+from fencepost.task.channel.client_recipe import ClientRecipe
+from fencepost.worker.client_recipes import ClientRecipes, overrides, producer_properties
 from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)
 
-_OVERRIDE = "producer.override."
-_CLIENT = "client"
-_CONSUMER_OVERRIDE = "consumer.override."
+_CONSUMER = "consumer."
 _HEARTBEAT_MS = 1000
+_RECENT_S = 10.0
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 
@@ -81,30 +84,30 @@ class WorkerSettings:
 
     def task_producer_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings of a connector's producers: the worker's `producer.`, then its own overrides."""
-        properties = self.producer_properties(connector_config)
-        return _without_id(properties) if self.is_exactly_once else logged(producer_conf(properties))
+        return self._made(self._recipes.task_producer(connector_config))
 
     def fencing_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for fencing the tasks' transactional ids, even on a worker without exactly-once."""
-        properties = self.producer_properties(connector_config)
-        return _without_id({key: value for key, value in properties.items() if key != _CLIENT})
+        return self._made(self._recipes.fencing(connector_config))
 
     def producer_properties(self, connector_config: RawConfig) -> dict[str, object]:
         """Return Java's properties of a connector's producers."""
-        return producer_properties(self.config, connector_config)
+        return producer_properties(self.config, self._known(connector_config))
 
-    def _target(self, connector_config: RawConfig) -> dict[str, str]:
-        """Return the bootstrap setting of the cluster that a connector's producers write to."""
-        return {_BOOTSTRAP: str(self.producer_properties(connector_config)[_BOOTSTRAP])}
+    @property
+    def _recipes(self) -> ClientRecipes:
+        """Return what the clients of connectors are made of."""
+        return ClientRecipes(self.config, self.is_exactly_once)
+
+    def _made(self, recipe: ClientRecipe) -> dict[str, Any]:
+        return logged(recipe.translated(self._known))
+
+    def _known(self, config: RawConfig) -> RawConfig:
+        return known(self.config, config)
 
     def task_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for creating a connector's topics, as its own principal, where its producers write."""
-        return self._admin_conf(connector_config, self._target(connector_config))
-
-    def _admin_conf(self, connector_config: RawConfig, target: Mapping[str, str]) -> dict[str, Any]:
-        properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
-        own = _overrides(connector_config, "admin.override.")
-        return logged(admin_conf({**properties, **target, **own}))
+        return self._made(self._recipes.task_admin(connector_config))
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
         """Return the connector's config, completed with its class's or the worker's converters."""
@@ -112,17 +115,15 @@ class WorkerSettings:
 
     def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for reading a connector's own offsets topic, as its own principal."""
-        properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
-        own = _overrides(connector_config, "consumer.override.")
-        return logged(reader_conf({**properties, **self._target(connector_config), **own}))
+        return self._made(self._recipes.task_reader(connector_config))
 
     def offsets_in_group(self, connector: str, connector_config: RawConfig) -> OffsetsInGroup | None:
         """Return how a group of the target cluster keeps a source's offsets; None if a topic keeps them."""
-        return ConnectorClasses().offsets_in_group(connector, connector_config)
+        return ConnectorClasses().offsets_in_group(connector, connector_config, self._known)
 
     def may_have_own_offsets(self, connector_config: RawConfig) -> bool:
         """Say, without a request, whether the config names another offsets topic, or other brokers."""
-        target = self._target(connector_config)[_BOOTSTRAP].split(",")
+        target = self._recipes.target(connector_config)[_BOOTSTRAP].split(",")
         is_elsewhere = {server.strip() for server in target} != set(self.config.bootstrap_servers)
         return is_elsewhere or not self._names_workers_topic(connector_config)
 
@@ -138,7 +139,7 @@ class WorkerSettings:
             return True
         if not self.may_have_own_offsets(connector_config):
             return False
-        target = admin_conf(self._target(connector_config)).conf
+        target = admin_conf(self._recipes.target(connector_config)).conf
         ids = self.cluster_ids
         return ids.of({**self.task_admin_conf(connector_config), **target}) != ids.of(self.admin_conf())
 
@@ -163,41 +164,45 @@ class WorkerSettings:
         """Return Java's properties of a sink's consumers."""
         return {
             **self.config.internal_client_properties,
-            **self.config.client_properties("consumer."),
-            **_overrides(connector_config, _CONSUMER_OVERRIDE),
+            **self.config.client_properties(_CONSUMER),
+            **overrides(self._known(connector_config), _CONSUMER),
         }
 
     def sink_group(self, connector: str, connector_config: RawConfig) -> str:
         """Return the consumer group of a sink."""
-        return _overrides(connector_config, _CONSUMER_OVERRIDE).get("group.id", "").strip() or own_group(connector)
+        own = overrides(connector_config, _CONSUMER)
+        return (self._known(own).get("group.id") or "").strip() or own_group(connector)
 
     def task_consumer_conf(self, connector: str, connector_config: RawConfig, task: int) -> dict[str, Any]:
         """Return the consumer settings of a sink's task, as a member of its group."""
-        properties, group = self.consumer_properties(connector_config), self.sink_group(connector, connector_config)
-        return logged(sink_conf(properties, group, sink_client_id(connector, task)))
+        names = own_group(connector), sink_client_id(connector, task)
+        return self._made(self._recipes.sink(connector_config, *names))
 
     def dead_letters_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the producer settings for a sink's dead letters."""
-        return logged(producer_conf(self.producer_properties(connector_config)))
+        return self._made(self._recipes.plain_producer(connector_config))
 
     def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return the settings for requests about a sink's group, as the connector's own principal, where it reads.
-
-        `admin.override.bootstrap.servers` is not used: it may name the cluster of the dead letters.
-        """
-        servers = str(self.consumer_properties(connector_config)[_BOOTSTRAP])
-        return {**self._admin_conf(connector_config, {}), **admin_conf({_BOOTSTRAP: servers}).conf}
+        """Return the settings for requests about a sink's group, as the connector's own principal, where it reads."""
+        return self._made(self._recipes.sink_admin(connector_config))
 
 
-def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> dict[str, object]:
-    """Return Java's properties of a connector's producers: the worker's, then its own, and its choice of client."""
-    own = connector_config.get(RuntimeChoice.key_of("producer_client"))
-    return {
-        **config.internal_client_properties,
-        **config.client_properties("producer."),
-        **_overrides(connector_config, _OVERRIDE),
-        **({} if own is None else {_CLIENT: own}),
-    }
+def looked_up(worker: WorkerConfig, config: RawConfig, max_age_s: float = 0.0) -> LookedUp:
+    """Look up the references of a connector's or a task's config with the providers of the worker's file."""
+    if not has_references(config):
+        return LookedUp(config, {}, {})
+    return providers_of(worker.originals).look_up(config, max_age_s)
+
+
+def known(worker: WorkerConfig, config: RawConfig) -> RawConfig:
+    """Return a config with its references replaced by values that were looked up not long ago.
+
+    Raises ConfigError; KafkaUnavailableError if a store is away, as the connector's cluster cannot be asked then.
+    """
+    try:
+        return looked_up(worker, config, _RECENT_S).require() if has_references(config) else config
+    except RetriableError as error:
+        raise KafkaUnavailableError(str(error)) from error
 
 
 def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
@@ -237,10 +242,6 @@ def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[s
 def worker_id(url: str) -> str:
     """Return `host:port` of an advertised address: the worker's name in statuses, and its member's in the group."""
     return url.split("//", 1)[-1].rstrip("/")
-
-
-def _overrides(connector_config: RawConfig, prefix: str) -> dict[str, str]:
-    return {k[len(prefix) :]: v for k, v in connector_config.items() if v is not None and k.startswith(prefix)}
 
 
 _named: set[str] = set()

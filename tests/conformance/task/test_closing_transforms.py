@@ -7,6 +7,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.table import BATCH, CLIENT
+from fencepost.task.channel.task_spec import LookUpSpec
 from fencepost.testing import eventually
 from support.late.lone_task import PLUGINS, LoneTask
 from support.log_writer import LogWriter
@@ -107,8 +108,8 @@ def test_transforms_of_both_ways_of_a_stream_are_closed_with_it(
     way_out = {f"output.{key}": value for key, value in transforms(files[1]).items()}
     stage = StreamStage(kafka.bootstrap_servers, topic_name)
     try:
-        plugins = *stage.spec().plugin_path, PLUGINS
-        run = stage.start(config={**transforms(files[0]), **way_out}, plugin_path=plugins)
+        plugins = *stage.spec().look_up.plugin_path, PLUGINS
+        run = stage.start(config={**transforms(files[0]), **way_out}, look_up=LookUpSpec(plugins))
         stage.produce(["a"])
         stage.await_values(1)
         run.stop()

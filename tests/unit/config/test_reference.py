@@ -1,44 +1,46 @@
-"""References to config providers, which nobody looks up."""
+"""References to config providers in values of configs."""
 
 import pytest
 
-from fencepost.config import ConfigError
-from fencepost.config.reference import check_references, reference_faults
+from fencepost.config.reference import has_references, references, replaced
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "parts"),
     [
-        "${file:/secrets.properties:password}",
-        "${env:PASSWORD}",
-        "${directory:/run/secrets:password}",
-        "${vault:path/with:many:colons}",
-        "a${secretManager:password}b",
-        "${topic} ${env:X}",
+        ("${file:/secrets.properties:password}", ("file", "/secrets.properties", "password")),
+        ("${env:PASSWORD}", ("env", "", "PASSWORD")),
+        ("${vault:path/with:many:colons}", ("vault", "path/with", "many:colons")),
+        ("a${secretManager:password}b", ("secretManager", "", "password")),
+        ("${topic} ${env:X}", ("env", "", "X")),
     ],
 )
-def test_a_reference_is_refused_with_its_key_and_what_to_do(value: str) -> None:
-    faults = reference_faults({"topic": value, "plain": "x"})
-    assert faults.keys() == {"topic"}
-    assert "configuration topic: ${" in faults["topic"]
-    assert "refers to a config provider. No provider resolves it" in faults["topic"]
-    assert faults["topic"].endswith("write the value itself")
+def test_a_reference_has_the_parts_that_kafka_reads(value: str, parts: tuple[str, str, str]) -> None:
+    (found,) = references("topic", value)
+    assert (found.provider, found.path, found.key) == parts
+    assert found.text in value
 
 
 @pytest.mark.parametrize(
-    "value", ["", "${topic}", "${topic}:${x}", "$1:$2", "${name}-${1}", "$:{a:b}", "{a:b}", "${a", None]
+    "value", ["", "${topic}", "${topic}:${x}", "$1:$2", "${name}-${1}", "$:{a:b}", "{a:b}", "${a", None, 7]
 )
-def test_other_placeholders_stay(value: str | None) -> None:
-    check_references({"topic": value})
+def test_other_placeholders_are_no_references(value: object) -> None:
+    assert not has_references({"topic": value})
 
 
 def test_what_stands_beside_a_reference_is_not_shown() -> None:
-    text = reference_faults({"sasl.jaas.config": 'username="me" password="s3cret${file:/x:y}";'})["sasl.jaas.config"]
-    assert "${file:…}" in text
-    assert "s3cret" not in text
+    value = 'username="me" password="s3cret${file:/x:y}";'
+    (found,) = references("sasl.jaas.config", value)
+    assert found.shown_in(value) == "${file:…}"
+    assert found.shown_in(" ${file:/x:y} ") == "${file:/x:y}"
 
 
 def test_what_spark_looks_up_in_its_own_settings_stays() -> None:
-    check_references({"spark.local.dir": "${env:HOME}/${system:user.name}"})
-    with pytest.raises(ConfigError, match=r"spark\.hadoop\.fs\.s3a\.secret\.key: \$\{file:/x:y\} refers"):
-        check_references({"spark.hadoop.fs.s3a.secret.key": "${file:/x:y}"})
+    assert not has_references({"spark.local.dir": "${env:HOME}/${system:user.name}"})
+    assert has_references({"spark.hadoop.fs.s3a.secret.key": "${file:/x:y}"})
+    found = replaced("spark.a", "${env:HOME} ${file:/x:y}", {"${env:HOME}": "no", "${file:/x:y}": "yes"})
+    assert found == "${env:HOME} yes"
+
+
+def test_only_what_was_found_is_replaced() -> None:
+    assert replaced("a", "${env:A}-${env:B}", {"${env:A}": r"\1${topic}"}) == r"\1${topic}-${env:B}"

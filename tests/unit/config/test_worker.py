@@ -6,6 +6,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.listener import Listener
+from fencepost.config.properties import read_properties
 from fencepost.config.setting import rendered
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.setting.table import NO_COUNTERPART
@@ -37,7 +38,7 @@ def test_reports_five_errors_at_once(tmp_path):
         "offset.flush.interval.ms=often\nlisteners=8083\ntopic.creation.enable=yes\nconnect.protocol=telepathic\n"
     )
     with pytest.raises(ConfigError) as caught:
-        WorkerConfig.load(path)
+        WorkerConfig(read_properties(path))
     messages = caught.value.messages
     assert len(messages) == 6
     for key in ("status.storage.topic", "offset.storage.topic", "offset.flush.interval.ms", "listeners"):
@@ -216,13 +217,3 @@ def test_advertises_what_others_can_reach():
 
 def test_secrets_of_the_file_are_masked():
     assert "hunter2" not in repr(worker(sasl_jaas_config="hunter2").sasl_jaas_config)
-
-
-def test_a_reference_to_a_config_provider_is_refused_in_a_workers_file() -> None:
-    given = {**SETTINGS, "bootstrap.servers": "${env:KAFKA}", "producer.sasl.password": "${file:/secrets:password}"}
-    with pytest.raises(ConfigError) as refused:
-        WorkerConfig({**given, "config.providers": "file", "config.providers.file.param.x": "${env:X}"})
-    assert [text.split(" refers")[0] for text in refused.value.messages] == [
-        "Invalid value for configuration bootstrap.servers: ${env:KAFKA}",
-        "Invalid value for configuration producer.sasl.password: ${file:/secrets:password}",
-    ]

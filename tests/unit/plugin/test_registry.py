@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from fencepost import __version__
-from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, ReplicationPolicy, Transform
+from fencepost.api import (
+    ConfigError,
+    ConfigProvider,
+    Connector,
+    Converter,
+    HeaderConverter,
+    Predicate,
+    ReplicationPolicy,
+    Transform,
+)
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 
@@ -78,6 +87,7 @@ def test_every_built_in_is_there(kind: PluginKind) -> None:
         PluginKind.CONVERTER: Converter,
         PluginKind.HEADER_CONVERTER: HeaderConverter,
         PluginKind.REPLICATION_POLICY: ReplicationPolicy,
+        PluginKind.CONFIG_PROVIDER: ConfigProvider,
     }
     registry = PluginRegistry()
     for name in BUILT_IN[kind]:

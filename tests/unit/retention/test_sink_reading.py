@@ -2,11 +2,12 @@
 
 import pytest
 
+from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.retention.reading import SinkReading, reading, readings
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, known
 from support.settings import SETTINGS
 
 SINK, SOURCE = "FileStreamSink", "FileStreamSource"
@@ -17,14 +18,18 @@ def settings(**more: str) -> WorkerSettings:
     return WorkerSettings(WorkerConfig({**SETTINGS, "bootstrap.servers": "here:9092", **given}), "http://w:1", "me")
 
 
+def look_up(config: RawConfig) -> RawConfig:
+    return known(settings().config, config)
+
+
 def read(**config: str) -> SinkReading:
     """Return what a sink reads; in the keys of its config dots are written as `__`."""
-    return reading("c", {key.replace("__", "."): value for key, value in config.items()}, settings())
+    return reading("c", {key.replace("__", "."): value for key, value in config.items()}, settings(), look_up)
 
 
 def found(**connectors: dict[str, str]) -> list[str]:
     snapshot = ClusterSnapshot(connectors=connectors)
-    return [each.connector for each in readings(snapshot, settings(), ConnectorClasses().is_source)]
+    return [each.connector for each in readings(snapshot, settings(), ConnectorClasses().is_source, look_up)]
 
 
 def test_topics_are_those_of_its_list() -> None:
@@ -105,3 +110,24 @@ def test_two_that_read_otherwise_are_not_equal() -> None:
         read(topics="a", consumer__override__bootstrap__servers="far:1"),
     ):
         assert own != other
+
+
+def test_what_a_sink_refers_to_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_TOPICS", "a,b")
+    declared = settings(config_providers="env").config.originals | {
+        "config.providers.env.class": "EnvVarConfigProvider"
+    }
+    worker = WorkerConfig(declared)
+    own = reading(
+        "c",
+        {"topics": "${env:FENCEPOST_TOPICS}", "consumer.override.group.id": "${env:FENCEPOST_TOPICS}"},
+        WorkerSettings(worker, "http://w:1", "me"),
+        lambda config: known(worker, config),
+    )
+    assert (own.topics, own.group, own.fault) == ({"a", "b"}, "a,b", "")
+
+
+def test_a_sink_may_read_any_topic_if_what_it_refers_to_cannot_be_looked_up_e9() -> None:
+    own = read(topics="${file:/x:topics}")
+    assert own.covers("anything")
+    assert "refers to file" in own.fault

@@ -23,6 +23,7 @@ from fencepost.cli.acls.clients import (
 from fencepost.cli.acls.mirror_clients import mirror_access
 from fencepost.cli.acls.mirror_rights import mirror_acls
 from fencepost.cli.acls.rights import Acl, AnyAccess, ClientIdentity, ConnectorAccess, Need, Resource, required_acls
+from fencepost.cli.client import read_worker_file
 from fencepost.cli.columns import aligned
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
@@ -30,6 +31,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
+from fencepost.worker.settings import looked_up
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -52,7 +54,7 @@ def print_acls(
     asked = _Asked(parse_principals(principals), topics, is_prefixed)
     if MirrorFile.key_of("clusters") not in read_properties(worker):
         given = [] if connector is None else [read_connector(connector)]
-        parts = {"": asked.rights(WorkerConfig.load(worker), given)}
+        parts = {"": asked.rights(WorkerConfig(read_worker_file(worker)), given)}
     elif connector is None:
         parts = dict(asked.of_flows(MirrorFile.load(worker)))
     else:
@@ -83,7 +85,8 @@ class _Asked:
         """Return the rights of a worker and of connectors; each comes with whether it has initial offsets."""
         found: list[AnyAccess] = []
         others: list[Acl] = []
-        for properties, has_initial_offsets in connectors:
+        for stored, has_initial_offsets in connectors:
+            properties = looked_up(config, stored).require_now()
             access = self._access(config, properties, has_initial_offsets=has_initial_offsets)
             mirror = None
             if isinstance(access, ConnectorAccess):

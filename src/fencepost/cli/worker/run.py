@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fencepost.cli.client import read_worker_file, with_values
 from fencepost.config import ConfigError
-from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
@@ -16,6 +16,7 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
 from fencepost.spark.session.error import SparkError
 from fencepost.telemetry.logs import configure_logs
+from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ def run_worker(path: Path) -> int:
     configure_logs()
     try:
         find_java()
-        properties = read_properties(path)
-        return serve_worker(Driver(WorkerConfig(properties)))
+        return serve_worker(Driver(WorkerConfig(read_worker_file(path))))
     except ConfigError as error:
         return refused(f"{path}: the worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
@@ -71,7 +71,7 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
                 "listeners": f"http://127.0.0.1:{port}",
                 **given,
             }
-            return serve_worker(Driver(WorkerConfig(properties)))
+            return serve_worker(Driver(WorkerConfig(with_values(properties))))
     except ConfigError as error:
         return refused("The worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
@@ -100,7 +100,7 @@ def refused(title: str, error: ConfigError) -> int:
     """Print the faults, one in each line. Returns the exit code."""
     typer.echo(title, err=True)
     for message in error.messages:
-        typer.echo(f"  - {message}", err=True)
+        typer.echo(f"  - {hide(message)}", err=True)
     return 1
 
 

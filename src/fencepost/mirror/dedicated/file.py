@@ -8,16 +8,20 @@ follows, and later ones win:
 - a connector: its settings without a prefix, connection and client settings of both clusters, those of the flow.
 
 Connection settings without a prefix (`security.protocol`, `ssl.`, `sasl.`) apply to every cluster.
+
+References to config providers are looked up for the workers. The connectors' configs, which are stored in Kafka, keep
+them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 
 from fencepost.api import HIGH, Config, ConfigError, non_empty, setting
 from fencepost.config.properties import read_properties
-from fencepost.config.provider import resolved
+from fencepost.config.reference import has_references
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.mirror.dedicated.flow import (
     ARROW,
@@ -30,6 +34,7 @@ from fencepost.mirror.dedicated.flow import (
     is_for_workers_alone,
 )
 from fencepost.mirror.setting.clients import is_to_connect
+from fencepost.reference.worker_file import worker_properties
 
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
@@ -43,10 +48,16 @@ class MirrorFile(Config):
         doc="Whether workers on other machines must reach this one. If not, it listens on the loopback address.",
     )  # fmt: skip
 
+    def __init__(self, properties: Mapping[str, object], written: Mapping[str, object] | None = None) -> None:
+        """`written`: the properties with references to config providers, if `properties` has their values."""
+        self._written = properties if written is None else written
+        super().__init__(properties)
+
     @classmethod
     def load(cls, path: Path) -> "MirrorFile":
         """Load a file, with values from config providers. Raises ConfigError if it is unreadable or wrong."""
-        return cls(resolved(read_properties(path)))
+        written = read_properties(path)
+        return cls(worker_properties(written), written)
 
     @cached_property
     def pairs(self) -> list[Flow]:
@@ -83,23 +94,25 @@ class MirrorFile(Config):
         return [*self._wrong_names(), *self._wrong_choices()] or self._nothing_to_run()
 
     def _flow(self, source: str, target: str) -> Flow:
-        ends = self._cluster(source), self._cluster(target)
-        return Flow(source, target, self._alone, self._below(f"{source}{ARROW}{target}"), *ends, self.has_internal_rest)
+        flow = self._flow_of(self.originals, source, target)
+        if not has_references(self._written):
+            return flow
+        return replace(flow, written=self._flow_of(self._written, source, target))
 
-    def _cluster(self, alias: str) -> dict[str, str]:
-        return {**{k: v for k, v in self._alone.items() if is_to_connect(k)}, **self._below(alias)}
+    def _flow_of(self, properties: Mapping[str, object], source: str, target: str) -> Flow:
+        alone = self._below(properties, "")
+        own = self._below(properties, f"{source}{ARROW}{target}.")
+        ends = self._cluster(properties, source), self._cluster(properties, target)
+        return Flow(source, target, alone, own, *ends, self.has_internal_rest)
 
-    def _below(self, name: str) -> dict[str, str]:
-        prefix = f"{name}."
-        return {
-            key.removeprefix(prefix): str(value)
-            for key, value in self.originals.items()
-            if self._prefix_of(key) == prefix
-        }
+    def _cluster(self, properties: Mapping[str, object], alias: str) -> dict[str, str]:
+        shared = {k: v for k, v in self._below(properties, "").items() if is_to_connect(k)}
+        return {**shared, **self._below(properties, f"{alias}.")}
 
-    @cached_property
-    def _alone(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self.originals.items() if not self._prefix_of(key)}
+    def _below(self, properties: Mapping[str, object], prefix: str) -> dict[str, str]:
+        """Return the properties with exactly this prefix, without it."""
+        found = {key: str(value) for key, value in properties.items() if self._prefix_of(key) == prefix}
+        return {key.removeprefix(prefix): value for key, value in found.items()}
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
@@ -152,7 +165,7 @@ class MirrorFile(Config):
         return [
             f'Missing required configuration "{alias}.{_BOOTSTRAP}": set it to brokers of the cluster {alias}'
             for alias in used
-            if not self._cluster(alias).get(_BOOTSTRAP, "").strip()
+            if not self._cluster(self.originals, alias).get(_BOOTSTRAP, "").strip()
         ]
 
 

@@ -1,7 +1,7 @@
 """A flow of a MirrorMaker 2 file: its connectors, and the settings of these and of its worker."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from fencepost.api import HIGH, LOW, Config, one_of, setting
@@ -101,7 +101,10 @@ def is_for_workers_alone(key: str) -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """From one cluster to another, with the settings of the file: without a prefix, of the flow, of both clusters."""
+    """From one cluster to another, with the settings of the file: without a prefix, of the flow, of both clusters.
+
+    `written` has the same settings with references to config providers, if the file has any.
+    """
 
     source: str
     target: str
@@ -110,6 +113,7 @@ class Flow:
     source_cluster: Mapping[str, str] = field(repr=False)
     target_cluster: Mapping[str, str] = field(repr=False)
     has_internal_rest: bool = False
+    written: "Flow | None" = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -176,9 +180,8 @@ class Flow:
 
     def _tls_files(self) -> list[str]:
         """Return the TLS files that the connectors name: the file's author allows them, and no other files."""
-        return sorted(
-            {v for config in self.connectors().values() for key, v in config.items() if key.endswith(TLS_FILES)}
-        )
+        configs = replace(self, written=None).connectors().values()
+        return sorted({v for config in configs for key, v in config.items() if key.endswith(TLS_FILES)})
 
     def _listener(self, given: str | None, number: int) -> str:
         """Return the listener of the flow's worker: its own, or the common one with `number` added to the port."""
@@ -192,7 +195,7 @@ class Flow:
     # the connectors
 
     def connectors(self) -> dict[str, dict[str, str]]:
-        """Return the configs of the flow's connectors, by name."""
+        """Return the configs of the flow's connectors, by name, with the references of the file."""
         choice = self.choice
         has_checkpoints = choice.is_enabled and choice.emits_checkpoints and choice.emits_syncs
         return {
@@ -204,16 +207,16 @@ class Flow:
         }
 
     def _connector(self, name: str, kind: str, *, is_enabled: bool) -> dict[str, str]:
-        key = MirrorSettings.key_of
+        key, written = MirrorSettings.key_of, self.written or self
         syncs = OffsetSyncSettings.key_of("offset_syncs_location")
         return {
             **({syncs: FlowEnd.TARGET.value} if self.choice.is_sink else {}),
-            **{k: v for k, v in self.alone.items() if is_for_connectors_alone(k)},
-            **_clients(FlowEnd.SOURCE, self.source_cluster),
-            **_clients(FlowEnd.TARGET, self.target_cluster),
+            **{k: v for k, v in written.alone.items() if is_for_connectors_alone(k)},
+            **_clients(FlowEnd.SOURCE, written.source_cluster),
+            **_clients(FlowEnd.TARGET, written.target_cluster),
             key("source_cluster_alias"): self.source,
             key("target_cluster_alias"): self.target,
-            **{k: v for k, v in self.own.items() if is_for_connectors(k)},
+            **{k: v for k, v in written.own.items() if is_for_connectors(k)},
             key("is_enabled"): str(is_enabled).lower(),
             SourceConnectorConfig.key_of("name"): name,
             SourceConnectorConfig.key_of("connector_class"): _KAFKAS + kind,

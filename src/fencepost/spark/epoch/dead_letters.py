@@ -16,7 +16,7 @@ from fencepost.api import RecordError
 from fencepost.api.dataframe import DataFrame
 from fencepost.record import Header, SinkRecord
 from fencepost.spark.epoch.read import asked_reading
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, TaskSpec
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.failure.tolerance import ErrorCounters
 
@@ -39,6 +39,7 @@ def dead_letters_spec(spec: TaskSpec) -> TaskSpec:
         spec,
         connector_config={},
         task_config={},
+        look_up=LookUpSpec(),
         output=replace(spec.output, admin_conf={}),
         input=replace(spec.input, consumer_conf={}, reader_conf={}, reader_admin_conf={}),
     )

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from fencepost.telemetry.secret import hide
+
 NOMINAL_CORES = 64
 """A slot waits for Kafka and the network most of the time, so local mode offers more "cores" than the machine has: they
 are places for Spark tasks. The second number of `local[64,1]` is the number of attempts of a task: one, because the
@@ -39,13 +41,15 @@ _OF_FILES = frozenset(
 )
 """Properties that name files, whose names may contain "token": the JVM needs them on its command line."""
 _EVERYTHING = str(1 << 40)
+_REDACTION, _REDACTED = "spark.redaction.regex", "(?i)secret|password|token|access[.]?key"
 
 
 def is_secret(key: str, value: str) -> bool:
     """Return whether a property must stay off the JVM's command line (E11)."""
     if key in _OF_FILES:
         return False
-    return bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
+    has_known = hide(value) != value
+    return has_known or bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
 
 
 def is_local(master: str) -> bool:
@@ -77,7 +81,15 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
     if not is_local(master) and "-Dfile.encoding" not in given.get(_EXECUTOR_OPTIONS, ""):
         properties[_EXECUTOR_OPTIONS] = f"{_TEXT} {given.get(_EXECUTOR_OPTIONS, '')}".strip()
     properties["spark.driver.extraJavaOptions"] = _java_options(given.get("spark.driver.extraJavaOptions", ""))
-    return properties
+    return {**properties, **_redaction(given)}
+
+
+def _redaction(given: Mapping[str, str]) -> dict[str, str]:
+    """Let Spark redact the properties whose values were looked up, whatever they are called (E11)."""
+    secret = [key for key, value in given.items() if hide(value) != value]
+    if not secret:
+        return {}
+    return {_REDACTION: "|".join([given.get(_REDACTION, _REDACTED), *map(re.escape, secret)])}
 
 
 def _java_options(own: str) -> str:

@@ -1,11 +1,16 @@
 """All that a slot needs to run one start of a task."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.config.raw import RawConfig
+from fencepost.task.channel.client_recipe import ClientRecipe
 from fencepost.task.channel.codec import Message
+
+PRODUCER, ADMIN = "output.producer_conf", "output.admin_conf"
+CONSUMER, READER, READER_ADMIN = "input.consumer_conf", "input.reader_conf", "input.reader_admin_conf"
+"""The places of client settings in a spec."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,39 @@ class DeadLetterSpec(Message):
 
 
 @dataclass(frozen=True)
+class References(Message):
+    """The parts of a spec before their references to config providers are looked up.
+
+    Attributes:
+        providers: the worker's settings of providers, `config.providers` and below.
+        connector_config: the keys of the connector's own config whose values have references.
+        task_config: the same of the task's config.
+        clients: the settings of Kafka clients; their `place` is that of `TaskSpec`.
+        ttl_ms: how long the values are valid that the worker looked up; None if they do not expire.
+    """
+
+    providers: Mapping[str, str] = field(repr=False)
+    connector_config: RawConfig = field(repr=False)
+    task_config: RawConfig = field(repr=False)
+    clients: tuple[ClientRecipe, ...] = ()
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class LookUpSpec(Message):
+    """Where a task finds plug-ins, and what its configs refer to: None if nothing."""
+
+    plugin_path: tuple[str, ...] = ()
+    references: References | None = None
+
+
+@dataclass(frozen=True)
 class TaskSpec(Message):
-    """One start of a task. `incarnation` identifies this start only; `generation` is the task generation."""
+    """One start of a task. `incarnation` identifies this start only; `generation` is the task generation.
+
+    A spec that travels has references instead of the values that they refer to (`unresolved`); an executor looks them
+    up with its own files and environment (`fencepost.task.life.references`).
+    """
 
     connector: str
     task: int
@@ -71,7 +107,7 @@ class TaskSpec(Message):
     commits: CommitSpec = CommitSpec()
     input: InputSpec = InputSpec()
     dead_letters: DeadLetterSpec = DeadLetterSpec()
-    plugin_path: tuple[str, ...] = ()
+    look_up: LookUpSpec = LookUpSpec()
     target_state: str = "STARTED"
     task_count: int = 1
     runs_alone: bool = False  # in a slot of its own for a time, because its slots have died
@@ -82,7 +118,7 @@ class TaskSpec(Message):
 
     @property
     def is_sink(self) -> bool:
-        return bool(self.input.consumer_conf)
+        return bool(self.input.consumer_conf) or self._has_recipe(CONSUMER)
 
     @property
     def is_stream(self) -> bool:
@@ -92,3 +128,20 @@ class TaskSpec(Message):
     @property
     def is_exactly_once(self) -> bool:
         return self.output.transactional_id is not None
+
+    def unresolved(self) -> "TaskSpec":
+        """Return the spec with references in place of values (E11)."""
+        references = self.look_up.references
+        if references is None:
+            return self
+        return replace(
+            self,
+            connector_config={**self.connector_config, **references.connector_config},
+            task_config={**self.task_config, **references.task_config},
+            output=replace(self.output, producer_conf={}, admin_conf={}),
+            input=replace(self.input, consumer_conf={}, reader_conf={}, reader_admin_conf={}),
+        )
+
+    def _has_recipe(self, place: str) -> bool:
+        references = self.look_up.references
+        return references is not None and any(one.place == place for one in references.clients)

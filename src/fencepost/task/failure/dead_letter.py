@@ -11,6 +11,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.telemetry.secret import hide
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ def context_headers(
         STAGE: stage,
         CLASS: class_name,
         EXCEPTION: f"{kind.__module__}.{kind.__qualname__}",
-        MESSAGE: error,
+        MESSAGE: hide(str(error)),
         STACKTRACE: trace_of(error),
     }
     return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]

@@ -26,8 +26,13 @@ def config_of(spec: TaskSpec) -> Any:
 
 
 def connector_class(spec: TaskSpec) -> Any:
-    _use_plugin_path(spec.plugin_path)
+    use_plugins(spec)
     return find("connector", str(spec.connector_config[_CLASS]), spec.connector_config.get(_VERSION))
+
+
+def use_plugins(spec: TaskSpec) -> None:
+    """Let this process find the plug-ins of the worker."""
+    _use_plugin_path(spec.look_up.plugin_path)
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ Every `init_transactions` (step 5 of docs/architecture.md) is followed by an adm
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
@@ -72,9 +73,12 @@ class ProducingLife(TaskLife):
         self._lanes_allowed = spec.commits.lanes
         self.uses_both_lanes = False
         self._expired = 0
-        self._sizes = TransactionSize(transaction_timeout_ms(spec.output.producer_conf) / 1000)
         self._batch_bytes = spec.commits.batch_bytes  # upper limit for the batches of its producers
         self._batch_bytes_used = 0
+
+    @cached_property
+    def _sizes(self) -> TransactionSize:
+        return TransactionSize(transaction_timeout_ms(self.spec.output.producer_conf) / 1000)
 
     @property
     @abstractmethod

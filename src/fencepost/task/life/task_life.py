@@ -1,5 +1,6 @@
 """The life of a task in a slot, for every kind of task: a thread, a state, and one last report."""
 
+import itertools
 import logging
 import threading
 from abc import ABC, abstractmethod
@@ -7,13 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from fencepost.api import RetriableError
 from fencepost.storage.ids import TargetState
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.failure.back_off import BackOff
+from fencepost.task.failure.back_off import BackOff, pause_after
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
+from fencepost.task.life.references import resolved
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ class TaskLife(ABC):
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
         try:
+            self._look_up()
             self._run_to_the_end()
             if self._failure is not None:
                 raise self._failure
@@ -84,6 +88,17 @@ class TaskLife(ABC):
             self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()
+
+    def _look_up(self) -> None:
+        """Replace the references of the configs; tries again as long as a store is away, unless asked to stop."""
+        for attempt in itertools.count():
+            try:
+                self.spec = resolved(self.spec)
+                return
+            except RetriableError as error:
+                log.warning("task %s cannot start yet: %s", self.spec.id, error)
+                if self.control.wait_for_stop(pause_after(attempt, _PAUSES_S)):
+                    return
 
     def _run_to_the_end(self) -> None:
         while not self.control.is_stopping:

@@ -31,6 +31,7 @@ from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.telemetry.quiet import quiet_libraries
+from fencepost.telemetry.secret import protect
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +162,8 @@ def run_slot(spec_text: str, attempt: int) -> None:
     _allow_descriptors()
     logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger().setLevel(spec.log_level)
+    for handler in logging.getLogger().handlers:
+        protect(handler)
     quiet_libraries()
     with rare_collections():
         Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()

@@ -8,6 +8,7 @@ after both (E3).
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import cached_property
 
 from fencepost.config.raw import given_values
 from fencepost.kafka.group.contributors import Contributors
@@ -39,7 +40,10 @@ class StreamRunner(ProducingLife):
         self.counters: StreamCounters = StreamCounters()
         self.input: GroupInput | None = None
         self._takeover = Takeover(self.counters, self.report)
-        self._signature = Signature(Contributors(spec.output.producer_conf))
+
+    @cached_property
+    def _signature(self) -> Signature:
+        return Signature(Contributors(self.spec.output.producer_conf))
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: its producers are closed under it, and it leaves the group."""

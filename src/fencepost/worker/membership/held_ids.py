@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.cluster.info import ConnectorType
+from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import is_stream, type_of
@@ -36,7 +38,10 @@ class HeldIds:
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         """Return the settings to fence a connector's ids. Raises ConfigError if the config is not valid here."""
-        return self._settings.fencing_conf(config)
+        try:
+            return self._settings.fencing_conf(config)
+        except KafkaUnavailableError as error:  # a store with the values that the config refers to
+            raise ConfigError(str(error)) from error
 
     def snapshot(self) -> ClusterSnapshot:
         return self._newest()

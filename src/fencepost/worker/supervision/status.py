@@ -10,6 +10,7 @@ from fencepost.config.cluster import GroupConfig
 from fencepost.storage.change import HeldBackWork
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import Restart, State, Status, StatusTopic, Subject
+from fencepost.telemetry.secret import hide
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 
 
@@ -84,7 +85,8 @@ class StatusBoard:
     ) -> None:
         said_in = self._generation() if generation is None else generation
         version = self._version_of(subject if isinstance(subject, str) else subject.connector)
-        status = Status(state, self._worker_id, said_in, trace, version, restart)
+        text = None if trace is None else hide(trace)  # E11
+        status = Status(state, self._worker_id, said_in, text, version, restart)
         with self._lock:
             if state is State.UNASSIGNED:
                 self._forget(subject)

@@ -14,7 +14,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
 from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
 from fencepost.worker.life import WorkerLife
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, looked_up
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.connector.host import ConnectorHost
 from fencepost.worker.supervision.connector.services import ConnectorServices
@@ -82,7 +82,13 @@ class Supervision:
         self.admissions = Admissions(settings, topics.read_config, self.supervisor.handle)
         self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
         self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
-        services = ConnectorServices(classes.find, line.put_task_configs, self.board, self._committed_offsets)
+        services = ConnectorServices(
+            classes.find,
+            line.put_task_configs,
+            self.board,
+            self._committed_offsets,
+            lambda config: looked_up(settings.config, config),
+        )
         self.connectors = ConnectorHost(settings.incarnation, services)
 
     def start(self) -> None:

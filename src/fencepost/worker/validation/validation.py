@@ -6,6 +6,7 @@ Steps, in the order of the answer:
 3. overrides of client settings, against the worker's policy and against what is never allowed; the latter also
    applies to the settings of a connector's own clients;
 4. the settings of converters that the config names itself.
+References to config providers are looked up first; the answer shows them, and no value that they stand for (E11).
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
 
@@ -32,12 +33,12 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.raw import RawConfig, given_values
-from fencepost.config.reference import reference_faults
 from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
-from fencepost.worker.settings import with_converters
+from fencepost.worker.fixed_reference import fixed_reference_faults
+from fencepost.worker.settings import looked_up, with_converters
 from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
 from fencepost.worker.validation.client_settings import (
@@ -53,6 +54,7 @@ from fencepost.worker.validation.findings import (
     invalid,
 )
 from fencepost.worker.validation.loop import check_loop
+from fencepost.worker.validation.masking import shown
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
 from fencepost.worker.validation.sink import check_sink
 from fencepost.worker.validation.stream import check_stream
@@ -74,7 +76,11 @@ def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: Wo
     class_name = config.get(CLASS)
     if class_name is None:
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")
-    given = given_values(config)
+    fixed = fixed_reference_faults(config)
+    if CLASS in fixed:
+        raise BadRequestError(fixed[CLASS])
+    known = looked_up(worker, given_values(config))
+    given = given_values(known.values)
     try:
         connector = _connector_class(class_name, given.get(VERSION), plugins)
     except PluginVersionError as error:
@@ -94,7 +100,9 @@ def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: Wo
     for key, text in own_client_faults(connector, given, worker).items():
         findings.fault(key, text)
     _check_nulls(findings, config)
-    _check_providers(findings, given)
+    faults = {**known.faults, **fixed, **_provider_faults(given)}
+    for key, text in faults.items():
+        findings.fault(key, text)
     _check_unlisted(findings, given, RuntimeChoice)
     if (fault := client_choice_fault(given, worker)) is not None:
         findings.fault(RuntimeChoice.key_of("producer_client"), fault)
@@ -106,7 +114,8 @@ def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: Wo
     _check_construction(findings, connector, given, worker, plugins)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(findings, given, plugins)  # 4
-    found = _report(class_name, (*findings.reports(), *overrides, *converters))
+    reports = (shown(each, config, faults) for each in (*findings.reports(), *overrides, *converters))
+    found = _report(class_name, tuple(reports))
     return replace(found, warnings=config_warnings(config, worker=worker, plugins=plugins))
 
 
@@ -193,13 +202,13 @@ def _check_nulls(findings: Findings, config: RawConfig) -> None:
             findings.errors[key] = [_NULL]
 
 
-def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
+def _provider_faults(given: Mapping[str, str]) -> dict[str, str]:
     """Refuse config providers: one declared by a connector could read any file for it (CVE-2024-31141)."""
-    for key in given:
-        if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}."):
-            findings.fault(key, f"'{key}' can not be set by a connector: config providers belong in the worker's file.")
-    for key, text in reference_faults(given).items():
-        findings.fault(key, text)
+    return {
+        key: f"'{key}' can not be set by a connector: config providers belong in the worker's file."
+        for key in given
+        if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}.")
+    }
 
 
 def _check_unlisted(findings: Findings, given: Mapping[str, str], config: type[Config]) -> None:

@@ -14,6 +14,7 @@ from fencepost.mirror.setting.clients import FlowEnd, client_properties
 from fencepost.mirror.sink.connector import MirrorSinkConnector
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.settings import known
 
 GIVEN = """
 clusters = A, B
@@ -61,10 +62,11 @@ def test_config_providers_look_up_what_a_file_refers_to(tmp_path: Path) -> None:
     found = MirrorFile.load(path)
     assert found.unknown_keys() == []
     (only,) = found.flows()
-    connector = only.connectors()["MirrorSourceConnector"]
-    assert connector["source.cluster.bootstrap.servers"] == "z:9"
-    told = {*connector, *only.worker_properties()}
-    assert not [key for key in told if key.startswith("config.providers")]
+    assert only.source_cluster["bootstrap.servers"] == "z:9"
+    connector, worker = only.connectors()["MirrorSourceConnector"], only.worker_properties()
+    assert connector["source.cluster.bootstrap.servers"] == f"${{d:{tmp_path}:servers}}"  # Kafka does not see the value
+    assert not [key for key in connector if key.startswith("config.providers")]
+    assert known(WorkerConfig(worker), connector)["source.cluster.bootstrap.servers"] == "z:9"
 
 
 def test_a_connector_is_told_what_stands_alone_unless_the_flow_says_otherwise() -> None:

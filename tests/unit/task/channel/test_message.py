@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.channel.client_recipe import ClientRecipe
 from fencepost.task.channel.message import (
     Admission,
     AdmissionRequest,
@@ -32,7 +33,7 @@ from fencepost.task.channel.split_message import (
     SplitUnchanged,
     TemporaryFailure,
 )
-from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import CONSUMER, CommitSpec, LookUpSpec, OutputSpec, References, TaskSpec
 
 SPEC = TaskSpec(
     connector="c-with-dashes",
@@ -41,7 +42,16 @@ SPEC = TaskSpec(
     incarnation="abc",
     connector_config={"name": "c", "optional": None},
     task_config={"file": "f"},
-    plugin_path=("a", "b"),
+    look_up=LookUpSpec(
+        ("a", "b"),
+        References(
+            {"config.providers": "env"},
+            {"url": "${env:A}"},
+            {"file": "${env:B}"},
+            (ClientRecipe("sink", {"client.id": "c"}, {"group.id": "${env:G}"}, ("g", "c"), {"x": "y"}, CONSUMER),),
+            5_000,
+        ),
+    ),
     output=OutputSpec(
         producer_conf={"bootstrap.servers": "b:1", "sasl.password": "hush", "queue.buffering.max.ms": 5},
         offsets_topic="offsets",

@@ -551,7 +551,64 @@ def test_a_sink_is_a_member_of_a_classic_group(kind: str, protocol: str, is_righ
         assert text.endswith(f"Remove {key}.")
 
 
-def test_a_reference_to_a_config_provider_is_refused_by_its_key() -> None:
+def with_providers(**more: str) -> WorkerConfig:
+    declared = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    return WorkerConfig({**worker(**more).originals, **declared})
+
+
+def test_what_a_config_refers_to_is_validated_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TOPIC": "canary-topic", "COUNT": "canary-count", "CASE": "canary-case"}.items():
+        monkeypatch.setenv(f"FENCEPOST_{name}", value)
+    config = {
+        **GOOD,
+        "topic": "${env:FENCEPOST_TOPIC}",
+        "tasks.max": "${env:FENCEPOST_COUNT}",
+        "errors.tolerance": "${env:FENCEPOST_CASE}",
+        "transforms": "t",
+        "transforms.t.type": "HoistField$Value",
+        "transforms.t.field": "${env:FENCEPOST_TOPIC}",
+        "producer.override.linger.ms": "${env:FENCEPOST_COUNT}",
+        "value.converter": "JsonConverter",
+        "value.converter.schemas.enable": "${env:FENCEPOST_COUNT}",
+    }
+    report = validate_connector(config, plugins=PLUGINS, worker=with_providers())
+    found = errors(report)
+    assert found.keys() == {
+        "tasks.max", "errors.tolerance", "producer.override.linger.ms", "value.converter.schemas.enable"
+    }  # fmt: skip
+    assert found["tasks.max"] == ("Invalid value [hidden] for configuration tasks.max: Not a number of type INT",)
+    shown = {one.value.name: one.value.value for one in report.configs}
+    assert shown["topic"] == shown["transforms.t.field"] == "${env:FENCEPOST_TOPIC}"
+    assert shown["tasks.max"] == "${env:FENCEPOST_COUNT}"
+    assert "canary" not in repr(report)
+    with pytest.raises(BadRequestError) as refused:
+        require_valid(report)
+    assert "canary" not in str(refused.value)
+
+
+def test_what_cannot_be_looked_up_is_the_only_fault_of_its_key() -> None:
+    config = {**GOOD, "tasks.max": "${env:FENCEPOST_NOT_SET}", "topic": "${env:FENCEPOST_NOT_SET}"}
+    found = errors(validate_connector(config, plugins=PLUGINS, worker=with_providers()))
+    assert found.keys() == {"tasks.max", "topic"}
+    (text,) = found["tasks.max"]
+    assert text.startswith("tasks.max: ${env:FENCEPOST_NOT_SET} cannot be looked up: there is no FENCEPOST_NOT_SET")
+
+
+@pytest.mark.parametrize("key", ["offsets.storage.topic", "producer.override.bootstrap.servers", "slot.dedicated"])
+def test_what_a_worker_reads_by_itself_cannot_be_a_reference(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_VALUE", "elsewhere")
+    config = {**GOOD, key: "${env:FENCEPOST_VALUE}"}
+    found = errors(validate_connector(config, plugins=PLUGINS, worker=with_providers()))
+    assert list(found) == [key]
+    assert "write the value itself" in found[key][0]
+
+
+def test_the_class_of_a_connector_cannot_be_a_reference() -> None:
+    with pytest.raises(BadRequestError, match="every worker must know the class"):
+        validate_connector({"connector.class": "${env:CLASS}"}, plugins=PLUGINS, worker=with_providers())
+
+
+def test_a_reference_to_a_provider_that_is_not_declared_is_refused_by_its_key() -> None:
     config = {
         **GOOD,
         "topic": "${file:/x:topic}",
@@ -560,7 +617,8 @@ def test_a_reference_to_a_config_provider_is_refused_by_its_key() -> None:
     }
     report = validate(config)
     assert set(errors(report)) == {"topic", "transforms.a.b", "producer.override.ssl.key.password"}
-    assert "${file:/x:topic} refers to a config provider" in errors(report)["topic"][0]
+    (text,) = errors(report)["topic"]
+    assert text.startswith("topic: ${file:/x:topic} refers to file, which config.providers does not name")
 
 
 @pytest.mark.parametrize(

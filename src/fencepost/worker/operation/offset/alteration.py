@@ -7,7 +7,9 @@ from fencepost.api import ConfigError, ConnectError
 from fencepost.cluster.command import ConnectorCommand
 from fencepost.cluster.errors import OperationError
 from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.worker import WorkerConfig
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.settings import looked_up
 
 DONE = "The offsets for this connector have been {0} successfully"
 FRAMEWORK_ONLY = (
@@ -20,14 +22,18 @@ Lead = Callable[[ConnectorCommand], ClusterSnapshot]
 
 
 def ask_connector(
-    find: Callable[[RawConfig], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
+    find: Callable[[RawConfig], type[Any]],
+    connector: str,
+    config: RawConfig,
+    offsets: Mapping[Any, Any],
+    worker: WorkerConfig,
 ) -> bool:
     """Let a connector check a change of offsets, or carry it out externally. Returns whether it says that it did.
 
     Raises OperationError with the connector's message if it refuses.
     """
     try:
-        return bool(find(config)(given_values(config)).alter_offsets(offsets))
+        return bool(find(config)(given_values(looked_up(worker, config).require())).alter_offsets(offsets))
     except NotImplementedError as error:
         raise OperationError(
             f"Failed to modify offsets for connector {connector} because it doesn't support external "

@@ -29,7 +29,7 @@ from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.offset.written import Wanted, WrittenOffsets, left, refused, write
-from fencepost.worker.settings import WorkerSettings, own_group, sink_client_id
+from fencepost.worker.settings import WorkerSettings, known, own_group, sink_client_id
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class SinkOffsets:
             before = group.read()
             if self._settings.sink_group(connector, config) == own_group(connector):
                 wanted = dict.fromkeys(before) | wanted
-            is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            is_external = ask_connector(self._find, connector, config, wanted, self._settings.config)  # 3
             self._take_out_dead_members(connector, config)  # 4
             written = WrittenOffsets(group, config, wanted, {place: before.get(place) for place in wanted})
         with self._lock:
@@ -164,7 +164,7 @@ class SinkOffsets:
         try:
             group = self._group(connector, config)
             wanted = asked(group)
-            is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            is_external = ask_connector(self._find, connector, config, wanted, self._settings.config)  # 3
             self._take_out_dead_members(connector, config)  # 4
             with self._lock:
                 snapshot = lead(ensure)  # 5
@@ -234,8 +234,8 @@ class SinkOffsets:
 
     def _given_up(self, place: TopicPartition, topic_id: str, snapshot: ClusterSnapshot) -> int:
         """Return the offset below which records may be deleted at any moment, as all sinks have committed them."""
-        known = snapshot.retention.get(place.topic)
-        return known.deleted.get(place.partition, 0) if known is not None and known.topic_id == topic_id else 0
+        kept = snapshot.retention.get(place.topic)
+        return kept.deleted.get(place.partition, 0) if kept is not None and kept.topic_id == topic_id else 0
 
     def _may_be_given_up(self, wanted: Wanted, snapshot: ClusterSnapshot) -> bool:
         """Say whether a leader may delete records there: this worker, or another one with a different file."""
@@ -246,8 +246,8 @@ class SinkOffsets:
         """Return an addition to the answer to a reset if records were deleted that it would have delivered again."""
         if verb != _RESET:
             return ""
-        read = reading(connector, config, self._settings)
-        emptied = sorted(t for t, known in snapshot.retention.items() if read.covers(t) and any(known.deleted.values()))
+        read = reading(connector, config, self._settings, partial(known, self._settings.config))
+        emptied = sorted(t for t, kept in snapshot.retention.items() if read.covers(t) and any(kept.deleted.values()))
         if not emptied:
             return ""
         return (

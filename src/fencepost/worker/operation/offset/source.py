@@ -176,7 +176,7 @@ class SourceOffsets:
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
         """Let the connector check the change, or carry it out externally. Returns whether it says that it did."""
         asked = {partition_key(p): o for p, o in offsets if p is not None}
-        return ask_connector(self._find, connector, config, asked)
+        return ask_connector(self._find, connector, config, asked, self._settings.config)
 
     def _apply(
         self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]

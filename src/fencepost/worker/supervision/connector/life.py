@@ -2,31 +2,38 @@
 
 import logging
 import time
-from typing import Any
+from typing import Any, cast
 
 from fencepost.api import Connector
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
-from fencepost.config.reference import check_references
 from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
+from fencepost.reference import LookedUp
+from fencepost.reference.restored import restored
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.traces import trace_of
+from fencepost.worker.fixed_reference import refuse_fixed_references
+from fencepost.worker.reload import reload_in_s
 from fencepost.worker.supervision.connector.restarts import ConnectorRestarts
 from fencepost.worker.supervision.connector.services import ConnectorServices
 from fencepost.worker.supervision.connector.task_config_sender import TaskConfigSender
 
 log = logging.getLogger(__name__)
 
+_AWAY_S = 2.0
+
 
 class _Context:
     """The `ConnectorContext` of a running connector."""
 
-    def __init__(self, life: "ConnectorLife", services: ConnectorServices) -> None:
+    def __init__(self, life: "ConnectorLife", services: ConnectorServices, known: LookedUp) -> None:
+        """`known`: the connector's config, with the values that it refers to."""
         self._life = life
         self._services = services
+        self.known = known
 
     def request_task_reconfiguration(self) -> None:
         self._services.take_turn(self._life.name, self._life.reconfigure)
@@ -118,10 +125,14 @@ class ConnectorLife:
         self._restarts.began_s = time.monotonic()
         self._services.count_startup("attempts")
         try:
-            check_references(config)  # another worker's REST may have accepted it
+            refuse_fixed_references(config)
+            known = self._services.look_up(config)
+            if known.away is not None:
+                self._begin_later(config, known)
+                return
             cls = self._services.find(config)
-            instance = cls(given_values(config))
-            instance.context = _Context(self, self._services)
+            instance = cls(given_values(known.require()))
+            instance.context = _Context(self, self._services, known)
             self._instance = instance
             instance.start()
         except BaseException as error:
@@ -131,9 +142,30 @@ class ConnectorLife:
         self._services.count_startup("successes")
         self._services.board.connector(self.name, State.RUNNING)
         self._sender.send()
+        if (in_s := reload_in_s(known.values, known.ttl_ms)) is not None:
+            self._services.take_turn(self.name, lambda: self._reload(instance), in_s)
+
+    def _begin_later(self, config: RawConfig, known: LookedUp) -> None:
+        """Try again soon, as a store with values is away, unless something else has happened by then."""
+        text = "\n".join(known.faults.values())
+        log.warning("connector %s cannot start yet: %s", self.name, text)
+        self._services.board.connector(self.name, State.UNASSIGNED, text)
+
+        def again() -> None:
+            if self._config is config and self._target is TargetState.STARTED and self._instance is None:
+                self._begin(config)
+
+        self._services.take_turn(self.name, again, _AWAY_S)
+
+    def _reload(self, expired: Connector) -> None:
+        """Restart an instance whose values have expired, unless another one runs."""
+        if self._instance is expired:
+            log.info("connector %s is restarted: what its config refers to has expired", self.name)
+            self._restart()
 
     def _task_configs(self, instance: Connector) -> list[RawConfig]:
-        config = ConnectorConfig(given_values(self._config or {}))
+        known = cast(_Context, instance.context).known
+        config = ConnectorConfig(given_values(known.values))
         configs = instance.task_configs(config.tasks_max)
         if len(configs) > config.tasks_max and config.tasks_max_enforce:
             raise ConfigError(
@@ -141,7 +173,8 @@ class ConnectorLife:
                 f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
             )
         task_class = _task_class(type(instance))
-        return [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
+        texts = [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
+        return [restored(each, self._config or {}, known.values, known.found) for each in texts]
 
     def _end(self) -> None:
         instance, self._instance = self._instance, None

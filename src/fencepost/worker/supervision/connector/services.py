@@ -9,13 +9,14 @@ from typing import Any
 from fencepost.api import Connector
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
+from fencepost.reference import LookedUp
 from fencepost.worker.supervision.status import StatusBoard
 
 log = logging.getLogger(__name__)
 
 
 class ConnectorServices:
-    """Any thread may call its methods; only `find` and `offsets_of` wait."""
+    """Any thread may call its methods; only `find`, `look_up` and `offsets_of` wait."""
 
     def __init__(
         self,
@@ -23,8 +24,11 @@ class ConnectorServices:
         put_task_configs: Callable[[str, Sequence[RawConfig]], "Future[Any]"],
         board: StatusBoard,
         offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],
+        look_up: Callable[[RawConfig], LookedUp],
     ) -> None:
+        """`look_up` replaces the references of a config."""
         self.find = find
+        self.look_up = look_up
         self.put_task_configs = put_task_configs
         self.board = board
         self.offsets_of = offsets_of

@@ -48,11 +48,12 @@ class StartIdentity:
 
 @dataclass
 class StartTimes:
-    """Monotonic times; 0 if it has not come to that."""
+    """Monotonic times; 0 if it has not come to that. At `reload_at`, what its configs refer to has expired."""
 
     prepared: float = 0.0
     hosted: float = 0.0
     to_stop_by: float = math.inf
+    reload_at: float = math.inf
 
 
 @dataclass

@@ -12,6 +12,7 @@ from fencepost.storage.status_topic import State
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
+from fencepost.worker.reload import reload_in_s
 from fencepost.worker.supervision.port import HostLookup, NoRoomError
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.event_loop import EventLoop
@@ -62,6 +63,10 @@ class Launcher:
             handle.spec = done.result()
             handle.move(HandleState.WAITING)
             handle.times.prepared = time.monotonic()
+            references = handle.spec.look_up.references
+            ttl_ms = None if references is None else references.ttl_ms
+            if (in_s := reload_in_s(handle.spec.connector_config, ttl_ms)) is not None:
+                handle.times.reload_at = handle.times.prepared + in_s
             self.place(handle)
 
     def place(self, handle: TaskHandle) -> None:

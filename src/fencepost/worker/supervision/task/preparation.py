@@ -20,8 +20,6 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.cluster.targets import is_covered
-from fencepost.config.reference import check_references
-from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
@@ -72,13 +70,11 @@ class Preparation:
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
         if reason is not None:
             raise AbandonedError(reason)
-        connector, task = snapshot.connectors.get(handle.id.connector), snapshot.task_config(handle.id)
-        check_references(connector or {}, task or {})  # another worker's REST may have accepted them
         try:
             spec = task_spec(self.settings, snapshot, handle)
             if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config)  # step 4
-        except KafkaUnavailableError as error:
+        except RetriableError as error:  # of Kafka, or of a store with secrets
             raise AbandonedError(str(error)) from error
         if handle.identity.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)

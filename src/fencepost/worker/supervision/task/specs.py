@@ -14,6 +14,7 @@ from fencepost.config.connector import (
     StreamConnectorConfig,
 )
 from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import has_references
 from fencepost.config.transaction import interval_of
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
@@ -24,26 +25,86 @@ from fencepost.kafka.setting.client_settings import (
     transaction_timeout_ms,
 )
 from fencepost.kafka.setting.table import AUTO
+from fencepost.reference import providers_of
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.task_spec import CommitSpec, DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.client_recipe import ClientRecipe
+from fencepost.task.channel.task_spec import (
+    ADMIN,
+    CONSUMER,
+    PRODUCER,
+    READER,
+    READER_ADMIN,
+    CommitSpec,
+    DeadLetterSpec,
+    InputSpec,
+    LookUpSpec,
+    OutputSpec,
+    References,
+    TaskSpec,
+)
+from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.connector_classes import is_dataframe, is_stream
-from fencepost.worker.settings import WorkerSettings, logged
+from fencepost.worker.fixed_reference import refuse_fixed_references
+from fencepost.worker.settings import WorkerSettings, logged, looked_up, own_group, sink_client_id
 from fencepost.worker.supervision.task.handle import TaskHandle
 
 
 def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
-    """Return the spec of a start of a task, of any kind."""
+    """Return the spec of a start of a task, of any kind, with the values that its configs refer to.
+
+    Raises ConfigError, or RetriableError if a store with such values is away.
+    """
+    stored, stored_task = snapshot.connectors[handle.id.connector], snapshot.task_config(handle.id) or {}
+    if not has_references(stored) and not has_references(stored_task):
+        return _made(settings, snapshot, handle, stored, stored_task)
+    refuse_fixed_references(stored)
+    config, task = looked_up(settings.config, stored), looked_up(settings.config, stored_task)
+    spec = _made(settings, snapshot, handle, config.require(), task.require())
+    ttl_ms = min((each.ttl_ms for each in (config, task) if each.ttl_ms is not None), default=None)
+    references = References(
+        providers_of(settings.config.originals).settings,
+        {key: value for key, value in stored.items() if has_references({key: value})},
+        {key: value for key, value in stored_task.items() if has_references({key: value})},
+        _recipes(ClientRecipes(settings.config, settings.is_exactly_once), stored, spec),
+        ttl_ms,
+    )
+    return replace(spec, look_up=replace(spec.look_up, references=references))
+
+
+def _recipes(recipes: ClientRecipes, stored: RawConfig, spec: TaskSpec) -> tuple[ClientRecipe, ...]:
+    """Return how each client in the spec was made."""
+    found: dict[str, ClientRecipe] = {}
+    group, client_id = own_group(spec.connector), sink_client_id(spec.connector, spec.task)
+    if spec.is_sink:
+        fixed = OF_A_STREAM if spec.is_stream else {}
+        found[CONSUMER] = replace(recipes.sink(stored, group, client_id), fixed=fixed)
+    if spec.input.reader_conf:
+        found |= {READER: recipes.range(stored, group), READER_ADMIN: recipes.sink_admin(stored)}
+    if spec.is_stream:
+        found[PRODUCER] = recipes.fencing(stored)
+    elif spec.is_sink:
+        found[PRODUCER] = recipes.plain_producer(stored)
+    else:
+        found[PRODUCER] = recipes.task_producer(stored)
+    found[ADMIN] = recipes.task_admin(stored)
+    is_used = {PRODUCER: bool(spec.output.producer_conf), ADMIN: bool(spec.output.admin_conf)}
+    return tuple(replace(recipe, place=place) for place, recipe in found.items() if is_used.get(place, True))
+
+
+def _made(
+    settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskHandle, raw: RawConfig, task_config: RawConfig
+) -> TaskSpec:
+    """Return the spec of a start with configs that have no references."""
     connector, task = handle.id
-    raw = snapshot.connectors[connector]
     spec = TaskSpec(
         connector,
         task,
         handle.generation,
         handle.incarnation,
         settings.effective_config(raw),
-        dict(snapshot.task_config(handle.id) or {}),
+        dict(task_config),
         target_state=snapshot.target_state(connector).value,
-        plugin_path=tuple(settings.config.plugin_path or ()),
+        look_up=LookUpSpec(tuple(settings.config.plugin_path or ())),
         task_count=1 if handle.identity.is_sink else snapshot.task_counts.get(connector, 1),
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)

@@ -5,6 +5,7 @@ After it, `_reconcile` moves what runs closer to what should run. The tasks of a
 and those of the new one are started one by one, once their predecessors have ended or were abandoned.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -24,6 +25,8 @@ from fencepost.worker.supervision.task.preparation import Preparation
 from fencepost.worker.supervision.task.reports import TaskReports
 from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
+
+log = logging.getLogger(__name__)
 
 
 class TaskSupervisor:
@@ -141,9 +144,17 @@ class TaskSupervisor:
         now = time.monotonic()
         self._endings.abandon_late(now)
         self._failures.look(now)
+        self._restart_expired(now)
         self._reconcile()
         if self._table.is_shutting_down and not self._table.stopping:
             self._loop.end()
+
+    def _restart_expired(self, now: float) -> None:
+        """Restart the tasks whose configs refer to values that have expired."""
+        for handle in list(self._table.newest.values()):
+            if now >= handle.times.reload_at and handle.state is HandleState.HOSTED:
+                log.info("task %s is restarted: what its configs refer to has expired", handle.id)
+                self._restart(handle.id)
 
     def _reconcile(self) -> None:
         newest, wanted = self._table.newest, self._table.wanted()

@@ -1,15 +1,18 @@
 """When a connector is started, and what it publishes."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from fencepost.api import RetriableError, SourceConnector, SourceTask
+from fencepost.api import ConfigData, ConfigProvider, RetriableError, SourceConnector, SourceTask
 from fencepost.cluster.errors import BadRequestError
+from fencepost.config.raw import RawConfig
+from fencepost.reference import LookedUp, Providers
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState
@@ -137,6 +140,22 @@ OWN = {
 }
 
 
+PROVIDERS = {"config.providers": "own", "config.providers.own.class": "Own"}
+
+
+class OwnProvider(ConfigProvider):
+    """Has the values of a stage."""
+
+    def __init__(self, stage: "Stage", settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self._stage = stage
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        if self._stage.is_store_away:
+            raise RetriableError("the store is away")
+        return ConfigData({key: self._stage.values[key] for key in keys}, self._stage.ttl_ms)
+
+
 class EagerServices(ConnectorServices):
     """Retries after a moment instead of a second."""
 
@@ -155,7 +174,11 @@ class Stage:
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],
+            self._look_up,
         )
+        self.values = {"FENCEPOST_TOPIC": "found"}
+        self.ttl_ms: int | None = None
+        self.is_store_away = False
         self.host = ConnectorHost("me", services)
         self.config = MemoryTopic()
         self.config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
@@ -165,6 +188,10 @@ class Stage:
         self.published.append((str(configs[0].get("topic", connector)), answer))
         self.configs = list(configs)
         return answer
+
+    def _look_up(self, config: RawConfig) -> LookedUp:
+        providers = Providers(PROVIDERS, lambda kind, name: partial(OwnProvider, self))  # type: ignore[arg-type]
+        return providers.look_up(config)
 
     def put_slow(self, **more: str) -> None:
         self._write("slow", {"name": "slow", "connector.class": "Slow", **more})
@@ -324,11 +351,39 @@ def test_who_sees_to_a_failed_connector_calls_its_restart_off(
         assert [plan.made for plan in stage.board.plans if plan] == [0, 0]
 
 
-def test_a_connector_whose_config_refers_to_a_config_provider_fails(stage: Stage) -> None:
+@pytest.mark.parametrize("refers", [{"topic": "${file:/secrets:topic}"}, {"connector.class": "${own:FENCEPOST_TOPIC}"}])
+def test_a_connector_with_a_reference_that_nobody_can_look_up_fails(stage: Stage, refers: dict[str, str]) -> None:
     """Another worker of the group, Kafka Connect's for one, may have taken the config."""
-    stage.put(topic="${file:/secrets:topic}")
+    stage.put(**refers)
     eventually(lambda: stage.board.said == [State.FAILED], within_s=10)
     assert stage.published == []
+
+
+def test_task_configs_keep_the_references_of_a_connector(stage: Stage) -> None:
+    stage.put(topic="${own:FENCEPOST_TOPIC}")
+    eventually(lambda: len(stage.published) == 1, within_s=10)
+    assert [config["topic"] for config in stage.configs] == ["${own:FENCEPOST_TOPIC}"]
+
+
+def test_a_connector_starts_when_the_store_of_its_values_is_back(stage: Stage) -> None:
+    stage.is_store_away = True
+    stage.put(topic="${own:FENCEPOST_TOPIC}")
+    eventually(lambda: stage.board.said[:2] == [State.UNASSIGNED, State.UNASSIGNED], within_s=10)
+    assert "cannot be looked up now: the store is away" in str(stage.board.traces[0])
+    stage.is_store_away = False
+    eventually(lambda: stage.board.said[-1:] == [State.RUNNING], within_s=10)
+
+
+@pytest.mark.parametrize(("action", "is_restarted"), [("restart", True), ("none", False)])
+def test_a_connector_is_restarted_when_its_values_expire(stage: Stage, action: str, is_restarted: bool) -> None:
+    stage.ttl_ms = 60_000  # time passes quickly on this stage
+    stage.put(topic="${own:FENCEPOST_TOPIC}", **{"config.action.reload": action})
+    eventually(lambda: State.RUNNING in stage.board.said, within_s=10)
+    if is_restarted:
+        eventually(lambda: stage.board.said[:4] == [State.RUNNING, State.RESTARTING] * 2, within_s=10)
+    else:
+        stage.host.restart("c").wait(10)
+        assert stage.board.said == [State.RUNNING, State.RESTARTING, State.RUNNING]
 
 
 @pytest.mark.parametrize("where", ["start", "task_configs"])

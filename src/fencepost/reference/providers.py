@@ -1,0 +1,218 @@
+"""The config providers that a worker's file declares, and the look-up of a config's references.
+
+A key `config.providers` names them; `config.providers.NAME.class` and `config.providers.NAME.param.*` configure each.
+"""
+
+import difflib
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from fencepost.api import ConfigError, ConfigProvider, RetriableError
+from fencepost.config.reference import Reference, has_references, references, replaced
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginKind, find
+from fencepost.telemetry.secret import hide, remember
+
+_PROVIDERS = WorkerConfig.key_of("config_providers")
+_CUTOFF = 0.75
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """A config after the look-up.
+
+    Attributes:
+        values: the config with the references replaced that could be looked up.
+        found: the value of each of them, by the reference's text.
+        faults: a text for each key with a reference that could not be looked up.
+        away: the error of a store that did not answer, if there is one; its references are among the faults.
+        ttl_ms: how long all values are valid; None if they do not expire.
+    """
+
+    values: Mapping[str, Any] = field(repr=False)
+    found: Mapping[str, str] = field(repr=False)
+    faults: Mapping[str, str]
+    away: RetriableError | None = None
+    ttl_ms: int | None = None
+
+    def require(self) -> dict[str, Any]:
+        """Return the values. Raises RetriableError if a store is away, and else ConfigError with all faults."""
+        if self.away is not None:
+            raise RetriableError("\n".join(self.faults.values())) from self.away
+        if self.faults:
+            raise ConfigError(list(self.faults.values()))
+        return dict(self.values)
+
+    def require_now(self) -> dict[str, Any]:
+        """Return the values. Raises ConfigError, also if a store is away."""
+        try:
+            return self.require()
+        except RetriableError as error:
+            raise ConfigError(str(error)) from None
+
+
+@dataclass
+class _Answers:
+    """The values and faults so far, by the texts of references."""
+
+    found: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    away: RetriableError | None = None
+    ttls_ms: list[int] = field(default_factory=list)
+
+
+class Providers:
+    """The declared providers, each created when it is first needed. Thread-safe."""
+
+    def __init__(self, settings: Mapping[str, str], find_plugin: Callable[[str, str], type[Any]] = find) -> None:
+        """`settings`: the properties of a worker's file, or only those of providers."""
+        self.settings = {k: str(v) for k, v in settings.items() if _is_of_providers(k)}
+        self.names = tuple(n.strip() for n in self.settings.get(_PROVIDERS, "").split(",") if n.strip())
+        self._find = find_plugin
+        self._lock = threading.RLock()
+        self._made: dict[str, ConfigProvider] = {}
+        self._recent: dict[str, tuple[str, float]] = {}  # values, and when they were looked up
+
+    def look_up(self, config: Mapping[str, Any], max_age_s: float = 0.0) -> LookedUp:
+        """Look up every reference of a config; settings of providers are left as they are. Values are remembered as
+        secrets. Never raises.
+
+        Values that were looked up less than `max_age_s` ago are used again.
+        """
+        return self._look_up(config, self.names, max_age_s)
+
+    def _look_up(self, config: Mapping[str, Any], names: Sequence[str], max_age_s: float = 0.0) -> LookedUp:
+        asked = {key: list(references(key, value)) for key, value in config.items() if not _is_of_providers(key)}
+        every = [one for each in asked.values() for one in each]
+        oldest_s = time.monotonic() - max_age_s
+        recent = {one.text: self._recent[one.text] for one in every if one.text in self._recent}
+        answers = _Answers({text: value for text, (value, at_s) in recent.items() if at_s > oldest_s})
+        for (name, path), wanted in _by_path(one for one in every if one.text not in answers.found).items():
+            if name in names:
+                self._ask(name, path, wanted, answers)
+        faults = {}
+        for key, refers_to in asked.items():
+            texts = [_fault(key, str(config[key]), one, names, answers) for one in refers_to]
+            if any(texts):
+                faults[key] = "; ".join(dict.fromkeys(filter(None, texts)))
+        values = {
+            key: replaced(key, value, answers.found) if asked.get(key) else value for key, value in config.items()
+        }
+        return LookedUp(values, answers.found, faults, answers.away, min(answers.ttls_ms, default=None))
+
+    def check(self) -> None:
+        """Create every provider, which asks for no value. Raises ConfigError with all faults."""
+        faults: list[str] = []
+        for name in self.names:
+            try:
+                self._provider(name)
+            except ConfigError as error:
+                faults.extend(error.messages)
+            except RetriableError as error:
+                faults.append(str(error))
+        if faults:
+            raise ConfigError(faults)
+
+    def _ask(self, name: str, path: str, wanted: list[Reference], answers: _Answers) -> None:
+        """Ask a provider for all values of a path."""
+        texts = [one.text for one in wanted]
+        try:
+            data = self._provider(name).get(path, frozenset(one.key for one in wanted))
+        except RetriableError as error:
+            answers.away = error
+            answers.faults |= dict.fromkeys(texts, f"cannot be looked up now: {hide(str(error))}")
+        except ConfigError as error:
+            answers.faults |= dict.fromkeys(texts, f"cannot be looked up: {hide(str(error))}")
+        except Exception as error:
+            why = f"cannot be looked up: {type(error).__name__}: {hide(str(error))}"
+            answers.faults |= dict.fromkeys(texts, why)
+        else:
+            if data.ttl_ms is not None:
+                answers.ttls_ms.append(data.ttl_ms)
+            for one in wanted:
+                self._take(one, data.values.get(one.key), answers)
+
+    def _take(self, one: Reference, value: str | None, answers: _Answers) -> None:
+        """Take the answer for one reference."""
+        if value is None:
+            where = one.path or f"the provider {one.provider}"
+            answers.faults[one.text] = f"cannot be looked up: there is no {one.key} in {where}: add it"
+        elif has_references({"": value}):
+            remember(value)
+            answers.faults[one.text] = (
+                "cannot be used: its value has the form of a reference, ${…:…}, and references are looked up once: "
+                "change the value"
+            )
+        else:
+            remember(value)
+            answers.found[one.text] = value
+            self._recent[one.text] = (value, time.monotonic())
+
+    def _provider(self, name: str) -> ConfigProvider:
+        """Return a provider. Raises ConfigError or RetriableError."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._create(name)
+            return self._made[name]
+
+    def _create(self, name: str) -> ConfigProvider:
+        key = f"{_PROVIDERS}.{name}.class"
+        given = self.settings.get(key, "").strip()
+        if not given:
+            raise ConfigError(f'Missing required configuration "{key}": name the class of the provider')
+        try:
+            cls = self._find(PluginKind.CONFIG_PROVIDER, given)
+        except ConfigError as error:
+            raise ConfigError(f"Invalid value {given} for configuration {key}: {error}") from None
+        prefix = f"{_PROVIDERS}.{name}.param."
+        own = {k.removeprefix(prefix): value for k, value in self.settings.items() if k.startswith(prefix)}
+        _ensure_known(prefix, own, cls)
+        try:
+            made: ConfigProvider = cls(self._look_up(own, self.names[: self.names.index(name)]).require())
+        except ConfigError as error:
+            raise ConfigError([f"{prefix}*: {message}" for message in error.messages]) from None
+        return made
+
+
+def _fault(key: str, value: str, one: Reference, names: Sequence[str], answers: _Answers) -> str:
+    """Return why a reference of a key could not be looked up; empty if it was."""
+    if one.provider not in names:
+        return (
+            f"{key}: {one.shown_in(value)} refers to {one.provider}, which {_PROVIDERS} does not name: add it there, "
+            "in the worker's file"
+        )
+    fault = answers.faults.get(one.text)
+    return f"{key}: {one.text} {fault}" if fault else ""
+
+
+def _ensure_known(prefix: str, given: Iterable[str], cls: type[ConfigProvider]) -> None:
+    """Refuse misspelt settings: without `allowed.paths`, a provider would read any file."""
+    for key in given:
+        near = difflib.get_close_matches(key, list(cls.settings()), n=1, cutoff=_CUTOFF)
+        if key not in cls.settings() and near:
+            raise ConfigError(f"Unknown configuration {prefix}{key}: did you mean {prefix}{near[0]}?")
+
+
+def _by_path(every: Iterable[Reference]) -> dict[tuple[str, str], list[Reference]]:
+    found: dict[tuple[str, str], list[Reference]] = {}
+    for one in every:
+        found.setdefault((one.provider, one.path), []).append(one)
+    return found
+
+
+def _is_of_providers(key: str) -> bool:
+    return key == _PROVIDERS or key.startswith(f"{_PROVIDERS}.")
+
+
+def providers_of(properties: Mapping[str, object]) -> Providers:
+    """Return the providers that these properties declare; this process has one object for equal settings."""
+    return _cached(tuple(sorted((k, str(v)) for k, v in properties.items() if _is_of_providers(k))))
+
+
+@lru_cache(maxsize=64)
+def _cached(settings: tuple[tuple[str, str], ...]) -> Providers:
+    return Providers(dict(settings))

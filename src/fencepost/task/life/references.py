@@ -1,0 +1,36 @@
+"""Looks up what the configs of a task refer to, in the process that runs the task."""
+
+from dataclasses import replace
+from typing import Any
+
+from fencepost.reference import providers_of
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.life.plugins import use_plugins
+
+_SAME_START_S = 10.0
+
+
+def resolved(spec: TaskSpec) -> TaskSpec:
+    """Return the spec with values in place of references.
+
+    Raises ConfigError if one cannot be looked up here, RetriableError if a store is away.
+    """
+    references = spec.look_up.references
+    if references is None:
+        return spec
+    use_plugins(spec)
+    providers = providers_of(references.providers)
+    connector_config = providers.look_up(references.connector_config).require()
+    task_config = providers.look_up(references.task_config, _SAME_START_S).require()
+    parts: dict[str, dict[str, Any]] = {"output": {}, "input": {}}
+    for recipe in references.clients:
+        part, _, name = recipe.place.partition(".")
+        made = recipe.translated(lambda own: providers.look_up(own, _SAME_START_S).require())
+        parts[part][name] = made.conf
+    return replace(
+        spec,
+        connector_config={**spec.connector_config, **connector_config},
+        task_config={**spec.task_config, **task_config},
+        output=replace(spec.output, **parts["output"]),
+        input=replace(spec.input, **parts["input"]),
+    )

@@ -1,0 +1,30 @@
+"""The answer about configs that refer to config providers: it shows the references, not the values (E11)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fencepost.cluster.info import KeyReport
+from fencepost.config.raw import RawConfig
+from fencepost.config.reference import has_references
+from fencepost.telemetry.secret import hide
+
+
+def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> KeyReport:
+    """Return the report of a key for users.
+
+    Args:
+        config: the config with its references.
+        faults: why references could not be looked up, or are not possible. Nothing else is said about these keys, as
+            the text of a reference is no value.
+    """
+    found = report.value
+    key = found.name
+    errors = (faults[key],) if key in faults else found.errors
+    is_reference = found.value not in (None, "[hidden]") and has_references({key: config.get(key)})
+    value = replace(
+        found,
+        value=config.get(key) if is_reference else found.value,
+        errors=tuple(map(hide, errors)),
+        recommended_values=tuple(map(hide, found.recommended_values)),
+    )
+    return replace(report, value=value)

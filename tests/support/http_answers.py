@@ -1,0 +1,70 @@
+"""An HTTP server that answers as a test says: stands in for services that cannot run here."""
+
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: its path with the query, its headers in lower case, and its body."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class HttpAnswers:
+    """Answers each request by a function, on a port of its own; with TLS if it is given a context."""
+
+    def __init__(self, answer: Callable[[Asked], Answer], tls: ssl.SSLContext | None = None) -> None:
+        self.answer = answer
+        self.asked: list[Asked] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.port = self._server.server_address[1]
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                size = int(self.headers.get("content-length") or 0)
+                headers = {key.lower(): value for key, value in self.headers.items()}
+                asked = Asked(self.command, self.path, headers, self.rfile.read(size).decode())
+                outer.asked.append(asked)
+                found = outer.answer(asked)
+                body = json.dumps(found.body).encode()
+                self.send_response(found.status)
+                for key, value in {"content-type": "application/json", **found.headers}.items():
+                    self.send_header(key, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = do_PUT = do_LIST = handle_any  # noqa: N815
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        return Handler

@@ -1,0 +1,207 @@
+"""Values that a config refers to, as Kafka's providers find them."""
+
+from collections.abc import Set
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, setting
+from fencepost.plugin import PluginRegistry
+from fencepost.reference import Providers
+from fencepost.telemetry.secret import hide
+
+_PACKAGE = "org.apache.kafka.common.config.provider."
+PROVIDERS = {
+    "config.providers": "file, env,directory",
+    "config.providers.file.class": f"{_PACKAGE}FileConfigProvider",
+    "config.providers.env.class": f"{_PACKAGE}EnvVarConfigProvider",
+    "config.providers.directory.class": "DirectoryConfigProvider",
+}
+OWN = {"config.providers": "own", "config.providers.own.class": "Own"}
+
+
+class Own(ConfigProvider):
+    """Answers what a test wants."""
+
+    answers: ClassVar[dict[str, str]] = {}
+    error: ClassVar[Exception | None] = None
+    ttl_ms: ClassVar[int | None] = None
+    asked: ClassVar[list[tuple[str, frozenset[str]]]] = []
+
+    token: Secret | None = setting("token", default=None, doc="A secret.")
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        self.asked.append((path, frozenset(keys)))
+        if self.error is not None:
+            raise self.error
+        return ConfigData({key: self.answers[key] for key in keys if key in self.answers}, self.ttl_ms)
+
+
+def _find(kind: str, name: str) -> type[Any]:
+    return Own if name == "Own" else PluginRegistry().find(kind, name)
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("answers", {}), ("error", None), ("ttl_ms", None), ("asked", [])):
+        monkeypatch.setattr(Own, name, value)
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "secrets.properties").write_text("user = me\npassword = p\\u003d1\n")
+    (tmp_path / "token").write_text("t0ken\n")
+    monkeypatch.setenv("FENCEPOST_SECRET", "from outside")
+    return tmp_path
+
+
+def resolved(properties: dict[str, str]) -> dict[str, str]:
+    found = Providers(properties, _find).look_up(properties).require()
+    return {key: value for key, value in found.items() if not key.startswith("config.providers")}
+
+
+def test_references_are_looked_up_wherever_they_stand_in_a_value(secrets: Path) -> None:
+    file = secrets / "secrets.properties"
+    found = resolved({
+        **PROVIDERS,
+        "jaas": f'user="${{file:{file}:user}}" password="${{file:{file}:password}}";',
+        "token": f"${{directory:{secrets}:token}}",
+        "env": "${env:FENCEPOST_SECRET}",
+        "plain": "${topic} $5",
+    })  # fmt: skip
+    assert found == {
+        "jaas": 'user="me" password="p=1";',
+        "token": "t0ken\n",
+        "env": "from outside",
+        "plain": "${topic} $5",
+    }
+
+
+@pytest.mark.parametrize("given", [{}, PROVIDERS])
+def test_a_reference_to_a_provider_that_is_not_declared_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"a: \$\{other:/x:y\} refers to other, which config.providers does not name"):
+        resolved({**given, "a": "${other:/x:y}"})
+
+
+def test_all_that_cannot_be_looked_up_is_told_at_once_and_no_value(secrets: Path) -> None:
+    file = secrets / "secrets.properties"
+    (secrets / "broken.properties").write_text("password = \\uSECRET")
+    with pytest.raises(ConfigError) as refused:
+        resolved({
+            **PROVIDERS,
+            "a": f"${{file:{file}:nothing}}",
+            "b": f"${{file:{secrets}/gone:user}} ${{file:{file}:password}}",
+            "c": "${env:FENCEPOST_NOT_SET}",
+            "d": f"${{directory:{secrets}:../token}}",
+            "e": f"${{file:{secrets}/broken.properties:password}}",
+        })  # fmt: skip
+    told = [message.replace(str(secrets), "DIR") for message in refused.value.messages]
+    assert told == [
+        "a: ${file:DIR/secrets.properties:nothing} cannot be looked up: there is no nothing in DIR/secrets.properties: "
+        "add it",
+        "b: ${file:DIR/gone:user} cannot be looked up: DIR/gone cannot be read: No such file or directory",
+        "c: ${env:FENCEPOST_NOT_SET} cannot be looked up: there is no FENCEPOST_NOT_SET in the environment: set it",
+        "d: ${directory:DIR:../token} cannot be looked up: ../token is not the name of a file in DIR",
+        "e: ${file:DIR/broken.properties:password} cannot be looked up: DIR/broken.properties cannot be read: it is "
+        "not a properties file",
+    ]
+
+
+def test_what_a_provider_may_look_up_can_be_bounded(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "token").write_text("t")
+    (secrets / "link").symlink_to(elsewhere / "token")
+    bounds = {
+        "config.providers.directory.param.allowed.paths": f"/nowhere,{secrets}",
+        "config.providers.env.param.allowlist.pattern": "FENCEPOST_.*",
+    }
+    good = {"a": f"${{directory:{secrets}:token}}", "b": "${env:FENCEPOST_SECRET}"}
+    assert resolved({**PROVIDERS, **bounds, **good}) == {"a": "t0ken\n", "b": "from outside"}
+    bad = {
+        "a": f"${{directory:{secrets}/../{elsewhere.name}:token}}",
+        "b": "${env:HOME}",
+        "c": f"${{directory:{secrets}:link}}",
+    }
+    with pytest.raises(ConfigError) as refused:
+        resolved({**PROVIDERS, **bounds, **bad})
+    assert "is not below the provider's allowed.paths" in refused.value.messages[0]
+    assert "HOME is not in the provider's allowlist.pattern" in refused.value.messages[1]
+    assert "is not below the provider's allowed.paths" in refused.value.messages[2]
+
+
+def test_a_provider_that_does_not_run_here_is_refused() -> None:
+    given = {"config.providers": "vault", "config.providers.vault.class": "com.example.Vault"}
+    with pytest.raises(ConfigError, match=r"config\.providers\.vault\.class: Class com.example.Vault could not be fou"):
+        Providers(given).check()
+    with pytest.raises(ConfigError, match=r'Missing required configuration "config\.providers\.vault\.class"'):
+        Providers({"config.providers": "vault"}).check()
+
+
+def test_a_misspelt_limit_is_refused() -> None:
+    given = {**PROVIDERS, "config.providers.file.param.allowed.path": "/secrets"}
+    with pytest.raises(ConfigError, match=r"did you mean config\.providers\.file\.param\.allowed\.paths\?"):
+        Providers(given).check()
+
+
+def test_settings_of_a_provider_may_refer_to_providers_that_are_named_before_it(secrets: Path) -> None:
+    given = {
+        **PROVIDERS,
+        "config.providers": "env,own",
+        "config.providers.own.class": "Own",
+        "config.providers.own.param.token": "${env:FENCEPOST_SECRET}",
+    }
+    Providers(given, _find).check()
+    with pytest.raises(ConfigError, match="refers to env, which"):
+        Providers({**given, "config.providers": "own,env"}, _find).check()
+
+
+def test_a_path_is_asked_once_for_all_its_keys() -> None:
+    Own.answers = {"a": "1", "b": "2"}
+    assert resolved({**OWN, "x": "${own:p:a}${own:p:b}", "y": "${own:p:a}"}) == {"x": "12", "y": "1"}
+    assert Own.asked == [("p", frozenset({"a", "b"}))]
+
+
+def test_a_store_that_is_away_is_asked_again_by_whoever_needs_it() -> None:
+    Own.error = RetriableError("closed today")
+    found = Providers(OWN, _find).look_up({"x": "${own:a}"})
+    assert found.faults == {"x": "x: ${own:a} cannot be looked up now: closed today"}
+    with pytest.raises(RetriableError, match="closed today"):
+        found.require()
+    with pytest.raises(ConfigError, match="closed today"):
+        found.require_now()
+
+
+def test_an_error_of_a_provider_is_told_without_the_secrets_in_it() -> None:
+    Own.answers = {"a": "the first s3cret"}
+    providers = Providers(OWN, _find)
+    providers.look_up({"x": "${own:a}"})
+    Own.error = KeyError("not the first s3cret, but the second")
+    (fault,) = providers.look_up({"x": "${own:a}"}).faults.values()
+    assert "KeyError" in fault
+    assert "[hidden]" in fault
+    assert "s3cret" not in fault
+
+
+def test_a_value_that_looks_like_a_reference_is_refused_and_not_shown() -> None:
+    Own.answers = {"a": "x${env:HOME}y"}
+    (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert "references are looked up once" in fault
+    assert "HOME" not in fault
+
+
+def test_the_shortest_time_counts_and_recent_values_serve_only_who_wants_them() -> None:
+    Own.answers, Own.ttl_ms = {"a": "old value"}, 7_000
+    providers = Providers(OWN, _find)
+    assert providers.look_up({"x": "${own:a}"}).ttl_ms == 7_000
+    Own.answers = {"a": "new value"}
+    assert providers.look_up({"x": "${own:a}"}, max_age_s=60).values == {"x": "old value"}
+    assert providers.look_up({"x": "${own:a}"}).values == {"x": "new value"}
+    assert providers.look_up({"x": "plain"}).ttl_ms is None
+
+
+def test_what_was_looked_up_is_a_secret() -> None:
+    Own.answers = {"a": "Tr0ub4dor&3"}
+    found = Providers(OWN, _find).look_up({"x": "${own:a}"})
+    assert hide("wrong password Tr0ub4dor&3, sorry") == "wrong password [hidden], sorry"
+    assert "Tr0ub4dor&3" not in repr(found)

@@ -1,0 +1,102 @@
+"""A start waits for the store that has its values, and fails if it cannot have them."""
+
+import threading
+from collections.abc import Set
+from typing import Any, ClassVar
+
+import pytest
+
+from fencepost.api import ConfigData, ConfigProvider, RetriableError
+from fencepost.reference import Providers
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.task_spec import LookUpSpec, References, TaskSpec
+from fencepost.task.life import references
+from fencepost.task.life.counters import Counters
+from fencepost.task.life.task_life import TaskLife
+from fencepost.testing import eventually
+
+DECLARED = {"config.providers": "own", "config.providers.own.class": "Own"}
+
+
+class Own(ConfigProvider):
+    error: ClassVar[Exception | None] = None
+    asked: ClassVar[int] = 0
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        type(self).asked += 1
+        if self.error is not None:
+            raise self.error
+        return ConfigData({key: f"value of {key}" for key in keys})
+
+
+class Life(TaskLife):
+    starts_over = ()
+
+    def __init__(self, report: Any) -> None:
+        later = References(DECLARED, {"a": "${own:x}"}, {"b": "${own:y}"})
+        super().__init__(TaskSpec("c", 0, 1, "i", {"n": "1"}, {"n": "2"}, look_up=LookUpSpec((), later)), report)
+        self.counters = Counters()
+        self.ran_with: TaskSpec | None = None
+
+    def abandon(self) -> None: ...
+
+    def _run_instance(self) -> None:
+        self.ran_with = self.spec
+        self.control.stop()
+
+    def _start_over(self, error: Exception) -> None: ...
+
+    def _close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "providers_of", lambda settings: Providers(settings, lambda *_: Own))
+    monkeypatch.setattr(Own, "error", None)
+    monkeypatch.setattr(Own, "asked", 0)
+
+
+def test_an_instance_runs_with_the_values() -> None:
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    life.run()
+    assert life.ran_with is not None
+    assert life.ran_with.connector_config == {"n": "1", "a": "value of x"}
+    assert life.ran_with.task_config == {"n": "2", "b": "value of y"}
+    assert [report.state for report in reports] == [RunState.STOPPED]
+
+
+def test_a_start_asks_again_until_the_store_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Own, "error", RetriableError("away"))
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    thread = threading.Thread(target=life.run)
+    thread.start()
+    eventually(lambda: Own.asked >= 2, within_s=10)
+    assert life.ran_with is None
+    monkeypatch.setattr(Own, "error", None)
+    thread.join(10)
+    assert life.ran_with is not None
+    assert [report.state for report in reports] == [RunState.STOPPED]
+
+
+def test_a_start_that_waits_for_a_store_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Own, "error", RetriableError("away"))
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    thread = threading.Thread(target=life.run)
+    thread.start()
+    eventually(lambda: Own.asked >= 1, within_s=10)
+    life.control.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert life.ran_with is None
+    assert [report.state for report in reports] == [RunState.STOPPED]
+
+
+def test_a_start_fails_without_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Own, "error", KeyError("nothing there"))
+    reports: list[TaskReport] = []
+    Life(reports.append).run()
+    assert [report.state for report in reports] == [RunState.FAILED]
+    assert "a: ${own:x} cannot be looked up: KeyError" in (reports[0].trace or "")

@@ -1,0 +1,100 @@
+"""The spec of a task whose configs refer to config providers: what travels, and what an executor makes of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.config.worker import WorkerConfig
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.ids import TaskId
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.life.references import resolved
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.specs import task_spec
+from support.memory_topic import MemoryTopic
+from support.settings import SETTINGS
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+CANARY = "canary-of-specs"
+SOURCE = {"name": "c", "connector.class": "FileStreamSource", "file": "f", "topic": "${env:SPEC_TOPIC}"}
+SINK = {"name": "c", "connector.class": "FileStreamSink", "file": "f", "topics": "${env:SPEC_TOPIC}"}
+STREAM = {"name": "c", "connector.class": "TopicTransform", "topics": "in", "topic": "${env:SPEC_TOPIC}"}
+EPOCHS = {"name": "c", "connector.class": "FilesSink", "topics": "in", "path": "/p", "format": "${env:SPEC_TOPIC}"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerSettings:
+    monkeypatch.setenv("SPEC_TOPIC", "looked-up")
+    monkeypatch.setenv("SPEC_JAAS", f'{JAAS} username="u" password="{CANARY}";')
+    monkeypatch.setenv("SPEC_PEM", CANARY)
+    declared = {
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "exactly.once.source.support": "enabled",
+        "producer.ssl.key.password": "the-workers-own",
+    }
+    return WorkerSettings(WorkerConfig({**SETTINGS, **declared}), "http://w:1", "me")
+
+
+def spec_of(settings: WorkerSettings, config: dict[str, str], task_config: dict[str, str]) -> TaskSpec:
+    task = TaskId("c", 0)
+    snapshot = MemoryTopic().write(
+        records.connector_config("c", config),
+        records.task_config(task, task_config),
+        records.tasks_commit("c", 1),
+        records.assignment(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), (task,)),))),
+    )
+    is_sink = "topics" in config
+    handle = TaskHandle(StartIdentity(task, snapshot.commit_offsets["c"], "i", is_sink=is_sink), "STARTED")
+    return task_spec(settings, snapshot, handle)
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK, STREAM, EPOCHS], ids=lambda config: config["connector.class"])
+def test_a_spec_that_travels_has_no_value_and_an_executor_makes_the_same_spec_of_it(
+    settings: WorkerSettings, config: dict[str, str]
+) -> None:
+    clients = {f"{kind}.override.sasl.jaas.config": "${env:SPEC_JAAS}" for kind in ("producer", "consumer", "admin")}
+    secured = {f"{kind}.override.security.protocol": "SASL_PLAINTEXT" for kind in ("producer", "consumer", "admin")}
+    letters = {"errors.deadletterqueue.topic.name": "letters"} if "topics" in config else {}
+    more = {"value.converter": "StringConverter", "transforms.x.secret": "a ${env:SPEC_PEM} b"}
+    spec = spec_of(settings, {**config, **clients, **secured, **letters, **more}, {"own": "${env:SPEC_PEM}", "n": "1"})
+    assert spec.task_config == {"own": CANARY, "n": "1"}
+    assert spec.connector_config["transforms.x.secret"] == f"a {CANARY} b"
+
+    text = json.dumps(spec.unresolved().to_json())
+    assert CANARY not in text
+    assert "${env:SPEC_JAAS}" in text
+
+    travelled = TaskSpec.from_json(json.loads(text))
+    assert (travelled.is_sink, travelled.is_stream, travelled.id) == (spec.is_sink, spec.is_stream, spec.id)
+    found = resolved(travelled)
+    assert found.to_json() == json.loads(json.dumps(spec.to_json()))
+    assert CANARY in json.dumps(found.to_json())
+    assert CANARY not in repr(found)
+
+
+def test_an_executor_looks_up_what_is_there_now(settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    travelled = spec_of(settings, SOURCE, {"topic": "${env:SPEC_TOPIC}"}).unresolved()
+    monkeypatch.setenv("SPEC_TOPIC", "rotated")
+    assert resolved(travelled).connector_config["topic"] == "rotated"
+    monkeypatch.delenv("SPEC_TOPIC")
+    with pytest.raises(ConfigError, match=r"topic: \$\{env:SPEC_TOPIC\} cannot be looked up: there is no SPEC_TOPIC"):
+        resolved(travelled)
+
+
+def test_a_spec_without_references_travels_as_it_is(settings: WorkerSettings) -> None:
+    spec = spec_of(settings, {**SOURCE, "topic": "t"}, {"topic": "t"})
+    assert spec.look_up.references is None
+    assert spec.unresolved() is spec
+    assert resolved(spec) is spec
+
+
+def test_what_a_worker_inherits_to_its_connectors_is_not_looked_up_again(settings: WorkerSettings) -> None:
+    settings.config.originals["value.converter.password"] = "${no:reference}"  # a value that was looked up at the start
+    spec = spec_of(settings, SOURCE, {})
+    assert spec.connector_config["value.converter.password"] == "${no:reference}"
+    assert resolved(spec.unresolved()).connector_config["value.converter.password"] == "${no:reference}"

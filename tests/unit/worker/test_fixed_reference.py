@@ -1,0 +1,21 @@
+"""Settings that workers read before anything is looked up."""
+
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.worker.fixed_reference import fixed_reference_faults, refuse_fixed_references
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["name", "connector.class", "offsets.storage.topic", "producer.override.bootstrap.servers", "slot.dedicated",
+     "errors.restart.enabled", "config.action.reload"],
+)  # fmt: skip
+def test_a_reference_is_refused_by_its_key(key: str) -> None:
+    assert fixed_reference_faults({key: "${env:X}"})[key].startswith(f"{key}: ${{env:X}} is not possible here")
+    with pytest.raises(ConfigError, match="write the value itself"):
+        refuse_fixed_references({key: "${env:X}"})
+
+
+def test_all_others_may_be_references() -> None:
+    refuse_fixed_references({"topic": "${env:X}", "tasks.max": "${env:N}", "name": "${topic}", "connector.class": None})
