@@ -233,6 +233,11 @@ PLANTS = {
         f"{_COLUMNS}::test_records_that_a_predicate_tells_apart_stay_in_order",
         "assert list(outgoing.values) == [",
     ),
+    "records_skipped_while_away": Plant(
+        "tests/unit/task/failure/test_tolerance.py::"
+        "test_what_stays_away_fails_the_task_after_the_timeout_and_drops_no_record",
+        'with pytest.raises(FatalError, match="away"):',
+    ),
     "filtered_rows_renumbered": Plant(
         f"{_COLUMNS}::test_filtered_records_leave_gaps_in_the_sources",
         "assert list(outgoing.sources or ()) == [0, 2]",

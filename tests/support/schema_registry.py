@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,7 @@ from fencepost.embedded import checksum, ivy
 from fencepost.embedded.error import JarError
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
+from fencepost.embedded.process import GuardedProcess
 from fencepost.testing import eventually
 from support import registry_guard
 from support.worker import free_port
@@ -72,6 +75,49 @@ def _start(directory: Path) -> None:
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     await_registry(url)
     (directory / "url").write_text(url)
+
+
+class OwnRegistry:
+    """A registry for one test, which can be killed and started again: what it knows is in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._port = free_port()
+        self._process: GuardedProcess | None = None
+
+    def __enter__(self) -> "OwnRegistry":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        database = f"-DREGISTRY_DATASOURCE_URL=jdbc:h2:file:{self._directory / 'registry'};WRITE_DELAY=0"
+        self._process = GuardedProcess(
+            command(registry_home(), self._port, database), output=self._directory / "registry.log"
+        )
+        await_registry(self.url)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A registry at `url` that goes away and comes back."""
+
+    url: str
+    begin: Callable[[], None]
+    end: Callable[[], None]
 
 
 def command(home: Path, port: int, *options: str) -> list[str]:

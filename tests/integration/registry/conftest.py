@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,9 +10,10 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from support.chaos.gate import Gate
+from support.chaos.gate import Closed, Gate
 from support.cluster import LightWorker
-from support.schema_registry import shared_registry
+from support.long_form import IS_LONG
+from support.schema_registry import Outage, OwnRegistry, shared_registry
 from support.shared import shared
 from support.worker import Worker
 
@@ -34,12 +36,17 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    """The way to the real registry."""
-    with Gate(urlsplit(shared_registry()).port or 0) as made:
-        yield made
+def outage(tmp_path: Path) -> Iterator[Outage]:
+    """A way to the registry that can be cut off; in the long form a registry that is killed and started again."""
+    if IS_LONG:
+        with OwnRegistry(tmp_path) as own:
+            yield Outage(own.url, own.kill, own.start)
+        return
+    with Gate(urlsplit(shared_registry()).port or 0) as gate:
+        url = f"http://127.0.0.1:{gate.port}/apis/ccompat/v7"
+        yield Outage(url, partial(gate.close, Closed.REFUSING), gate.open)
 
 
 @pytest.fixture
-def registry_url(gate: Gate) -> str:
-    return f"http://127.0.0.1:{gate.port}/apis/ccompat/v7"
+def registry_url() -> str:
+    return shared_registry()
