@@ -2,15 +2,18 @@
 
 import base64
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
 class ScriptedRegistry:
     """A context manager. Answers each request with `status` and `body` (text, or JSON), and keeps what was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Path | None = None) -> None:
+        """`tls` is a directory with `certificate.pem` and `key.pem`, for https."""
         self.status = 200
         self.body: Any = {}
         self.by_path: dict[str, tuple[int, Any]] = {}
@@ -18,6 +21,11 @@ class ScriptedRegistry:
         self.requests: list[tuple[str, str]] = []
         self.authorizations: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls / "certificate.pem", tls / "key.pem")
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> "ScriptedRegistry":
@@ -30,7 +38,7 @@ class ScriptedRegistry:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     @property
     def users(self) -> list[str]:

@@ -1,6 +1,8 @@
 """What a refusal, a rubbish answer or no answer at all means, and that each says what to do."""
 
+import logging
 import socket
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from support.scripted_registry import ScriptedRegistry
 
 INT = WrittenSchema("AVRO", '"int"')
 ONE = SchemaKey(1)
+TLS = Path(__file__).parents[2] / "fixtures" / "channel"
 
 
 def registry(*urls: str, **settings: str) -> Registry:
@@ -201,3 +204,37 @@ def test_a_missing_certificate_file_fails_the_task(tmp_path: Path) -> None:
     client = registry("https://127.0.0.1:1", **{"schema.registry.ssl.truststore.location": str(tmp_path / "no.pem")})
     with pytest.raises(FatalError, match=r"schema\.registry\.ssl"):
         client.schema(ONE)
+
+
+def test_a_registry_behind_tls_is_trusted_as_the_settings_say() -> None:
+    with ScriptedRegistry(TLS) as secure:
+        secure.body = {"schema": '"int"'}
+        trusted = {"schema.registry.ssl.truststore.location": str(TLS / "certificate.pem")}
+        assert registry(secure.url, **trusted).schema(ONE) == INT
+        with pytest.raises(
+            FatalError, match=r"certificate is not trusted.*schema\.registry\.ssl\.truststore\.location"
+        ):
+            registry(secure.url).schema(ONE)
+        assert len(secure.requests) == 1
+
+
+@pytest.mark.parametrize("status", [200, 401, 409, 503])
+def test_no_secret_is_in_a_log_or_an_error(
+    scripted: ScriptedRegistry, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    scripted.status, scripted.body = status, {"schema": '"int"', "id": 1} if status == 200 else refusal(status)
+    basic = {"basic_auth_credentials_source": "USER_INFO", "basic_auth_user_info": "me:canary-1"}
+    token = {"bearer_auth_credentials_source": "STATIC_TOKEN", "bearer_auth_token": "canary-2"}
+    for url, settings in (
+        (scripted.url, basic),
+        (scripted.url, token),
+        (scripted.url.replace("http://", "http://me:canary-3@"), {}),
+    ):
+        texts = []
+        try:
+            registry(url, **settings).register("t-value", INT)
+        except Exception as error:
+            texts = traceback.format_exception(error)
+        assert "canary" not in "".join((caplog.text, *texts))
+    assert len(scripted.requests) >= 3

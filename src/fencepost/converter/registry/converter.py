@@ -148,6 +148,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
             return None if once is None else Repeated(once[0], len(values))
         try:
             found = self._outgoing_of(self._topic, schema)
+            values = list(values)
             present = [value for value in values if value is not None] if schema.is_optional else values
             written = found.writer.encode_all(present, found.prefix)
         except ConnectError:

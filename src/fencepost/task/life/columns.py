@@ -1,70 +1,56 @@
-"""Whole columns through a converter: those of one topic at a time, if its columns depend on the topic."""
+"""Whole columns through converters: those of one topic at a time, if they depend on the topic."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.api import Converter
-from fencepost.record import BinaryColumn, Repeated, Schema, Utf8Column, distinct
+from fencepost.record import BinaryColumn, Repeated, Schema, distinct, picked
 
-T = TypeVar("T")
-Read = tuple[Schema | None, Sequence[Any]]
+
+def topic_groups(topics: Sequence[str], *converters: Converter) -> list[Sequence[int]]:
+    """Return which records the converters can convert at once: all of them, or those of each topic."""
+    names = sorted(distinct(topics))
+    if all(each.for_topic(name) is each.for_topic(names[0]) for name in names[1:] for each in converters):
+        return [range(len(topics))]
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for index, topic in enumerate(topics):
+        places[topic].append(index)
+    return list(places.values())
 
 
 def column_to_bytes(
     converter: Converter, topics: Sequence[str], schema: Schema | None, values: Sequence[Any]
 ) -> Sequence[bytes | None] | None:
     """Return the bytes of a column, or None if it must be converted record by record."""
-    by_topic = _by_topic(converter, topics)
-    if len(by_topic) == 1:
-        return by_topic[0][1].from_column(schema, values)
-    parts = []
-    for indexes, each in by_topic:
-        part = each.from_column(schema, _picked(values, indexes))
+    groups = topic_groups(topics, converter)
+    if len(groups) == 1:
+        return _for(converter, topics).from_column(schema, values)
+    joined: list[bytes | None] = [None] * len(values)
+    for group in groups:
+        part = converter.for_topic(topics[group[0]]).from_column(schema, picked(values, group))
         if part is None:
             return None
-        parts.append((indexes, part))
-    return _together(len(values), parts)
+        for index, data in zip(group, part, strict=True):
+            joined[index] = data
+    return joined
 
 
-def column_to_connect(converter: Converter, topics: Sequence[str], column: Sequence[bytes | None]) -> Read | None:
-    """Return the schema and values of a column of bytes, or None if it must be converted record by record.
+def column_to_connect(
+    converter: Converter, topics: Sequence[str], column: Sequence[bytes | None]
+) -> tuple[Schema | None, Sequence[Any]] | None:
+    """Return the schema and values of a column of one of the `topic_groups`; one without values is read at once.
 
-    This is so, too, if the values of the topics do not share a schema.
+    Returns None if it must be converted record by record.
     """
-    by_topic = _by_topic(converter, topics)
-    if len(by_topic) == 1:
-        return _read(by_topic[0][1], column)
-    parts = []
-    for indexes, each in by_topic:
-        part = _read(each, _picked(column, indexes))
-        if part is None:
-            return None
-        parts.append((indexes, part))
-    schemas = [schema for _, (schema, _) in parts]
-    if any(schema != schemas[0] for schema in schemas[1:]):
-        return None
-    return schemas[0], _together(len(column), [(indexes, values) for indexes, (_, values) in parts])
-
-
-def _by_topic(converter: Converter, topics: Sequence[str]) -> list[tuple[list[int], Converter]]:
-    """Return the converters of the topics, with the places of each one's records; no places if there is only one."""
-    names = sorted(distinct(topics))
-    found = [converter.for_topic(name) for name in names]
-    if all(each is found[0] for each in found[1:]):
-        return [([], found[0] if found else converter)]
-    return [
-        ([index for index, topic in enumerate(topics) if topic == name], each)
-        for name, each in zip(names, found, strict=True)
-    ]
-
-
-def _read(converter: Converter, column: Sequence[bytes | None]) -> Read | None:
-    """Read a column; one without values at once."""
-    count = len(column)
+    converter = _for(converter, topics)
     if not _is_empty(column):
         return converter.to_column(column)
     read = converter.to_column([None])
-    return None if read is None else (read[0], Repeated(read[1][0], count))
+    return None if read is None else (read[0], Repeated(read[1][0], len(column)))
+
+
+def _for(converter: Converter, topics: Sequence[str]) -> Converter:
+    return converter.for_topic(topics[0]) if len(topics) else converter
 
 
 def _is_empty(column: Sequence[bytes | None]) -> bool:
@@ -73,19 +59,3 @@ def _is_empty(column: Sequence[bytes | None]) -> bool:
     if isinstance(column, BinaryColumn):
         return column.null_count == len(column)
     return next(iter(column), None) is None and column.count(None) == len(column)
-
-
-def _picked(column: Sequence[Any], indexes: list[int]) -> Sequence[Any]:
-    if isinstance(column, Repeated):
-        return Repeated(column.value, len(indexes))
-    if isinstance(column, Utf8Column):
-        return Utf8Column([column.raw[index] for index in indexes])
-    return [column[index] for index in indexes]
-
-
-def _together(count: int, parts: list[tuple[list[int], Sequence[T]]]) -> list[T]:
-    joined: list[Any] = [None] * count
-    for indexes, values in parts:
-        for index, value in zip(indexes, values, strict=True):
-            joined[index] = value
-    return joined

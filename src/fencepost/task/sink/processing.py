@@ -29,7 +29,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.task.life.columns import column_to_connect
+from fencepost.task.life.columns import column_to_connect, topic_groups
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
@@ -65,30 +65,44 @@ class SinkProcessor:
         if fetched.headers is not None and self.resend_topic:
             return None
         try:
-            batch = self._converted_columns(fetched)
-            changed = None if batch is None else self.chain.apply_batch(batch)
+            converted = self._converted_columns(fetched)
+            changed = [None if batch is None else self.chain.apply_batch(batch) for batch in converted]
         except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
-        return None if changed is None else _merged(changed, fetched)
+        found = [batches for batches in changed if batches is not None]
+        return _merged([*chain.from_iterable(found)], fetched) if len(found) == len(changed) else None
 
-    def _converted_columns(self, fetched: Fetched) -> RecordColumns | None:
-        headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
-        if fetched.headers is not None and (headers is None or self._reads_one_of(fetched.headers)):
-            return None
+    def _converted_columns(self, fetched: Fetched) -> list[RecordColumns | None]:
+        """Return the columns, those of each topic on their own if the converters need that."""
+        if fetched.headers is not None and self._reads_one_of(fetched.headers):
+            return [None]
         topics, partitions = _apart(fetched.places)
+        groups = topic_groups(topics, self.value_converter, self.key_converter)
+        if len(groups) == 1:
+            return [self._of_one_group(fetched, topics, partitions, groups[0])]
+        return [
+            self._of_one_group(_some(fetched, rows), picked(topics, rows), picked(partitions, rows), rows)
+            for rows in groups
+        ]
+
+    def _of_one_group(
+        self, fetched: Fetched, topics: Sequence[str], partitions: Sequence[int], rows: Sequence[int]
+    ) -> RecordColumns | None:
+        headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
+        if fetched.headers is not None and headers is None:
+            return None
         values = column_to_connect(self.value_converter, topics, fetched.values)
         keys = column_to_connect(self.key_converter, topics, fetched.keys)
         if values is None or keys is None:
             return None
-        count = len(fetched)
         return RecordColumns(
             topics,
             TypedColumn(*values),
             TypedColumn(*keys),
             partitions,
             fetched.timestamps,
-            Repeated((), count) if headers is None else headers,
-            range(count),
+            Repeated((), len(rows)) if headers is None else headers,
+            rows,
             fetched.offsets,
         )
 
@@ -224,6 +238,18 @@ def _before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str
     origin, time = header_values.get(RESENT_TOPIC), header_values.get(RESENT_TIMESTAMP) or b""
     own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
     return (topic if origin is None else origin.decode()), (int(time) if time.isdigit() else timestamp), own
+
+
+def _some(fetched: Fetched, rows: Sequence[int]) -> Fetched:
+    """Return the columns of some records. Their places are not needed."""
+    return Fetched(
+        fetched.places,
+        picked(fetched.offsets, rows),
+        picked(fetched.timestamps, rows),
+        picked(fetched.keys, rows),
+        picked(fetched.values, rows),
+        None if fetched.headers is None else picked(fetched.headers, rows),
+    )
 
 
 def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[int]]:

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.api import Converter, Repeated, Schema, Utf8Column
 from fencepost.record import Runs
 from fencepost.record.schema import STRING
-from fencepost.task.life.columns import column_to_bytes, column_to_connect
+from fencepost.task.life.columns import column_to_bytes, column_to_connect, topic_groups
 
 
 class Labelling(Converter):
@@ -14,8 +14,12 @@ class Labelling(Converter):
 
     topic: str | None = None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[str, Labelling] = {}
+
     def for_topic(self, topic: str) -> Converter:
-        made = Labelling()
+        made = self.made.setdefault(topic, Labelling())
         made.topic = topic
         return made
 
@@ -29,9 +33,8 @@ class Labelling(Converter):
         return None if "bad" in values else [f"{self.topic}:{value}".encode() for value in values]
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        schema = STRING if self.topic != "c" else STRING.optional()
         read = [None if data is None else data.decode().removeprefix(f"{self.topic}:") for data in column]
-        return None if any(each is not None and ":" in each for each in read) else (schema, read)
+        return None if any(each is not None and ":" in each for each in read) else (STRING, read)
 
 
 class Plain(Labelling):
@@ -45,14 +48,7 @@ TOPICS = ["a", "b", "a", "c"]
 def test_each_topic_has_its_converter() -> None:
     written = column_to_bytes(Labelling(), TOPICS, STRING, Utf8Column([b"1", b"2", b"3", b"4"]))
     assert written == [b"a:1", b"b:2", b"a:3", b"c:4"]
-    read = column_to_connect(Labelling(), TOPICS[:3], [b"a:1", b"b:2", b"a:3"])
-    assert read is not None
-    assert list(read[1]) == ["1", "2", "3"]
-    assert read[0] == STRING
-
-
-def test_topics_with_different_schemas_are_read_record_by_record() -> None:
-    assert column_to_connect(Labelling(), ["a", "c"], [b"a:1", b"c:2"]) is None
+    assert topic_groups(TOPICS, Plain(), Labelling()) == [[0, 2], [1], [3]]
 
 
 def test_one_topic_is_converted_at_once() -> None:
@@ -63,6 +59,7 @@ def test_one_topic_is_converted_at_once() -> None:
 
 
 def test_a_converter_that_knows_no_topics_is_asked_once_for_all() -> None:
+    assert topic_groups(TOPICS, Plain()) == [range(4)]
     assert column_to_bytes(Plain(), TOPICS, STRING, ["1", "2", "3", "4"]) == [
         b"None:1",
         b"None:2",
@@ -73,7 +70,7 @@ def test_a_converter_that_knows_no_topics_is_asked_once_for_all() -> None:
 
 def test_a_column_that_one_converter_refuses_is_refused() -> None:
     assert column_to_bytes(Labelling(), TOPICS, STRING, ["1", "bad", "3", "4"]) is None
-    assert column_to_connect(Labelling(), TOPICS, [b"a:1", b"x:2", b"a:3", b"c:4"]) is None
+    assert column_to_connect(Labelling(), Repeated("a", 2), [b"a:1", b"x:2"]) is None
 
 
 def test_a_column_without_values_is_read_once() -> None:
