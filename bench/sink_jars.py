@@ -17,11 +17,12 @@ JARS = (
     ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
+AVRO = ("org.apache.spark", "spark-avro_2.13", "4.2.0")
 
 
-def sink_jars() -> list[Path]:
+def sink_jars(*more: tuple[str, str, str]) -> list[Path]:
     """The files, downloaded where they are missing."""
-    return fetched("spark-kafka-sink", JARS)
+    return fetched("spark-kafka-sink", (*JARS, *more))
 
 
 def fetched(name: str, jars: Iterable[tuple[str, str, str]]) -> list[Path]:
