@@ -9,6 +9,7 @@ arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config to
 data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `slow_batch` make and compare batches.
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.
 registries  `schema_registry` is a real one for the whole run, `memory_registry` stands in for one.
+            `avro_topic` writes topics of Avro, and `avro_values` makes schemas and values for Hypothesis.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
 packages    `chaos` plans and carries out faults under load, `late` delivers single requests late, `mirror` compares

@@ -65,7 +65,13 @@ class EpochConnector(SinkConnector):
     value_schema: str | None = setting(
         "value.schema", default=None,
         doc="The columns of a JSON value, in SQL (`id INT, name STRING`). The value becomes the struct `value`. With "
-        "`schemas.enable` each column must fit the schema of its field. Unset: `value` is text.",
+        "`schemas.enable` each column must fit the schema of its field. Unset: `value` is text, or has the columns of "
+        "its schema in a registry.",
+    )  # fmt: skip
+    value_schema_subject: str | None = setting(
+        "value.schema.subject", default=None,
+        doc="With a `value.converter` whose schemas are in a registry: the subject whose newest schema defines the "
+        "columns of all topics. Unset: of each topic that of its own subject, `TOPIC-value`.",
     )  # fmt: skip
     transforms_sql: str | None = setting(
         "transforms.sql", default=None,

@@ -46,11 +46,12 @@ from fencepost.spark.partition.options import (
 )
 from fencepost.spark.partition.stream_end import ensure_complete, watch_streams
 from fencepost.spark.row.columns import RecordMaker, check_types
-from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns
+from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns, with_value
 
 if TYPE_CHECKING:
     from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
+    from fencepost.spark.kafka_read.values import QueryValues
 
 
 @dataclass
@@ -80,13 +81,19 @@ class PartitionCompared(WriterCommitMessage):  # type: ignore[misc]
 class FencepostDataSource(DataSource):  # type: ignore[misc]
     """Reads topics, as batches and as streams; writes with `mode("append")` only."""
 
+    _values: "QueryValues | None" = None
+
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         """Return the columns of records. Raises ConfigError for wrong options, which were not checked before."""
-        return columns(has_headers=self._read_config().has_headers)
+        config = self._read_config()
+        values = self._query_values(config)
+        if values is None:
+            return columns(has_headers=config.has_headers)
+        return with_value(has_headers=config.has_headers, value=values.columns())
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Check options, and that the schema has only existing columns. Raises ConfigError."""
@@ -94,15 +101,27 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             return _epoch_reader(self.options, schema)
         from fencepost.spark.kafka_read.batch import KafkaBatchReader
 
-        config = self._read_config()
-        return KafkaBatchReader(config, chosen(schema, has_headers=config.has_headers))
+        return KafkaBatchReader(*self._query(schema))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """Check options, and that the schema has only existing columns. Raises ConfigError."""
         from fencepost.spark.kafka_read.stream import KafkaStreamReader
 
+        return KafkaStreamReader(*self._query(schema))
+
+    def _query(self, schema: StructType) -> "tuple[KafkaReadConfig, dict[str, str], QueryValues | None]":
         config = self._read_config()
-        return KafkaStreamReader(config, chosen(schema, has_headers=config.has_headers))
+        values = self._query_values(config)
+        kind = None if values is None else values.columns().simpleString()
+        return config, chosen(schema, has_headers=config.has_headers, value=kind), values
+
+    def _query_values(self, config: "KafkaReadConfig") -> "QueryValues | None":
+        """Return the values' columns; the registry is asked once, as Spark keeps this object for the query."""
+        if self._values is None and config.value_converter is not None:
+            from fencepost.spark.kafka_read.source import query_values
+
+            self._values = query_values(config)
+        return self._values
 
     def _read_config(self) -> "KafkaReadConfig":
         from fencepost.spark.kafka_read.options import KafkaReadConfig
@@ -189,6 +208,8 @@ class RangeWriter(_Writer):
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
         topic = reading.output.topic if reading.output is not None and "topic" not in self.names else None
         columns = RecordMaker(self.names, topic)
+        if reading.output is not None and reading.output.converter is not None:
+            iterator = _with_bytes(iterator, reading.output.converter, topic)
         written = write_range(reading, ranges_of(self.options)[partition], iterator, columns.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
@@ -199,6 +220,15 @@ class RangeWriter(_Writer):
         count = len(ranges_of(self.options))
         if len(messages) != count:
             raise ConfigError(f"transforms.sql never returns rows: Spark does not read any of the {count} ranges")
+
+
+def _with_bytes(batches: Iterator[Any], converter: Mapping[str, str], topic: str | None) -> Iterator[Any]:
+    """Return batches whose values the converter has written."""
+    from fencepost.spark.row.registry import CLASS, registry_converter
+    from fencepost.spark.row.registry_bytes import RegistryBytes
+
+    settings = {key: value for key, value in converter.items() if key != CLASS}
+    return map(RegistryBytes(registry_converter(converter[CLASS], settings), topic).written, batches)
 
 
 class DirectWriter(_Writer):

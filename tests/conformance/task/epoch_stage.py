@@ -6,7 +6,7 @@ The store notes what it is asked to write and to show; the verdicts are about of
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -96,6 +96,13 @@ class Sink(DataFrameSink):
         self.store.at("published", epoch)
 
 
+def read_frame(
+    self: Any, session: Any, epoch: Epoch, url: str, run: str, tally: Any, schemas: Mapping[str, int]
+) -> Epoch:
+    """Stand in for the frame of an epoch."""
+    return epoch
+
+
 class Runtime:
     is_alive = True
     sparkContext = None  # noqa: N815
@@ -117,9 +124,7 @@ class Stage:
         monkeypatch.setattr(epoch_work, "job_group", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr("fencepost.worker.host.frame.jobs.cancel_group", lambda *_: None)
         monkeypatch.setattr(epoch_work, "_LAST_WORK_S", 0.5)
-        monkeypatch.setattr(
-            "fencepost.spark.epoch.frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
-        )
+        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.frame", read_frame)
         monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
         monkeypatch.setattr(epoch_task, "write_dead_letters", lambda epoch, *_: self._write_dead_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=partitions, replication=1)

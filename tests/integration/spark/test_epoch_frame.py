@@ -21,6 +21,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP, decimal
 from fencepost.spark.epoch import frame as epoch_frame
+from fencepost.spark.epoch import json_values
 from fencepost.spark.epoch.dead_letters import Tally
 from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.epoch.records import ensure_is_read
@@ -126,7 +127,7 @@ def fail(_: Any) -> set[str]:
 
 def without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Spark parse all values."""
-    monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
+    monkeypatch.setattr(json_values, "for_arrow", lambda _: None)
 
 
 def test_only_the_columns_that_a_query_needs_are_read_and_rows_are_as_if_all_were(

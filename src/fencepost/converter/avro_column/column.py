@@ -236,7 +236,7 @@ class Struct:
     """Fields, in the writer's order: each has its place among the reader's, or None if the reader does not have it."""
 
     def __init__(self, fields: Sequence[tuple[str, Column, int | None]], type_: pa.StructType) -> None:
-        """Those that the writer does not have come last."""
+        """Store the fields; those that the writer does not have come last."""
         self._fields = fields
         self.type = type_
 

@@ -49,7 +49,7 @@ class _Reading:
 
     def read(self, first: int, end: int) -> pa.Array:
         """Return the column of some values. If one of them is wrong, halve them until it stands alone."""
-        at = Cursor(self._data, self._starts[first:end], self._ends[first:end])
+        at = self._alone(first) if end - first == 1 else self._together(first, end)
         try:
             found = self._column.read(at)
             at.ensure_within()
@@ -60,3 +60,12 @@ class _Reading:
             middle = (first + end) // 2
             return pa.concat_arrays([self.read(first, middle), self.read(middle, end)])
         return found
+
+    def _together(self, first: int, end: int) -> Cursor:
+        return Cursor(self._data, self._starts[first:end], self._ends[first:end])
+
+    def _alone(self, number: int) -> Cursor:
+        """Return a cursor that has only the bytes of one value, so that the field is found that goes beyond them."""
+        start, end = self._starts[number].as_py(), self._ends[number].as_py()
+        size = max(0, end - start)
+        return Cursor(self._data.slice(start, size), pa.array([0], _LONG), pa.array([size], _LONG))

@@ -26,7 +26,6 @@ LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "
 LETTER_REASON = "reason"
 """The column with the reason why a value does not fit; null if the reason is not known."""
 
-MISFIT = "the value is not JSON that fits value.schema"
 _STAGE = "VALUE_CONVERTER"
 _SETTLE_S = 1.0
 _NO_TIME = -1
@@ -68,13 +67,14 @@ class Tally:
             return None
 
 
-def write_dead_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
+def write_dead_letters(left_out: DataFrame, channel_url: str, run: str, converter: str, misfit: str) -> int:
     """Write these records as dead letters, on executors; return how many there are.
 
     Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns. On an executor,
-    RetriableError, FatalError or ChannelError end it. `converter`: the class that refused the values.
+    RetriableError, FatalError or ChannelError end it. `converter`: the class that refused the values. `misfit`: what is
+    wrong with them.
     """
-    return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter)).collect())
+    return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter, misfit)).collect())
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,14 @@ class _Writing:
     channel_url: str
     run: str
     converter: str
+    misfit: str
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[int]:
         dead_letters, count = None, 0
         try:
             for row in rows:
                 dead_letters = dead_letters or self._opened()
-                dead_letters.add(_record(row), _STAGE, self.converter, RecordError(_reason_text(row[LETTER_REASON])))
+                dead_letters.add(_record(row), _STAGE, self.converter, RecordError(self._text(row[LETTER_REASON])))
                 count += 1
             while dead_letters is not None and not dead_letters.settle(_SETTLE_S):
                 pass  # a record without an acknowledgement is refused when the producer's delivery.timeout.ms is over
@@ -104,9 +105,8 @@ class _Writing:
         assert spec is not None
         return DeadLetters(spec, ErrorCounters())
 
-
-def _reason_text(reason: str | None) -> str:
-    return MISFIT if reason is None else f"{MISFIT} ({reason})"
+    def _text(self, reason: str | None) -> str:
+        return self.misfit if reason is None else f"{self.misfit} ({reason})"
 
 
 def _record(row: Any) -> SinkRecord:

@@ -8,7 +8,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.partition.options import CHANNEL_OPTION, PAYLOAD_OPTION, RANGES_OPTION, RUN_OPTION
+from fencepost.spark.partition.options import (
+    CHANNEL_OPTION,
+    PAYLOAD_OPTION,
+    RANGES_OPTION,
+    REGISTRY_OPTION,
+    RUN_OPTION,
+)
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ, arrow_columns
 
 if TYPE_CHECKING:
@@ -60,11 +66,13 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         # imports Arrow and the channel's protocol: processes that plan or only write do without
         from fencepost.kafka.read.range_input import RangeInput
 
-        conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
+        reading = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION])
         columns = arrow_columns(self._types)
-        read: Iterator[Any] = RangeInput(conf, partition.value, columns=columns, fails_on_loss=False).batches()
+        read: Iterator[Any] = RangeInput(reading.conf, partition.value, columns=columns, fails_on_loss=False).batches()
         if MISFIT_REASON not in self._made and PARSED not in self._made:
             return read
+        if REGISTRY_OPTION in self._options:
+            return self._with_registry(read, reading, partition.value.place.topic)
         from fencepost.spark.row.payload_columns import PayloadColumns
         from fencepost.spark.row.payloads import columns_in_option, with_payloads
 
@@ -76,3 +84,15 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         if PARSED in self._made:
             parsed = {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields}
         return map(PayloadColumns(exact, parsed).made, read)
+
+    def _with_registry(self, read: Iterator[Any], reading: "EpochReading", topic: str) -> Iterator[Any]:
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        from fencepost.spark.row.registry import ValueRegistry
+        from fencepost.spark.row.registry_columns import RegistryColumns
+        from fencepost.spark.row.registry_schema import of_option
+
+        schema = of_option(self._options[REGISTRY_OPTION])[topic]
+        registry = ValueRegistry(reading.registry or {}, schema.kind)
+        type_ = to_arrow_type(self._made[PARSED], timezone="UTC")
+        return map(RegistryColumns(schema, registry.by_id, type_, keeps_read=READ in self._made).made, read)

@@ -16,7 +16,9 @@ from fencepost.spark.epoch.frame import EpochReader
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.partition.options import FORMAT
 from fencepost.spark.row.frame import ConverterChoice, record_columns
+from fencepost.spark.row.registry import CLASS, is_registry_converter, registry_converter
 
+_VALUE = "value.converter"
 _KEY_FIELD = DataFrameStream.key_of("key_field")
 
 
@@ -36,13 +38,31 @@ class EpochRecords:
                 "stream task"
             )
         output = output_properties(properties)
-        self._value = ConverterChoice.of(output, "value.converter")
+        self._registry = _registry_converter(output)
+        self._value = None if self._registry is not None else ConverterChoice.of(output, _VALUE)
         self._key = ConverterChoice.of(output, "key.converter")
         self._topic, self._topic_field, self._key_field = stream.topic, stream.topic_field, stream.key_field
 
-    def write(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> None:
-        """Write the records of an epoch as one Spark job; they are committed when this returns."""
-        rows = self._reader.frame(session, epoch, channel_url, run)
+    @property
+    def converter(self) -> Mapping[str, str] | None:
+        """Return the class and settings of the converter that executors write values with; None if Spark does.
+
+        It has secrets, so executors ask for it (E11).
+        """
+        return self._registry
+
+    @property
+    def reader(self) -> EpochReader:
+        return self._reader
+
+    def write(
+        self, session: Session, epoch: Epoch, channel_url: str, run: str, schemas: Mapping[str, int] | None = None
+    ) -> None:
+        """Write the records of an epoch as one Spark job; they are committed when this returns.
+
+        `schemas`: as `EpochReader.planned_schemas` returned them for the epoch.
+        """
+        rows = self._reader.frame(session, epoch, channel_url, run, schemas=schemas)
         records = rows.select(*self._columns(rows))
         ensure_is_read(records)
         writer = records.write.format(FORMAT).mode("append")
@@ -51,14 +71,30 @@ class EpochRecords:
     def _columns(self, rows: DataFrame) -> list[Any]:
         schema, field = rows.schema, self._topic_field
         if field is None:
-            return record_columns(schema, self._value, self._key, self._key_field, _KEY_FIELD)
+            return self._record_columns(schema)
         if field not in schema.fieldNames():
             raise ConfigError(
                 f"output.topic.field={field}: there is no such column; there are {', '.join(schema.fieldNames())}"
             )
         rest = T.StructType([each for each in schema.fields if each.name != field])
         topic = F.coalesce(rows[field].cast("string"), F.lit(self._topic)).alias("topic")
-        return [*record_columns(rest, self._value, self._key, self._key_field, _KEY_FIELD), topic]
+        return [*self._record_columns(rest), topic]
+
+    def _record_columns(self, schema: T.StructType) -> list[Any]:
+        return record_columns(schema, self._value, self._key, self._key_field, _KEY_FIELD)
+
+
+def _registry_converter(output: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Return the settings of the converter of values, and its class, if it has a registry. Raises ConfigError."""
+    name = output.get(_VALUE) or ""
+    if not is_registry_converter(name):
+        return None
+    own = {key[len(_VALUE) + 1 :]: value for key, value in output.items() if key.startswith(f"{_VALUE}.")}
+    try:
+        registry_converter(name, own)
+    except ConfigError as error:
+        raise ConfigError([f"output.{_VALUE} ({name}): {message}" for message in error.messages]) from error
+    return {CLASS: name, **own}
 
 
 def ensure_is_read(records: DataFrame) -> None:

@@ -13,6 +13,7 @@ from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.kafka_read.plan import divide
 from fencepost.spark.kafka_read.reading import read_range
 from fencepost.spark.kafka_read.source import KafkaSource
+from fencepost.spark.kafka_read.values import QueryValues
 
 log = logging.getLogger(__name__)
 _OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigger_delay")
@@ -21,10 +22,11 @@ _OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigge
 class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads ranges that are planned together with the query; later records are not read."""
 
-    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
+    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str], values: QueryValues | None = None) -> None:
         """Check the options that only a batch refuses; `types` are the columns' types by name. Raises ConfigError."""
         self._config = config
         self._types = types
+        self._values = values
         for bound, edge, where in ((config.starting, Edge.LATEST, "begin"), (config.ending, Edge.EARLIEST, "end")):
             if bound is not None and (wrong := bound.says(edge)):
                 raise ConfigError(
@@ -48,7 +50,7 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor."""
-        return read_range(self._config, self._types, partition.value)
+        return read_range(self._config, self._types, partition.value, self._values)
 
     def _planned(self, source: KafkaSource) -> list[LogRange]:
         found = source.look_for_all()

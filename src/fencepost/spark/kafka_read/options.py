@@ -11,8 +11,9 @@ from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import translate
 from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
 from fencepost.spark.kafka_read.choice import CHOICES, Choice
+from fencepost.spark.row.registry import CONVERTERS, is_registry_converter
 
-_KAFKA = "kafka."
+_KAFKA, _CONVERTER = "kafka.", "value.converter."
 _SERVERS, _GROUP, _ISOLATION = "bootstrap.servers", "group.id", "isolation.level"
 _LEVELS = ("read_committed", "read_uncommitted")
 _DELAY = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -29,12 +30,8 @@ _REFUSED = {
 _NO_RETRIES = "the client retries by itself, until kafkaConsumer.pollTimeoutMs is over"
 
 
-class KafkaReadConfig(Config):
-    """The options of `spark.read.format("fencepost")` and `spark.readStream.format("fencepost")`.
-
-    Set exactly one of `subscribe`, `subscribePattern` and `assign`. If several options set the start or the end, a
-    timestamp for all partitions takes precedence over timestamps for each, and these over offsets.
-    """
+class TopicOptions(Config):
+    """What to read."""
 
     subscribe: str | None = setting("subscribe", default=None, doc="Topics, separated by commas.")
     subscribe_pattern: str | None = setting(
@@ -44,6 +41,15 @@ class KafkaReadConfig(Config):
     assign: str | None = setting(
         "assign", default=None, doc='Topics with their partitions, as JSON: `{"orders":[0,1]}`.'
     )
+
+
+class KafkaReadConfig(TopicOptions):
+    """The options of `spark.read.format("fencepost")` and `spark.readStream.format("fencepost")`.
+
+    Set exactly one of `subscribe`, `subscribePattern` and `assign`. If several options set the start or the end, a
+    timestamp for all partitions takes precedence over timestamps for each, and these over offsets.
+    """
+
     starting_offsets: str | None = setting(
         "startingOffsets", default=None,
         doc="Where to begin: `earliest`, `latest` (streams only), or JSON with an offset for each partition: "
@@ -121,6 +127,17 @@ class KafkaReadConfig(Config):
         doc="The group id that the consumers send, for quotas and logs; `kafka.group.id` takes precedence. They do not "
         "join the group and commit nothing.",
     )  # fmt: skip
+    value_converter: str | None = setting(
+        "value.converter", default=None,
+        doc="A converter whose schemas are in a registry (`io.confluent.connect.avro.AvroConverter`): `value` is a "
+        "struct of the columns of the topic's newest schema. Its settings follow, as in a connector's config, such as "
+        "`value.converter.schema.registry.url`. Unset: `value` is bytes.",
+    )  # fmt: skip
+    value_schema_subject: str | None = setting(
+        "value.schema.subject", default=None,
+        doc="With `value.converter`: the subject whose newest schema has the columns of all topics. Unset: of each "
+        "topic `TOPIC-value`.",
+    )  # fmt: skip
     fetch_retries: int = setting(
         "fetchOffset.numRetries",
         type=Type.INT,
@@ -140,20 +157,27 @@ class KafkaReadConfig(Config):
     def of(cls, options: Mapping[str, str]) -> "KafkaReadConfig":
         """Parse a source's options, whose names Spark passes in lower case. Raises ConfigError."""
         names = {key.lower(): key for key in cls.settings()}
-        unknown = [key for key in options if key.lower() not in names and not key.lower().startswith(_KAFKA)]
+        prefixes = (_KAFKA, _CONVERTER)
+        unknown = [key for key in options if key.lower() not in names and not key.lower().startswith(prefixes)]
         if unknown:
             raise ConfigError(
-                f"option {unknown[0]} is unknown to a reader; there are {', '.join(names.values())} and kafka.*"
+                f"option {unknown[0]} is unknown to a reader; there are {', '.join(names.values())}, kafka.* and "
+                "value.converter.*"
             )
         return cls({names.get(key.lower(), key.lower()): str(value) for key, value in options.items()})
 
     def check_together(self) -> list[str]:
         """Check what Spark's own source refuses, and that every option can be parsed."""
-        faults = [
+        faults = super().check_together()
+        faults += [
             f"option {_KAFKA}{key} is not supported: {why}" for key, why in _REFUSED.items() if key in self._kafka
         ]
         if not self._kafka.get(_SERVERS):
             faults.append(f"option {_KAFKA}{_SERVERS} is missing: it names the brokers to read from")
+        name = self.value_converter
+        if name is not None and not is_registry_converter(name):
+            known = ", ".join(CONVERTERS)
+            faults.append(f"option value.converter={name} is not supported: use {known}, or leave it out for bytes")
         for parse in (self._choice, self._starting, self._ending, self._delay_s, self.conf):
             try:
                 parse()
@@ -194,6 +218,10 @@ class KafkaReadConfig(Config):
         """Return a text for each client setting that has no effect."""
         given = {key: value for key, value in self._kafka.items() if key != _GROUP}
         return range_conf(given, self._group()).warnings
+
+    def converter_conf(self) -> dict[str, str]:
+        """Return the settings of the converter, without prefix."""
+        return {key: str(value) for key, value in self.with_prefix(_CONVERTER).items()}
 
     def given(self, *attributes: str) -> list[str]:
         """Return the names of the options that were given."""

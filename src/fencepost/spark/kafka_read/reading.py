@@ -5,19 +5,29 @@ from typing import Any
 
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.spark.kafka_read.options import KafkaReadConfig
-from fencepost.spark.row.kafka_columns import arrow_columns
+from fencepost.spark.kafka_read.values import QueryValues
+from fencepost.spark.row.kafka_columns import RECORD_COLUMNS, arrow_columns
 
 
-def read_range(config: KafkaReadConfig, types: Mapping[str, str], wanted: LogRange | None) -> Iterator[Any]:
-    """Return the Arrow batches of a range; none if it has no records. Raises the errors of `RangeInput`."""
+def read_range(
+    config: KafkaReadConfig, types: Mapping[str, str], wanted: LogRange | None, values: QueryValues | None = None
+) -> Iterator[Any]:
+    """Return the Arrow batches of a range; none if it has no records. `values` makes columns of its values.
+
+    Raises the errors of `RangeInput` and of `values`.
+    """
     if wanted is None:
         return iter(())
     from fencepost.kafka.read.range_input import RangeInput  # imports Arrow, which the planning process does not need
 
-    return RangeInput(
+    as_read = dict(types)
+    if values is not None and "value" in types:
+        as_read |= {name: RECORD_COLUMNS[name] for name in ("value", "offset")}
+    read = RangeInput(
         config.conf(),
         wanted,
-        columns=arrow_columns(types),
+        columns=arrow_columns(as_read),
         fails_on_loss=config.fails_on_loss,
         idle_s=config.idle_ms / 1000,
     ).batches()
+    return read if values is None or "value" not in types else values.read(read, wanted.place, list(types))

@@ -14,6 +14,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.kafka_read.plan import Offsets
+from fencepost.spark.kafka_read.values import QueryValues
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,18 @@ def _check_named(bound: Bound, places: Collection[TopicPartition]) -> None:
             first = min(differing)
             why = "every partition must be named" if which != "names" else "which is not read"
             raise ConfigError(f"option {bound.option} {which} {first.topic}-{first.partition}: {why}")
+
+
+def query_values(config: KafkaReadConfig) -> QueryValues:
+    """Ask the registry for the schemas of a query's topics. Raises ConfigError, and RetriableError if it is away."""
+    source = KafkaSource(config)
+    try:
+        topics = sorted(source.look_for_all().topics)
+    finally:
+        source.close()
+    if not topics:
+        raise ConfigError(f"option {config.choice.option} matches no topic: there is none whose schema has the columns")
+    return QueryValues.of(config.value_converter or "", config.converter_conf(), config.value_schema_subject, topics)
 
 
 def _by_place(offsets: Mapping[tuple[str, int], int]) -> Offsets:

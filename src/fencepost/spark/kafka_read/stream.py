@@ -27,6 +27,7 @@ from fencepost.spark.kafka_read.place_json import flat, nested
 from fencepost.spark.kafka_read.plan import Offsets, divide, limited, waiting
 from fencepost.spark.kafka_read.reading import read_range
 from fencepost.spark.kafka_read.source import Found, KafkaSource
+from fencepost.spark.kafka_read.values import QueryValues
 
 _FROM, _FIRST = "/from", "/first"  # no topic can have this name
 _OF_BATCHES = ("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
@@ -36,10 +37,11 @@ Progress = dict[str, Any]
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans micro-batches, in one process on the driver, and reads their ranges on executors."""
 
-    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
+    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str], values: QueryValues | None = None) -> None:
         """Check the options that only a stream refuses; `types` are the columns' types by name. Raises ConfigError."""
         self._config = config
         self._types = types
+        self._values = values
         if wrong := config.given(*_OF_BATCHES):
             raise ConfigError(f"option {wrong[0]} is for batches: a stream has no end")
         least, most = config.min_offsets_per_trigger, config.max_offsets_per_trigger
@@ -82,7 +84,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor."""
-        return read_range(self._config, self._types, partition.value)
+        return read_range(self._config, self._types, partition.value, self._values)
 
     def stop(self) -> None:
         """Close the clients."""

@@ -90,14 +90,15 @@ def is_repeatable(frame: Any, query: str | None) -> bool:
 
 def record_columns(
     schema: T.StructType,
-    value: ConverterChoice,
+    value: ConverterChoice | None,
     key: ConverterChoice | None = None,
     key_field: str | None = None,
     key_setting: str = "key.field",
 ) -> list[Any]:
     """Return the column `value`, and `key` if there is a key field, of any frame with this schema.
 
-    A frame with a single column named `value` has plain values; any other has structs of its columns.
+    A frame with a single column named `value` has plain values; any other has structs of its columns. `value` None:
+    values stay as they are, and executors convert them.
     """
     if key_field is not None and key_field not in schema.fieldNames():
         raise ConfigError(
@@ -109,8 +110,11 @@ def record_columns(
     return columns
 
 
-def _value(schema: T.StructType, choice: ConverterChoice) -> Any:
+def _value(schema: T.StructType, choice: ConverterChoice | None) -> Any:
     fields = schema.fields
+    if choice is None:
+        is_plain = len(fields) == 1 and fields[0].name == "value"
+        return _column("value") if is_plain else F.struct(*[_column(f.name) for f in fields])
     if len(fields) == 1 and (fields[0].name == "value" or choice.kind != JSON):
         return _converted(_column(fields[0].name), fields[0].dataType, choice)
     if choice.kind != JSON:

@@ -49,20 +49,37 @@ def columns(*, has_headers: bool) -> str:
     return written(_types(has_headers))
 
 
+def with_value(*, has_headers: bool, value: Any) -> Any:
+    """Return the columns as Spark's `StructType`, with values of a type of Spark. Needs no JVM."""
+    from pyspark.sql import types as T  # noqa: N812
+
+    header = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+    kinds = {
+        "string": T.StringType(), "binary": T.BinaryType(), "int": T.IntegerType(), "bigint": T.LongType(),
+        "timestamp": T.TimestampType(), RECORD_COLUMNS["headers"]: T.ArrayType(header),
+    }  # fmt: skip
+    types = {name: kinds[kind] for name, kind in _types(has_headers).items()} | {"value": value}
+    return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
+
+
 def written(types: Mapping[str, str]) -> str:
     """Return columns in the syntax of Spark's `schema()`."""
     return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
-def chosen(schema: Any, *, has_headers: bool) -> dict[str, str]:
+def chosen(schema: Any, *, has_headers: bool, value: str | None = None) -> dict[str, str]:
     """Return the types, by name, of the columns of a query's schema, Spark's `StructType`: all, or those that a user
     set.
 
-    Raises ConfigError for columns that do not exist.
+    `value` is the type of values that have columns of their own. Raises ConfigError for columns that do not exist.
     """
     types = _types(has_headers)
+    may_be_text = _MAY_BE_TEXT
+    if value is not None:
+        types["value"] = value
+        may_be_text -= {"value"}
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
-    fits = [types.get(name) == kind or (name in _MAY_BE_TEXT and kind == TEXT) for name, kind in found.items()]
+    fits = [types.get(name) == kind or (name in may_be_text and kind == TEXT) for name, kind in found.items()]
     if not found or not all(fits) or len(found) < len(schema.fields) or not all(f.nullable for f in schema.fields):
         raise ConfigError(
             f"the columns of records are fixed ({written(types)}): schema() may leave some out, and have key and value "

@@ -91,7 +91,7 @@ class EpochOutput(Message):
 
     Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
     the membership; `offset_metadata` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as
-    JSON), to which nothing may be written.
+    JSON), to which nothing may be written. `converter`: the class and settings of what executors write values with.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -101,12 +101,17 @@ class EpochOutput(Message):
     topic: str
     offset_metadata: str
     read: Mapping[str, Any]
+    converter: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class EpochReading(Message):
-    """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go."""
+    """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go.
+
+    `registry`: the settings of the converter whose values have schemas in a registry.
+    """
 
     conf: Mapping[str, Any] = field(repr=False)
     dead_letters: TaskSpec | None = field(default=None, repr=False)
     output: EpochOutput | None = field(default=None, repr=False)
+    registry: Mapping[str, Any] | None = field(default=None, repr=False)

@@ -8,7 +8,7 @@ newest generation. So a successor finds the same ranges, and no other member can
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fencepost.api import Epoch, OffsetRange
 from fencepost.kafka.value.log_range import shares
@@ -30,8 +30,9 @@ _ROOM_BYTES = 64
 class EpochMetadata:
     """The text committed with an offset: the newest epoch's number and, until it is committed, its details.
 
-    `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. Metadata
-    whose offset was moved has no effect.
+    `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. `schema`
+    is the id, in a schema registry, of the schema by which its values are read. Metadata whose offset was moved has no
+    effect.
     """
 
     number: int = 0
@@ -39,6 +40,7 @@ class EpochMetadata:
     start: int | None = None
     end: int | None = None
     token: str | None = None
+    schema: int | None = None
 
     def to_text(self) -> str:
         fields: dict[str, object] = {k: v for k, v in vars(self).items() if v is not None}
@@ -51,10 +53,11 @@ class EpochMetadata:
         """Read committed metadata. Text that others have committed counts as empty."""
         try:
             found = json.loads(text)
-            metadata = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "token")))
+            keys = ("epoch", "start", "end", "token", "schema")
+            metadata = cls(int(found["number"]), *(found.get(key) for key in keys))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
-        numbers, texts = (metadata.start, metadata.end), (metadata.epoch, metadata.token)
+        numbers, texts = (metadata.start, metadata.end, metadata.schema), (metadata.epoch, metadata.token)
         is_ours = all(isinstance(n, int | None) for n in numbers) and all(isinstance(t, str | None) for t in texts)
         return metadata if is_ours else cls()
 
@@ -77,10 +80,14 @@ EpochOffsets = Mapping[TopicPartition, EpochOffset]
 
 @dataclass(frozen=True)
 class OpenEpoch:
-    """An epoch whose plan is durable; with its token once what was written for it is to be published."""
+    """An epoch whose plan is durable; with its token once what was written for it is to be published.
+
+    `schemas`: by topic, the ids of the schemas in a registry by which values are read, if they are read by one.
+    """
 
     epoch: Epoch
     token: str | None = None
+    schemas: Mapping[str, int] = field(default_factory=dict)
 
     def with_number(self, number: int) -> "OpenEpoch":
         return replace(self, epoch=replace(self.epoch, number=number))
@@ -88,11 +95,17 @@ class OpenEpoch:
     def with_token(self, token: str) -> "OpenEpoch":
         return replace(self, token=token)
 
+    def with_schemas(self, schemas: Mapping[str, int]) -> "OpenEpoch":
+        return replace(self, schemas=schemas)
+
     def offsets(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed for the epoch while it is in progress."""
         epoch = self.epoch
         metadata = {
-            each.place: EpochMetadata(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges
+            each.place: EpochMetadata(
+                epoch.number, epoch.id, each.start, each.end, self.token, self.schemas.get(each.topic)
+            )
+            for each in epoch.ranges
         }
         return {each.place: EpochOffset(each.start, metadata[each.place]) for each in epoch.ranges}
 
@@ -121,7 +134,8 @@ def all_begun(offsets: EpochOffsets) -> list[OpenEpoch]:
 
 def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
     ranges = sorted(OffsetRange(*place, s.offset, s.metadata.end or 0) for place, s in own.items())
-    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).metadata.token)
+    schemas = {place.topic: s.metadata.schema for place, s in own.items() if s.metadata.schema is not None}
+    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).metadata.token, schemas)
 
 
 def has_room(token: str) -> bool:

@@ -10,7 +10,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig
-from fencepost.spark.row.kafka_columns import chosen
+from fencepost.spark.row.kafka_columns import chosen, columns, with_value
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a, b"}
 ONE = TopicPartition("a", 0)
@@ -132,3 +132,31 @@ def test_options_go_to_executors_and_say_the_same_there() -> None:
     config = pickle.loads(pickle.dumps(parsed(includeHeaders="true", startingOffsets='{"a":{"0":5}}')))
     assert config.has_headers
     assert config.starting == Bound("startingOffsets", offsets={ONE: 5})
+
+
+def test_a_converter_with_a_registry_has_settings_of_its_own() -> None:
+    url = {"value__converter__schema__registry__url": "http://localhost:1"}
+    config = parsed(value__converter="io.confluent.connect.avro.AvroConverter", **url)
+    assert config.converter_conf() == {"schema.registry.url": "http://localhost:1"}
+    assert parsed().value_converter is None
+    with pytest.raises(
+        ConfigError, match=r"option value\.converter=StringConverter is not supported: use AvroConverter, "
+    ):
+        parsed(value__converter="StringConverter")
+
+
+@pytest.mark.parametrize("has_headers", [False, True])
+def test_a_schema_with_columns_of_values_is_the_same_otherwise(has_headers: bool) -> None:
+    made = with_value(has_headers=has_headers, value=BinaryType())
+    assert ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in made.fields) == columns(has_headers=has_headers)
+
+
+def test_values_with_columns_are_no_text() -> None:
+    kind = StructType([StructField("n", LongType())])
+    schema = StructType([StructField("value", kind), StructField("key", StringType())])
+    assert chosen(schema, has_headers=False, value=kind.simpleString()) == {
+        "value": "struct<n:bigint>",
+        "key": "string",
+    }
+    with pytest.raises(ConfigError, match=r"value struct<n:bigint>"):
+        chosen(StructType([StructField("value", StringType())]), has_headers=False, value=kind.simpleString())

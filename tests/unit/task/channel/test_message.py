@@ -80,6 +80,10 @@ def test_no_secret_is_shown() -> None:
     assert "hush" not in repr(replace(SPEC, connector_config=config, task_config=config))
 
 
+def test_no_secret_of_a_registry_is_shown() -> None:
+    assert "hush" not in repr(EpochReading({}, registry={"basic.auth.user.info": "me:hush"}))
+
+
 def test_a_report_survives_json() -> None:
     report = TaskReport("c", 0, "abc", RunState.FAILED, "trace", {"commits": 3}, ("t", "u"))
     data = orjson.loads(orjson.dumps(report.to_json()))
@@ -104,7 +108,7 @@ MESSAGES = [
     SplitCopies("r", (COPY,)),
     SplitReport("r", (1, 2), True),
     SplitExpiry("r", 61.5),
-    EpochReading({"group.id": "g"}),
+    EpochReading({"group.id": "g"}, registry={"schema.registry.url": "http://r"}),
     EpochReading({}, SPEC, EpochOutput({"linger.ms": 5}, "id", "g", "0a", "t", "", {"names": ["t"], "pattern": ""})),
 ]
 

@@ -6,12 +6,13 @@ It plans new records as ranges of offsets, and takes part in rebalances while Sp
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from fencepost.api import Epoch, EpochConnector
 from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.record import TopicPartition
+from fencepost.spark.epoch.frame import EpochReader
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.counters import SinkCounters
@@ -33,6 +34,7 @@ class EpochLife(FrameLife):
     """One start of a task that works in epochs."""
 
     _connector: EpochConnector
+    _reader: EpochReader
 
     def __init__(
         self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime, metadata_max_bytes: int | None = None
@@ -149,9 +151,28 @@ class EpochLife(FrameLife):
         lags = {place: max(0, ends[place] - s.offset) for place, s in offsets.items()}
         self.counters.partition_count, self.counters.lag_max = len(lags), max(lags.values(), default=0)
         plan = self._planner.plan(offsets, ends, now)
-        if plan is not None:
+        if plan is None:
+            return None
+        try:
+            # After the ends of the logs: then no record of the epoch has a schema that is newer than these.
+            plan = self._with_schemas(plan)
             self._make_durable(plan)
+        except BaseException:
+            self._planner.retry()
+            raise
         return plan
+
+    def _with_schemas(self, plan: OpenEpoch) -> OpenEpoch:
+        """Return the plan with the schemas of the registry that define its columns, unless it has them.
+
+        Raises RetriableError if the registry is away: without its schemas nothing is planned.
+        """
+        topics = {each.topic for each in plan.epoch.ranges}
+        if self._reader.registry_conf is None or topics <= plan.schemas.keys():
+            return plan
+        found: list[Mapping[str, int]] = []
+        self._work.run("schemas", lambda: found.append(self._reader.planned_schemas(topics)))
+        return plan.with_schemas(found[0])
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
         """Count an epoch that is committed."""

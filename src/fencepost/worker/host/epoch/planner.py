@@ -32,6 +32,10 @@ class EpochPlanner:
         self._look_s = now + _LOOK_S
         return True
 
+    def retry(self) -> None:
+        """Make the next plan due at once: the last one is not carried out."""
+        self._next_epoch_s = 0.0
+
     def plan(self, offsets: EpochOffsets, ends: Mapping[TopicPartition, int], now: float) -> OpenEpoch | None:
         """Return the next epoch, if it is due."""
         ripe = self._ripeness.ripe({p: s.offset for p, s in offsets.items()}, ends, now)

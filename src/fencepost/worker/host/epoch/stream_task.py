@@ -32,6 +32,7 @@ class EpochStreamTask(EpochLife):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
         super().__init__(host, spec, runtime)
         self._records = EpochRecords(self._connector, self._properties)
+        self._reader = self._records.reader
         self._topics = topics_of(spec)
         self.counters: StreamCounters = StreamCounters()
         self._may_be_open = False  # a Spark task that was cut short may have left a transaction open
@@ -69,11 +70,13 @@ class EpochStreamTask(EpochLife):
         began_s = time.monotonic()
         self._topics.ensure([self._connector.topic])
         with self._core():
-            run = self._host.channel.add(EpochReading(self.spec.input.reader_conf, output=self._output(epoch)))
+            registry = self._reader.registry_conf
+            reading = EpochReading(self.spec.input.reader_conf, output=self._output(epoch), registry=registry)
+            run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url
             self._may_be_open = True
             try:
-                self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run))
+                self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run, epoch.schemas))
             except Exception:
                 self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
                 raise
@@ -105,4 +108,5 @@ class EpochStreamTask(EpochLife):
             self._connector.topic,
             EpochMetadata(epoch.epoch.number).to_text(),
             ReadTopics.of(self.spec).to_json(),
+            self._records.converter,
         )

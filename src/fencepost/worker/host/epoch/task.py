@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 
-from fencepost.api import DataFrameSink, Epoch
+from fencepost.api import DataFrameSink, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group.contribution import inner_metadata
@@ -120,23 +120,30 @@ class EpochTask(EpochLife):
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
         made: list[str] = []
+        with_schemas = self._with_schemas(epoch)
+        if with_schemas is not epoch:  # it was planned before the connector's converter had any
+            epoch = with_schemas
+            self._commit_plan(epoch)
         with self._core():
             has_dead_letters = self._reader.has_dead_letters
             reading = EpochReading(
-                self.spec.input.reader_conf, dead_letters_spec(self.spec) if has_dead_letters else None
+                self.spec.input.reader_conf,
+                dead_letters_spec(self.spec) if has_dead_letters else None,
+                registry=self._reader.registry_conf,
             )
             run = self._host.channel.add(reading)
             tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
             def write() -> None:
-                frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel.url, run, tally)
-                made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
+                session, url = self._runtime.session, self._host.channel.url
+                frame = self._reader.frame(session, epoch.epoch, url, run, tally, epoch.schemas)
+                made.append(self._connector.write(session, frame, epoch.epoch))
 
             try:
                 self._work.run("write", write)
                 count = None if tally is None else tally.count()
                 if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
-                    self._work.run("dead letters", lambda: self._write_dead_letters(epoch.epoch, run, count))
+                    self._work.run("dead letters", lambda: self._write_dead_letters(epoch, run, count))
                     self._has_dead_letters_of = epoch.epoch.id
             finally:
                 self._host.channel.remove(run)
@@ -148,15 +155,22 @@ class EpochTask(EpochLife):
         self._commit_plan(written)
         return written
 
-    def _write_dead_letters(self, epoch: Epoch, run: str, count: int | None) -> None:
+    def _write_dead_letters(self, epoch: OpenEpoch, run: str, count: int | None) -> None:
         """Write the records that were left out to the dead letter topic; all are safe there when this returns (E13).
 
-        `count`: how many there were, if known.
+        `count`: how many there were, if known. Raises RetriableError if fewer are left out now because the registry
+        knows a schema that it did not know when the epoch was written: those records would be nowhere.
         """
         session, url = self._runtime.session, self._host.channel.url
         ensure_topics(self.spec)
-        left_out = self._reader.left_out(session, epoch, url, run)
-        written = write_dead_letters(left_out, url, run, self._properties["value.converter"])
+        left_out = self._reader.left_out(session, epoch.epoch, url, run, epoch.schemas)
+        converter = self._properties["value.converter"]
+        written = write_dead_letters(left_out, url, run, converter, self._reader.misfit)
+        if count is not None and written < count and self._reader.registry_conf is not None:
+            raise RetriableError(
+                f"{count - written} records of epoch {epoch.epoch.number} that could not be read when it was written "
+                "can be read now, or are gone from the topic: it is written again"
+            )
         self.counters.errors.left_out(written)
         if count is not None and written > count:
             log.error(

@@ -4,7 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable
 
-from fencepost.api import FatalError, FencedError, RetriableError
+from fencepost.api import FatalError, FencedError, RetriableError, UnavailableError
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.spark.slot.ended import ProcessEnds
@@ -21,6 +21,7 @@ _LATER = (
     ReadTimeoutError,
     ChannelError,
     RetriableError,
+    UnavailableError,
 )  # passing errors that end an executor's work
 _LAST_WORK_S = 3.0  # the time that running work has to finish when it is asked to end
 
@@ -87,7 +88,9 @@ class EpochWork:
 
     def _translate(self, error: BaseException) -> BaseException:
         """Return the error that the work's thread raised; one of Spark's is translated to its cause."""
-        if isinstance(error, RetriableError | ConfigError | FencedError | OSError) or not isinstance(error, Exception):
+        if isinstance(error, RetriableError | ConfigError | FencedError | FatalError | OSError) or not isinstance(
+            error, Exception
+        ):
             return error
         self._ends.record(f"an epoch of task {self._jobs.task}", error)
         causes = causes_of(error)

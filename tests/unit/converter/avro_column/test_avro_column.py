@@ -113,7 +113,7 @@ _ORDER = {
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"", "item.name: the value ends too early"),  # the id is that of the next value then
+        (b"", "id: the value ends too early"),
         (b"\x02", "item.name: the value ends too early"),
         (b"\x02\x06ab", "item.name: the value ends too early"),
         (b"\x02\x01", "item.name: a length is wrong"),

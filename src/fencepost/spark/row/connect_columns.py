@@ -1,0 +1,147 @@
+"""Values of JSON Schema and Protobuf as columns, by way of Connect's schemas: value by value."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.config import ConfigError
+from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
+
+if TYPE_CHECKING:
+    from fencepost.converter.registry.client import WrittenSchema
+    from fencepost.converter.registry.format import Reader
+
+_PRECISION, _MOST_DIGITS = "connect.decimal.precision", 38
+_PLAIN: Mapping[SchemaType, pa.DataType] = {
+    SchemaType.INT8: pa.int8(),
+    SchemaType.INT16: pa.int16(),
+    SchemaType.INT32: pa.int32(),
+    SchemaType.INT64: pa.int64(),
+    SchemaType.FLOAT32: pa.float32(),
+    SchemaType.FLOAT64: pa.float64(),
+    SchemaType.BOOLEAN: pa.bool_(),
+    SchemaType.STRING: pa.string(),
+    SchemaType.BYTES: pa.binary(),
+}
+_LOGICAL: Mapping[str | None, pa.DataType] = {
+    DATE.name: pa.date32(),
+    TIME.name: pa.time64("ns"),
+    TIMESTAMP.name: pa.timestamp("us", "UTC"),
+}
+_FAULTS = (RecordError, pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def column_type(schema: Schema) -> pa.DataType:
+    """Return the Arrow type of values with a Connect schema. Raises ConfigError for one that has none."""
+    if schema.name in _LOGICAL:
+        return _LOGICAL[schema.name]
+    if schema.name == DECIMAL_NAME:
+        parameters = dict(schema.parameters)
+        precision = min(int(parameters.get(_PRECISION, _MOST_DIGITS)), _MOST_DIGITS)
+        return pa.decimal128(precision, int(parameters.get("scale", "0")))
+    if schema.type in _PLAIN:
+        return _PLAIN[schema.type]
+    if schema.type is SchemaType.STRUCT:
+        return pa.struct([(field.name, column_type(field.schema)) for field in schema.fields])
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        return pa.list_(pa.field("element", column_type(schema.value_schema)))
+    keys = schema.key_schema
+    if keys is None or keys.type is not SchemaType.STRING or schema.value_schema is None:
+        raise ConfigError("a map whose keys are not text has no column: read such values as bytes")
+    return pa.map_(pa.string(), column_type(schema.value_schema))
+
+
+def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> Schema:
+    """Return Connect's schema of one of the registry; of a Protobuf file that of its first message.
+
+    Raises RecordError for a schema that Connect cannot express.
+    """
+    if schema.type == "JSON":
+        from fencepost.converter.registry.json_schema.document import Document
+        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.converter.registry.json_schema.to_connect import to_connect as of_json
+
+        return of_json(Document.of(schema, referenced), JsonSchemaMapping(mapping))
+    from fencepost.converter.registry.protobuf.compiling import compiled
+    from fencepost.converter.registry.protobuf.format import ProtobufFormat
+    from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+    from fencepost.converter.registry.protobuf.to_connect import to_connect as of_protobuf
+
+    settings = ProtobufMapping(mapping)
+    name = ProtobufFormat(settings).name_of(schema, referenced) or ""
+    return of_protobuf(compiled(schema, referenced).message_types_by_name[name.rpartition(".")[2]], settings)
+
+
+def reader_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> "Reader":
+    """Return what reads values of a schema of the registry. Raises RecordError as `connect_schema_of`."""
+    if schema.type == "JSON":
+        from fencepost.converter.registry.json_schema.format import JsonSchemaFormat
+        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+
+        return JsonSchemaFormat(JsonSchemaMapping(mapping)).reader(schema, referenced, None)
+    from fencepost.converter.registry.protobuf.format import ProtobufFormat
+    from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+
+    return ProtobufFormat(ProtobufMapping(mapping)).reader(schema, referenced, None)
+
+
+class ConnectColumn:
+    """Reads values as the column of a schema: fields are found by their names, and are null if a value lacks them."""
+
+    def __init__(self, reader: "Reader", schema: Schema) -> None:
+        self._reader = reader
+        self._name = schema.name if schema.type is SchemaType.STRUCT else None
+        self._ready = _for_arrow(schema)
+        self.type = column_type(schema)
+
+    def decoded(self, values: pa.Array, after: int) -> tuple[pa.Array, Mapping[int, str]]:
+        """Return the column of bytes without nulls, whose payload begins after so many, and what is wrong by number."""
+        rows: list[Any] = []
+        faults: dict[int, str] = {}
+        for place, data in enumerate(values.to_pylist()):
+            try:
+                rows.append(self._read(data, after))
+            except _FAULTS as error:
+                rows.append(None)
+                faults[place] = str(error)
+        try:
+            return pa.array(rows, self.type), faults
+        except _FAULTS:
+            return self._one_by_one(rows, faults), faults
+
+    def _read(self, data: bytes, after: int) -> Any:
+        schema, value = self._reader.read(data, after)
+        if self._name is not None and schema.name is not None and schema.name != self._name:
+            raise RecordError(f"it is of {schema.name}, but the columns are those of {self._name}")
+        return self._ready(value)
+
+    def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> pa.Array:
+        parts = []
+        for place, row in enumerate(rows):
+            try:
+                parts.append(pa.array([row], self.type))
+            except _FAULTS as error:
+                faults[place] = str(error)
+                parts.append(pa.nulls(1, self.type))
+        return pa.concat_arrays(parts)
+
+
+def _for_arrow(schema: Schema) -> Callable[[Any], Any]:
+    """Return what makes a value of Connect one that Arrow takes: of maps, their entries."""
+    if not _has_map(schema):
+        return lambda value: value
+    if schema.type is SchemaType.MAP and schema.value_schema is not None:
+        item = _for_arrow(schema.value_schema)
+        return lambda value: None if value is None else [(key, item(each)) for key, each in value.items()]
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        item = _for_arrow(schema.value_schema)
+        return lambda value: None if value is None else [item(each) for each in value]
+    fields = {field.name: _for_arrow(field.schema) for field in schema.fields}
+    return lambda value: None if value is None else {n: ready(value.get(n)) for n, ready in fields.items()}
+
+
+def _has_map(schema: Schema) -> bool:
+    parts = [schema.value_schema, *(field.schema for field in schema.fields)]
+    return schema.type is SchemaType.MAP or any(_has_map(part) for part in parts if part is not None)

@@ -1,0 +1,93 @@
+"""The schema registry of a DataFrame connector or of a query: the schemas of its topics, and by id."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import Converter, RecordError, RetriableError
+from fencepost.config import ConfigError
+from fencepost.spark.row.registry_schema import ReaderSchema
+
+CONVERTERS = {"AvroConverter": "AVRO", "JsonSchemaConverter": "JSON", "ProtobufConverter": "PROTOBUF"}
+"""The converters whose values have columns, and what the registry calls their schemas."""
+
+
+def is_registry_converter(name: str) -> bool:
+    """Return whether values of a converter, named by its class, have the schema of a registry."""
+    return name.rpartition(".")[2] in CONVERTERS
+
+
+CLASS = "class"
+"""The key of the converter's class among its settings for executors."""
+
+
+def registry_converter(name: str, settings: Mapping[str, Any]) -> Converter:
+    """Return the converter of a class, which writes values. Raises ConfigError for wrong settings."""
+    from fencepost.plugin import PluginKind
+    from fencepost.plugin.registry import PluginRegistry
+
+    cls = PluginRegistry().find(PluginKind.CONVERTER, name)
+    made: Converter = cls({**settings, "converter.type": "value"})
+    return made
+
+
+class ValueRegistry:
+    """What a DataFrame asks its registry. For any process."""
+
+    def __init__(self, settings: Mapping[str, Any], kind: str, subject: str | None = None) -> None:
+        """`settings` are those of the converter, without a prefix. `subject`: of all topics; None: TOPIC-value.
+
+        Raises ConfigError for wrong settings, and for libraries that are not installed.
+        """
+        from fencepost.converter.registry.client import Registry
+        from fencepost.converter.registry.settings import RegistrySettings
+
+        self._kind = kind
+        self._mapping = _mapping(kind, settings)
+        self._subject = subject
+        self._registry = Registry.shared(RegistrySettings(dict(settings)), latest_ttl_s=0.0)
+
+    def latest(self, topic: str) -> ReaderSchema:
+        """Return the newest schema of a topic's values.
+
+        Raises RetriableError if the registry is away or does not have it yet, FatalError if it refuses us, ConfigError
+        if it is of another kind.
+        """
+        subject = self._subject or f"{topic}-value"
+        try:
+            key, written = self._registry.latest(subject)
+        except RecordError as error:
+            raise RetriableError(
+                f"{error}. The columns of topic {topic} are those of the newest schema of subject {subject}: register "
+                "one, or set value.schema.subject to the subject with the columns"
+            ) from error
+        if written.type != self._kind:
+            name = next(name for name, kind in CONVERTERS.items() if kind == self._kind)
+            raise ConfigError(
+                f"value.converter is {name}, but the newest schema of subject {subject} is {written.type}: use the "
+                "converter of that"
+            )
+        return self._made(int(key.id or 0), written)
+
+    def by_id(self, id_: int) -> ReaderSchema:
+        """Return a schema. Raises RecordError if there is none, or else as `latest`."""
+        from fencepost.converter.registry.wire import SchemaKey
+
+        written = self._registry.schema(SchemaKey(id_))
+        return self._made(id_, written)
+
+    def _made(self, id_: int, written: Any) -> ReaderSchema:
+        references = tuple((name, each.text) for name, each in self._registry.referenced(written).items())
+        return ReaderSchema(id_, written.type, written.text, references, self._mapping)
+
+
+def _mapping(kind: str, settings: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the settings that say how schemas of a format become columns; none of them is a secret."""
+    if kind == "JSON":
+        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+
+        return {key: str(settings[key]) for key in JsonSchemaMapping.settings() if key in settings}
+    if kind == "PROTOBUF":
+        from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+
+        return {key: str(settings[key]) for key in ProtobufMapping.settings() if key in settings}
+    return {}

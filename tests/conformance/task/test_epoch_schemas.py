@@ -1,0 +1,142 @@
+"""The schema that defines the columns of an epoch: decided with its plan, and the same whoever writes it."""
+
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import pytest
+from epoch_stage import Stage, crash
+
+from fencepost.api import Epoch, FatalError, UnavailableError
+from fencepost.spark.epoch.frame import EpochReader
+from fencepost.task.channel.message import RunState
+from fencepost.testing import eventually
+
+
+class Registry:
+    """The ids of a registry: `newest` of all topics."""
+
+    def __init__(self) -> None:
+        self.newest = 1
+        self.error: Exception | None = None
+        self.used: list[tuple[int, Mapping[str, int]]] = []  # where an epoch begins, and its schemas
+
+    def planned(self, topics: Collection[str]) -> Mapping[str, int]:
+        if self.error is not None:
+            raise self.error
+        return dict.fromkeys(topics, self.newest)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    made = Registry()
+
+    def frame(self: Any, session: Any, epoch: Epoch, url: str, run: str, tally: Any, schemas: Any) -> Epoch:
+        made.used.append((epoch.ranges[0].start, schemas))
+        return epoch
+
+    monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
+    monkeypatch.setattr(EpochReader, "planned_schemas", lambda _, topics: made.planned(topics))
+    monkeypatch.setattr("epoch_stage.read_frame", frame)
+    return made
+
+
+@pytest.fixture
+def stage(registry: Registry, kafka, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    made = Stage(kafka.bootstrap_servers, topic_name, monkeypatch)
+    yield made
+    made.end()
+
+
+def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planned_with(
+    stage: Stage, registry: Registry
+) -> None:
+    stage.produce(5)
+    held, hung = threading.Event(), threading.Event()
+
+    def hang(epoch: Epoch) -> None:
+        held.set()
+        hung.wait(60)
+
+    stage.store.before["write"] = hang
+    first = stage.start()
+    assert held.wait(30)
+    registry.newest = 2
+    stage.produce(7)
+    stage.store.before.clear()
+    crash(first)
+    first.thread.join(30)
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
+    hung.set()
+    stage.store.holds({0: 12})
+    assert registry.used == [(0, {stage.topic: 1}), (0, {stage.topic: 1}), (5, {stage.topic: 2})]
+
+
+def test_nothing_is_planned_or_lost_while_the_registry_is_away(stage: Stage, registry: Registry) -> None:
+    registry.error = UnavailableError("the registry is away")
+    stage.produce(5)
+    # An interval that the test does not live to see: it is not over when the registry is back.
+    task = stage.start(**{"epoch.interval.ms": "3600000"})
+    eventually(lambda: any("the registry is away" in str(each.trace) for each in stage.reports), within_s=60)
+    assert stage.offsets().get(0, 0) == 0
+    assert stage.note().end is None
+    registry.error = None
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    stage.store.holds({0: 5})
+    assert task.thread.is_alive()
+
+
+def test_a_registry_that_refuses_us_fails_the_task_at_once(stage: Stage, registry: Registry) -> None:
+    registry.error = FatalError("it refuses our credentials")
+    stage.produce(5)
+    task = stage.start()
+    task.thread.join(30)
+    assert stage.reports[-1].state is RunState.FAILED
+    assert "it refuses our credentials" in str(stage.reports[-1].trace)
+    assert stage.note().end is None
+
+
+def test_a_record_whose_schema_turns_up_between_the_writing_and_its_dead_letter_is_written(
+    stage: Stage, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was left out, and then it had no dead letter: a registry may answer before it knows all its schemas."""
+    left_out = iter([2, 1])
+    monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
+    monkeypatch.setattr(EpochReader, "has_dead_letters", True)
+    monkeypatch.setattr("fencepost.worker.host.epoch.task.Tally.count", lambda _: next(left_out))
+    monkeypatch.setattr("fencepost.worker.host.epoch.task.write_dead_letters", lambda *_: 1)
+    stage.produce(5)
+    stage.start(**{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": f"{stage.topic}-dead"})
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert registry.used == [(0, {stage.topic: 1})] * 2
+    assert len(stage.store.written) == 2
+    stage.store.holds({0: 5})
+
+
+def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
+    stage: Stage, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The converter was another one then, or the release."""
+    monkeypatch.setattr(EpochReader, "registry_conf", None)
+    stage.produce(5)
+    held, hung = threading.Event(), threading.Event()
+
+    def hang(epoch: Epoch) -> None:
+        held.set()
+        hung.wait(60)
+
+    stage.store.before["write"] = hang
+    first = stage.start()
+    assert held.wait(30)
+    assert stage.note().schema is None
+    crash(first)
+    first.thread.join(30)
+    monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
+    noted: list[int | None] = []
+    stage.store.before["write"] = lambda _: noted.append(stage.note().schema)
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    hung.set()
+    assert noted == [1]
+    assert registry.used[-1] == (0, {stage.topic: 1})

@@ -1,0 +1,46 @@
+"""Topics of Avro: schemas in a registry, and values that name them."""
+
+import json
+from typing import Any
+
+import httpx
+from confluent_kafka import Producer
+
+from fencepost.embedded import EmbeddedKafka
+from support.avro_values import encoded
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+
+
+def register(url: str, subject: str, schema: Any) -> int:
+    """Register a schema, as a new version of the subject; return its id."""
+    answer = httpx.post(f"{url}/subjects/{subject}/versions", json={"schema": json.dumps(schema)}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["id"])
+
+
+def value(id_: int, schema: Any, row: Any) -> bytes:
+    """Return a row as a serializer writes it."""
+    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, row)
+
+
+class AvroTopic:
+    """Writes rows to a topic, with schemas of its subject."""
+
+    def __init__(self, kafka: EmbeddedKafka, url: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+        self._url = url
+        self._topic = topic
+
+    def register(self, schema: Any) -> int:
+        return register(self._url, f"{self._topic}-value", schema)
+
+    def write(self, id_: int, schema: Any, rows: dict[int, list[Any]]) -> None:
+        """Write rows to these partitions."""
+        self.write_bytes({partition: [value(id_, schema, row) for row in own] for partition, own in rows.items()})
+
+    def write_bytes(self, values: dict[int, list[bytes | None]]) -> None:
+        for partition, own in values.items():
+            for each in own:
+                self._producer.produce(self._topic, each, partition=partition)
+        assert self._producer.flush(30) == 0

@@ -1,0 +1,111 @@
+"""Values of JSON Schema and Protobuf become columns by way of Connect's schemas."""
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_type
+
+from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.config import ConfigError
+from fencepost.converter.registry.format import Format, Written
+from fencepost.converter.registry.json_schema.format import JsonSchemaFormat
+from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+from fencepost.converter.registry.protobuf.format import ProtobufFormat
+from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
+from fencepost.spark.row.connect_columns import column_type
+from fencepost.spark.row.registry_columns import RegistryColumns
+from fencepost.spark.row.registry_schema import ReaderSchema, common_columns
+
+FORMATS = {
+    "JSON": JsonSchemaFormat(JsonSchemaMapping({})),
+    "PROTOBUF": ProtobufFormat(ProtobufMapping({"optional.for.nullables": "true"})),
+}
+MAPPING = {"PROTOBUF": {"optional.for.nullables": "true"}, "JSON": {}}
+FIRST = Schema.struct({"id": INT64, "name": STRING.optional()}, name="Order")
+SECOND = Schema.struct(
+    {
+        "id": INT64, "name": STRING.optional(), "count": INT32.optional(), "ratio": FLOAT64.optional(),
+        "is_paid": BOOLEAN.optional(), "data": BYTES.optional(), "day": DATE.optional(), "at": TIMESTAMP.optional(),
+        "price": decimal(2).optional(),
+        "tags": Schema(SchemaType.ARRAY, value_schema=STRING),
+        "marks": Schema(SchemaType.MAP, key_schema=STRING, value_schema=FLOAT64),
+        "buyer": Schema.struct({"age": INT32.optional()}, name="Buyer", is_optional=True),
+    },
+    name="Order",
+)  # fmt: skip
+ROW = {
+    "id": 1 << 40, "name": "é", "count": -5, "ratio": 0.5, "is_paid": True, "data": b"\x00\xff",
+    "day": dt.date(2026, 2, 28), "at": dt.datetime(2026, 1, 2, 3, 4, 5, 678_000, dt.UTC), "price": Decimal("12.34"),
+    "tags": ["a", "b"], "marks": {"x": 1.5}, "buyer": {"age": 7},
+}  # fmt: skip
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def _value(id_: int, format_: Format, schema: Schema, row: Any) -> bytes:
+    writer = format_.written(schema).writer
+    return writer.encode_all([row], b"\0" + id_.to_bytes(4, "big") + writer.lead)[0]
+
+
+def _reader(id_: int, kind: str, written: Written) -> ReaderSchema:
+    return ReaderSchema(id_, kind, written.schema.text, (), MAPPING[kind])
+
+
+def _columns(kind: str) -> RegistryColumns:
+    format_ = FORMATS[kind]
+    schemas = {
+        1: _reader(1, kind, format_.written(FIRST)),
+        2: _reader(2, kind, format_.written(SECOND)),
+        3: _reader(3, kind, format_.written(Schema.struct({"id": STRING}, name="Order"))),
+        4: _reader(4, kind, format_.written(Schema.struct({"other": INT32}, name="Other"))),
+    }
+
+    def by_id(id_: int) -> ReaderSchema:
+        if id_ not in schemas:
+            raise RecordError("there is none")
+        return schemas[id_]
+
+    return RegistryColumns(schemas[2], by_id, to_arrow_type(common_columns({"t": schemas[2]}), timezone="UTC"))
+
+
+def test_values_have_the_columns_of_the_newest_schema(kind: str) -> None:
+    format_ = FORMATS[kind]
+    older = _value(1, format_, FIRST, {"id": 2, "name": None})
+    found, reasons = _columns(kind).structs(pa.array([_value(2, format_, SECOND, ROW), older, None], pa.binary()))
+    found.validate(full=True)
+    assert reasons.to_pylist() == [None] * 3
+    first, second, third = found.to_pylist()
+    assert {**first, "marks": dict(first["marks"])} == ROW
+    assert third is None
+    assert (second["id"], second["name"], second["price"], second["buyer"]) == (2, None, None, None)
+
+
+def test_what_cannot_be_read_is_named(kind: str) -> None:
+    format_ = FORMATS[kind]
+    right = _value(2, format_, SECOND, ROW)
+    wrong = [
+        _value(3, format_, Schema.struct({"id": STRING}, name="Order"), {"id": "x"}),
+        b"\0\0\0\0\2\0{",
+        b"\0\0\0\0\x09",
+    ]
+    found, reasons = _columns(kind).structs(pa.array([right, *wrong, right], pa.binary()))
+    assert [row is None for row in found.to_pylist()] == [False, True, True, True, False]
+    assert [bool(reason) for reason in reasons.to_pylist()] == [False, True, True, True, False]
+
+
+def test_a_value_of_another_message_does_not_become_a_row_of_nulls() -> None:
+    other = _value(4, FORMATS["PROTOBUF"], Schema.struct({"other": INT32}, name="Other"), {"other": 1})
+    _, reasons = _columns("PROTOBUF").structs(pa.array([other], pa.binary()))
+    assert reasons.to_pylist() == ["it is of Other, but the columns are those of Order"]
+
+
+def test_a_map_whose_keys_are_no_text_has_no_column() -> None:
+    with pytest.raises(ConfigError, match="a map whose keys are not text has no column"):
+        column_type(Schema(SchemaType.MAP, key_schema=INT32, value_schema=STRING))
