@@ -6,7 +6,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
-from fencepost.record.column import BytesColumn, Chained, PositionColumn, Repeated, Runs, Utf8Column, distinct
+from fencepost.record.column import BytesColumn, Chained, PolledAt, PositionColumn, Repeated, Runs, Utf8Column, distinct
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.pick import picked
@@ -37,6 +37,7 @@ __all__ = [
     "ReadHeader",
     "RecordColumns",
     "PartitionKey",
+    "PolledAt",
     "PositionColumn",
     "Repeated",
     "Runs",

@@ -181,7 +181,16 @@ class Repeated(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> "Repeated[T]": ...
     def __getitem__(self, index: int | slice) -> "T | Repeated[T]":
         if isinstance(index, slice):
-            return Repeated(self.value, len(range(*index.indices(self.length))))
+            return type(self)(self.value, len(range(*index.indices(self.length))))
         if not -self.length <= index < self.length:
             raise IndexError(index)
         return self.value
+
+
+class PolledAt(Repeated[int]):
+    """The time of a poll, in milliseconds since 1970, as the timestamp of its records.
+
+    Transforms see it. A record that keeps it has no time of its own: as columns, it gets the time at which it is sent.
+    """
+
+    __slots__ = ()

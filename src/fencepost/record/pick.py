@@ -14,7 +14,7 @@ T = TypeVar("T")
 def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
     """Return the entries at `indexes`, in that order. An index may occur more than once."""
     if isinstance(column, Repeated):
-        return Repeated(column.value, len(indexes))
+        return type(column)(column.value, len(indexes))
     found: Sequence[T] = _picked(column, indexes)
     return found
 

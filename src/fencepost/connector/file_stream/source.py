@@ -1,5 +1,6 @@
 """FileStreamSource: the lines of one growing file, as in Kafka's connector of that name."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from fencepost.api import (
 from fencepost.connector.file_stream.lines import LineReader
 from fencepost.connector.file_stream.start import FINGERPRINT, POSITION, FileOffsets, FileStart
 from fencepost.connector.file_stream.watch import FileWatch
-from fencepost.record import Utf8Column
+from fencepost.record import PolledAt, Repeated, Utf8Column
 from fencepost.record.schema import STRING
 
 FILENAME = "filename"
@@ -63,12 +64,14 @@ class FileStreamSourceTask(SourceTask):
             self.wait_s = min(self.wait_s * 1.25, LONGEST_WAIT_S)
             return None
         self.wait_s = SHORTEST_WAIT_S
-        return Batch.of_column(
+        count = len(block.lines)
+        return Batch(
+            Repeated(self.config.topic, count),
             Utf8Column(block.lines),
-            topic=self.config.topic,
-            source_partition=self.partition,
-            source_offsets=FileOffsets(block.positions, self.known),
-            value_schema=STRING,
+            Repeated(self.partition, count),
+            FileOffsets(block.positions, self.known),
+            STRING,
+            timestamps=PolledAt(time.time_ns() // 1_000_000, count),
         )
 
     def stop(self) -> None:

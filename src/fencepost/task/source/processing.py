@@ -18,6 +18,7 @@ from fencepost.record import (
     Header,
     HeaderBytes,
     HeaderColumn,
+    PolledAt,
     ReadHeader,
     RecordColumns,
     Repeated,
@@ -106,7 +107,7 @@ class Processor:
             values,
             keys,
             _unless_empty(batch.kafka_partitions),
-            _unless_empty(batch.timestamps),
+            None if isinstance(batch.timestamps, PolledAt) else _unless_empty(batch.timestamps),
             self._header_column(batch),
             batch.rows,
         )

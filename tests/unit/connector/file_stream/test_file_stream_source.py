@@ -1,6 +1,7 @@
 """FileStreamSource: every complete line once, whatever happens to the file."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fencepost.connector.file_stream import start as file_start
 from fencepost.connector.file_stream.lines import LineReader
 from fencepost.connector.file_stream.source import FileStreamSourceConnector, FileStreamSourceTask
 from fencepost.connector.file_stream.start import FileStart, fingerprint
-from fencepost.record import BinaryColumn, Utf8Column
+from fencepost.record import BinaryColumn, PolledAt, Utf8Column
 from fencepost.record.schema import STRING
 from support.task_context import Context
 
@@ -66,6 +67,15 @@ def test_a_batch_is_columns_that_nobody_has_decoded(tmp_path: Path) -> None:
         ({"filename": str(file)}, {"position": 5, "fingerprint": fingerprint(b"a\nb\xff\n")})
     ]
     assert list(batch.topics) == ["lines", "lines"]
+
+
+def test_lines_carry_the_time_at_which_they_were_polled(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\nb\n")
+    before = time.time_ns() // 1_000_000
+    batch = started(tmp_path / "f").poll()
+    assert isinstance(batch, Batch)
+    assert isinstance(batch.timestamps, PolledAt)
+    assert all(before <= (record.timestamp or 0) <= time.time_ns() // 1_000_000 for record in batch.records())
 
 
 def test_three_kinds_of_line_end_when_mixed(tmp_path: Path) -> None:

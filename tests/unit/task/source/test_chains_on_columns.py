@@ -1,6 +1,7 @@
 """Batches of a source that pass transforms as columns: what is sent, and what is recorded about it, does not change."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from fencepost.converter.json import JsonConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.plugin import find
-from fencepost.record import Batch, BinaryColumn, PositionColumn, RecordColumns, Repeated, Utf8Column
+from fencepost.record import Batch, BinaryColumn, PolledAt, PositionColumn, RecordColumns, Repeated, Utf8Column
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -151,6 +152,24 @@ def test_records_that_a_predicate_tells_apart_stay_in_order() -> None:
     outgoing = sent(processor(chain), polled(["1", "2", "3"], ["t", "u", "t"]))
     assert list(outgoing.values) == [b'{"line":"1"}', b'{"line":"2","m":"x"}', b'{"line":"3"}']
     assert (list(outgoing.topics), outgoing.sources, chain.records) == (["t", "u", "t"], None, 0)
+
+
+def test_the_time_of_the_poll_is_seen_by_transforms_and_not_sent_as_a_time_of_the_record() -> None:
+    chain = Watched(
+        [
+            dropping("drop"),
+            *links(
+                ("HoistField$Value", {"field": "line"}),
+                ("InsertField$Value", {"timestamp.field": "at"}),
+                ("TimestampConverter$Value", {"field": "at", "target.type": "unix"}),
+            ),
+        ]
+    )
+    batch = replace(polled(["1", "2", "3"], ["t", "drop", "t"]), timestamps=PolledAt(1_764_171_585_123, 3))
+    for part in (batch, batch.slice(0, 1)):
+        outgoing = sent(processor(chain), part)
+        assert outgoing.values[0] == b'{"line":"1","at":1764171585123}'
+        assert (outgoing.timestamps, outgoing.is_plain, chain.records) == (None, True, 0)
 
 
 class Flaky(Transform):
