@@ -1,10 +1,9 @@
-"""Connectors whose secrets are kept elsewhere: exactly once with them, and nothing shows them."""
+"""Connectors whose secrets are kept elsewhere: exactly once with them, and errors name the keys."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from canary_scene import CanaryScene
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from secured_case import USERS, granted, settings
 
@@ -13,7 +12,6 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
 from support.cluster import LightWorker
 from support.secured import SecuredKafka
-from support.worker import Worker
 
 FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
@@ -124,40 +122,3 @@ def test_a_task_whose_secret_is_gone_fails_with_its_key_and_recovers(rotating: R
     rotating.secrets.write_text(known)
     assert worker.rest.post("/connectors/rotating/tasks/0/restart").status_code == 204
     rotating.deliver(10)
-
-
-@pytest.fixture
-def canaries(broker: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CanaryScene]:
-    with CanaryScene(broker, tmp_path, monkeypatch) as scene:
-        yield scene
-
-
-def test_e11_no_canary_is_shown_wherever_configs_refer_to_it(
-    broker: SecuredKafka, canaries: CanaryScene, spark_worker: Worker, tmp_path: Path
-) -> None:
-    """Through every provider, converter, transform and password key, on success and on failure, at DEBUG."""
-    spark_worker.properties |= canaries.declared
-    spark_worker.write_file()
-    for name, config in canaries.connectors.items():
-        broker.grant(granted(spark_worker, name, config))
-    spark_worker.start(within_s=120)
-    answers: dict[str, str] = {}
-    for name, config in canaries.connectors.items():
-        answers[f"create {name}"] = spark_worker.create(name, config).text
-    for name, state in canaries.states.items():
-        eventually(lambda name=name, state=state: _state(spark_worker, name) == state, within_s=200)
-    seen = {**answers, **canaries.shown(spark_worker)}
-    spark_worker.stop()
-    seen |= canaries.recorded(tmp_path / "events")
-    assert len(canaries.values) >= 60
-    assert canaries.leaks(seen) == []
-    assert canaries.unused(spark_worker) == []
-
-
-def _state(worker: Worker, name: str) -> str:
-    status: Mapping = worker.status(name)
-    if not status:
-        return ""
-    if status["connector"]["state"] == "FAILED":
-        return "FAILED"
-    return ",".join(task["state"] for task in status["tasks"])
