@@ -35,7 +35,7 @@ class Link:
     is_negated: bool = False
 
     def applies_to(self, record: ConnectRecord) -> bool:
-        return self.predicate is None or self.predicate.test(record) is not self.is_negated
+        return self.predicate is None or bool(self.predicate.test(record)) is not self.is_negated
 
     @property
     def takes_batches(self) -> bool:
@@ -50,20 +50,28 @@ class Link:
         The chosen records and the others are two batches, because their schemas may differ from now on.
         """
         if self.predicate is None:
-            return _present(self.transform.apply_batch(batch))
+            return _present(self._transformed(batch))
         found = self.predicate.matches(batch)
         if found is None:
             return None
-        is_chosen = [each is not self.is_negated for each in found]
+        is_chosen = [bool(each) is not self.is_negated for each in found]
+        if len(is_chosen) != len(batch):
+            raise ValueError(f"matches() returned {len(is_chosen)} results for {len(batch)} records")
         if all(is_chosen):
-            return _present(self.transform.apply_batch(batch))
+            return _present(self._transformed(batch))
         if not any(is_chosen):
             return [batch]
-        chosen = self.transform.apply_batch(batch.select([index for index, each in enumerate(is_chosen) if each]))
+        chosen = self._transformed(batch.select([index for index, each in enumerate(is_chosen) if each]))
         if chosen is None:
             return None
         others = batch.select([index for index, each in enumerate(is_chosen) if not each])
         return [chosen, others] if len(chosen) else [others]
+
+    def _transformed(self, batch: RecordColumns) -> RecordColumns | None:
+        changed = self.transform.apply_batch(batch)
+        if changed is not None and changed.rows is not batch.rows and not _are_some_of(changed.rows, batch.rows):
+            raise ValueError("apply_batch() returned records in another order, or other records, than it was given")
+        return changed
 
 
 class Chain:
@@ -100,7 +108,7 @@ class Chain:
             return None
         batches = [batch]
         for link in self.links:
-            changed = [link.apply_batch(each) for each in batches]
+            changed = [link.apply_batch(each) if len(each) or not len(batch) else [each] for each in batches]
             if any(each is None for each in changed):
                 return None
             batches = [part for parts in changed if parts is not None for part in parts]
@@ -126,6 +134,10 @@ def _covers(kind: type[Any], by_record: str, by_batch: Collection[str]) -> bool:
         if by_record in vars(each):
             return False
     return False
+
+
+def _are_some_of(rows: Sequence[int], given: Sequence[int]) -> bool:
+    return list(rows) == sorted(set(rows).intersection(given))
 
 
 def _present(batch: RecordColumns | None) -> list[RecordColumns] | None:

@@ -4,6 +4,7 @@ Every transform of Kafka Connect is tried with all its options on batches that H
 refused only where it is unusual: how many are not is also a test.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -363,3 +364,58 @@ def test_texts_of_one_minute_are_parsed_once() -> None:
     own.parse = lambda text: calls.append(text) or SimpleDateFormat.parse(own, text)  # type: ignore[func-returns-value,method-assign]
     assert own.parse_all([f"2026-11-26 15:39:{n:02d}.123" for n in range(60)])[-1] == 1_795_707_599_123
     assert calls == ["2026-11-26 15:39:00.000"]
+
+
+class Matched(Predicate):
+    """Returns what a search returns, and for a batch as many results as it is given, as an author may by mistake."""
+
+    results: Sequence[Any] = ()
+
+    def test(self, record: Any) -> Any:
+        return re.match("drop", record.topic)
+
+    def matches(self, batch: RecordColumns) -> Sequence[Any] | None:
+        return self.results
+
+
+def test_what_a_predicate_returns_counts_as_true_or_false() -> None:
+    topics = ["t", "drop-1", "t"]
+    one, predicate = batch(ROWS[:3], topics=topics), Matched({})
+    predicate.results = [re.match("drop", topic) for topic in topics]
+    chain = Chain([Link("f", find("transform", "Filter")({}), predicate)])
+    assert [row for row, _ in by_records(chain, one)] == [0, 2]
+    assert same(chain, one)
+
+
+def test_a_predicate_with_fewer_results_than_records_loses_none() -> None:
+    predicate = Matched({})
+    predicate.results = [False, True]
+    mark = link("InsertField$Value", {"static.field": "s", "static.value": "v"}, predicate=predicate)
+    with pytest.raises(ValueError, match="2 results for 3 records"):
+        Chain([mark]).apply_batch(batch(ROWS[:3]))
+
+
+class Picking(Transform):
+    """Selects records as it is told."""
+
+    indexes: Sequence[int] = ()
+
+    def apply(self, record: Record) -> Record | None:
+        return record
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        return batch.select(self.indexes)
+
+
+@pytest.mark.parametrize("indexes", [(0, 0, 2), (2, 1, 0), (1, 0)])
+def test_records_in_another_order_or_more_than_once_are_refused(indexes: Sequence[int]) -> None:
+    own = Picking({})
+    own.indexes = indexes
+    with pytest.raises(ValueError, match="another order"):
+        Chain([Link("p", own)]).apply_batch(batch(ROWS[:3]))
+
+
+def test_a_batch_of_which_all_is_filtered_passes_the_transforms_after_it() -> None:
+    tombstones = batch(Repeated(None, 3))
+    drop = Link("f", find("transform", "Filter")({}), find("predicate", "RecordIsTombstone")({}))
+    assert same(Chain([drop, link("MaskField$Value", {"fields": "a"})]), tombstones)
