@@ -11,8 +11,8 @@ from fencepost.record import HeaderBytes, HeaderColumn, Schema
 class Converter(Config):
     """Converts keys or values. Its config is the properties under its prefix, plus `converter.type`.
 
-    `headers_read` are the names of record headers that `to_connect_record` reads. A batch of which a record has one is
-    converted record by record.
+    `headers_read` are the names of record headers that `to_connect_record` reads, or `from_connect_record` replaces. A
+    batch of which a record has one is converted record by record.
     """
 
     headers_read: ClassVar[frozenset[str]] = frozenset()
@@ -28,7 +28,10 @@ class Converter(Config):
     def from_connect_record(
         self, topic: str, headers: list[HeaderBytes], schema: Schema | None, value: Any
     ) -> bytes | None:
-        """Return the bytes of a record's value or key. A converter that adds headers to the record appends them."""
+        """Return the bytes of a record's value or key. A converter that adds headers to the record appends them.
+
+        After a RetriableError this is called again with the same list.
+        """
         return self.from_connect_data(topic, schema, value)
 
     def to_connect_record(

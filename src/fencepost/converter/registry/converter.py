@@ -103,6 +103,8 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
     def from_connect_record(
         self, topic: str, headers: list[HeaderBytes], schema: Schema | None, value: Any
     ) -> bytes | None:
+        # A record that was read from another topic may still have the id of the schema that it was read with.
+        headers[:] = [each for each in headers if each[0] != self._header]
         if value is None and (schema is None or schema.is_optional):
             return None
         if schema is None:
@@ -127,7 +129,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
     ) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        header = next((value for name, value in headers if name == self._header), None)
+        header = next((value for name, value in reversed(headers) if name == self._header), None)
         key, start, lead = framed(data, header)
         reader = self._reader(topic, key)
         return reader.read(lead + data if lead else data, start)

@@ -1,6 +1,6 @@
 """Whole columns through converters: those of one topic at a time, if they depend on the topic."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.api import Converter
@@ -47,6 +47,12 @@ def column_to_connect(
         return converter.to_column(column)
     read = converter.to_column([None])
     return None if read is None else (read[0], Repeated(read[1][0], len(column)))
+
+
+def have_header_of(converters: Iterable[Converter], headers: Iterable[Sequence[tuple[Any, ...]]]) -> bool:
+    """Say whether a record has a header that a converter reads or replaces, which it does record by record."""
+    names = {name for each in converters for name in each.headers_read}
+    return bool(names) and any(header[0] in names for pairs in headers for header in pairs)
 
 
 def _for(converter: Converter, topics: Sequence[str]) -> Converter:

@@ -29,7 +29,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.task.life.columns import column_to_connect, topic_groups
+from fencepost.task.life.columns import column_to_connect, have_header_of, topic_groups
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
@@ -74,7 +74,7 @@ class SinkProcessor:
 
     def _converted_columns(self, fetched: Fetched) -> list[RecordColumns | None]:
         """Return the columns, those of each topic on their own if the converters need that."""
-        if fetched.headers is not None and self._reads_one_of(fetched.headers):
+        if have_header_of((self.key_converter, self.value_converter), fetched.headers or ()):
             return [None]
         topics, partitions = _apart(fetched.places)
         groups = topic_groups(topics, self.value_converter, self.key_converter)
@@ -105,11 +105,6 @@ class SinkProcessor:
             rows,
             fetched.offsets,
         )
-
-    def _reads_one_of(self, headers: Sequence[Pairs]) -> bool:
-        """Say whether a converter of keys or values has to see a header."""
-        names = self.key_converter.headers_read | self.value_converter.headers_read
-        return bool(names) and any(name in names for pairs in headers for name, _ in pairs)
 
     def _in_parts(self, fetched: Fetched) -> SinkBatch:
         """Process records that cannot stay columns as a whole."""

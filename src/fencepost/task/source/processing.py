@@ -33,7 +33,7 @@ from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.columns import column_to_bytes
+from fencepost.task.life.columns import column_to_bytes, have_header_of
 from fencepost.task.life.plugins import conversion_of
 from fencepost.task.source.merged import merged
 from fencepost.transform.chain import Chain
@@ -95,6 +95,9 @@ class Processor:
         return replace(outgoing, sources=None) if len(outgoing) == len(batch) else outgoing
 
     def _converted_columns(self, batch: RecordColumns) -> OutgoingColumns | None:
+        headers = batch.headers.raw if isinstance(batch.headers, HeaderColumn) else batch.headers
+        if have_header_of((self.key_converter, self.value_converter), headers):
+            return None
         values = column_to_bytes(self.value_converter, batch.topics, *batch.value)
         if values is None:
             return None

@@ -1,16 +1,24 @@
 """What a converter asks a registry for, how often, and what it does with whole columns."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
+from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.converter.registry.client import Reference, WrittenSchema
-from fencepost.converter.registry.settings import HEADER_ID
-from fencepost.record import HeaderBytes
+from fencepost.converter.registry.settings import HEADER_ID, PREFIX_ID
+from fencepost.converter.string import StringConverter
+from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn
 from fencepost.record.schema import INT32, INT64, STRING
+from fencepost.task.control import Control
+from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.source.processing import Processor
+from fencepost.transform.chain import Chain
 from support.memory_registry import MemoryRegistry
 
 SUBJECT = "io.confluent.kafka.serializers.subject."
@@ -204,6 +212,43 @@ def test_the_id_can_be_in_a_header() -> None:
     assert "__value_schema_id" in avro.headers_read
     with pytest.raises(FatalError, match="header"):
         avro.from_connect_data("t", PERSON, ANN)
+
+
+def test_the_last_header_with_an_id_counts_as_in_java() -> None:
+    registry = MemoryRegistry()
+    avro = converter(registry, value_schema_id_serializer=HEADER_ID)
+    headers: list[HeaderBytes] = []
+    avro.from_connect_record("t", headers, WIDER, {**ANN, "id": 1})
+    own: list[HeaderBytes] = []
+    data = avro.from_connect_record("t", own, PERSON, ANN)
+    assert avro.to_connect_record("t", [*headers, *own], data)[1] == ANN
+
+
+@pytest.mark.parametrize("place", [HEADER_ID, PREFIX_ID])
+def test_an_id_with_which_a_record_was_read_is_not_written_again(place: str) -> None:
+    registry = MemoryRegistry()
+    headers: list[HeaderBytes] = [("a", b"1"), ("__key_schema_id", b"k")]
+    converter(registry, value_schema_id_serializer=HEADER_ID).from_connect_record("t", headers, WIDER, {**ANN, "id": 1})
+    avro = converter(registry, value_schema_id_serializer=place)
+    data = avro.from_connect_record("u", headers, PERSON, ANN)
+    assert [name for name, _ in headers] == ["a", "__key_schema_id", "__value_schema_id"][
+        : 3 if place == HEADER_ID else 2
+    ]
+    assert avro.to_connect_record("u", headers, data)[1] == ANN
+
+
+def test_a_batch_with_ids_in_headers_is_written_without_them() -> None:
+    tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
+    avro = converter(MemoryRegistry())
+    processor = Processor(Chain(), StringConverter({}), avro, ByteArrayConverter({}), tolerance)
+    own = [(("a", b"1"), ("__value_schema_id", b"\1" + bytes(16)))] * 2
+    read: list[Sequence[tuple[Header, ...]]] = [HeaderColumn(own), [tuple(Header(*pair) for pair in own[0])] * 2]
+    for headers in read:
+        batch = Batch(["t", "u"], [ANN, ANN], [{}, {}], [{}, {}], PERSON, headers=headers)
+        outgoing = processor.process(batch)
+        assert isinstance(outgoing, OutgoingColumns)
+        assert [list(each) for each in outgoing.headers or ()] == [[("a", b"1")]] * 2
+        assert avro.to_connect_record("u", (outgoing.headers or ())[1], outgoing.values[1])[1] == ANN
 
 
 def test_a_schema_of_another_format_is_refused() -> None:
