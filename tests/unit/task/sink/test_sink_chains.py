@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
 from fencepost.record import BinaryColumn, RecordColumns, Repeated, Runs, TopicPartition
 from fencepost.task.control import Control
+from fencepost.task.failure import parts
 from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
@@ -113,11 +115,13 @@ _values = st.lists(
 )
 
 
-@given(_values, st.integers(0, 5), st.booleans())
-def test_both_ways_put_the_same(values: list[bytes | None], others: int, drops: bool) -> None:
+@given(_values, st.integers(0, 5), st.booleans(), st.sampled_from((2, PART)))
+def test_both_ways_put_the_same(values: list[bytes | None], others: int, drops: bool, part: int) -> None:
     links = [link(*HOIST, topic="u"), link("RegexRouter", {"regex": "t", "replacement": "v"})]
     links += [link("Filter", {}, "u")] if drops else [link("InsertHeader", {"header": "h", "value.literal": "1"})]
     batch = fetched(*values, others=min(others, len(values)))
     fast, slow = processor(Chain(links)), processor(OneByOne(links))
-    assert seen(fast.process(batch)) == seen(slow.process(batch))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PART", part)
+        assert seen(fast.process(batch)) == seen(slow.process(batch))
     assert fast.tolerance.counters.skipped == slow.tolerance.counters.skipped

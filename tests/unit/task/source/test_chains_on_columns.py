@@ -1,7 +1,7 @@
 """Batches of a source that pass transforms as columns: what is sent, and what is recorded about it, does not change."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from fencepost.record import Batch, BinaryColumn, PolledAt, PositionColumn, Reco
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.task.failure import parts
 from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
@@ -224,8 +225,29 @@ def test_a_key_that_is_null_in_all_records_is_written_with_its_schema() -> None:
     ]
 
 
-@given(batches(), st.sampled_from(range(4)))
-def test_both_ways_send_the_same(columns: RecordColumns, which: int) -> None:
+@dataclass
+class Letters:
+    """Keeps the dead letters of the last batch, each with its place in the batch."""
+
+    found: list[Any]
+
+    def clear(self) -> None:
+        self.found.clear()
+
+    def tell(self, stage: str, error: Exception, record: SourceRecord) -> None:
+        self.found.append((stage, str(error), record.source_offset))
+
+    def at(self, index: int) -> None:
+        if self.found and len(self.found[-1]) == 3:
+            assert self.found[-1][2] == {"n": index}
+            self.found[-1] += (index,)
+
+    def take(self) -> None:
+        return None
+
+
+@given(batches(), st.sampled_from(range(4)), st.sampled_from((2, PART)))
+def test_both_ways_send_the_same(columns: RecordColumns, which: int, part: int) -> None:
     steps = (
         links(("InsertField$Value", {"partition.field": "p", "static.field": "s", "static.value": "v"})),
         links(("HoistField$Value", {"field": "v"}), ("InsertHeader", {"header": "k", "value.literal": "1"})),
@@ -234,5 +256,13 @@ def test_both_ways_send_the_same(columns: RecordColumns, which: int) -> None:
     )[which]
     batch = batch_of(columns)
     fast, slow = (processor(kind(steps), tolerates_all=True, keys=JsonConverter) for kind in (Chain, OneByOne))
-    assert rows(sent(fast, batch), len(batch)) == rows(sent(slow, batch), len(batch))
-    assert fast.tolerance.counters.skipped == slow.tolerance.counters.skipped
+    letters: list[list[Any]] = [[], []]
+    for own, found in zip((fast, slow), letters, strict=True):
+        kept = Letters(found)
+        own.letters = kept  # type: ignore[assignment]
+        own.tolerance.tell = kept.tell
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PART", part)
+        assert rows(sent(fast, batch), len(batch)) == rows(sent(slow, batch), len(batch))
+    assert letters[0] == letters[1]
+    assert fast.tolerance.counters.skipped == slow.tolerance.counters.skipped == len(letters[0])
