@@ -309,6 +309,8 @@ def _value_of(declared: Setting, properties: Mapping[str, object]) -> Any:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
     return value if isinstance(value, str) else repr(value)
 
 

@@ -181,8 +181,7 @@ def _range(match: re.Match[str]) -> _Range:
         if (opening, closing) != ("[", "]") or not low:
             raise ValueError(f"Single version must be surrounded by []: {match.group()}")
         return _Range(low, True, low, True)
-    if low and high and low == high:
-        raise ValueError(f"Range cannot have identical boundaries: {match.group()}")
-    if low and high and compared(high, low) < 0:
+    is_open = (opening, closing) != ("[", "]")
+    if low and high and compared(high, low) < (1 if is_open else 0):
         raise ValueError(f"Range defies version ordering: {match.group()}")
     return _Range(low or None, opening == "[", high or None, closing == "]")

@@ -177,7 +177,9 @@ class PluginRegistry:
             )
         else:
             text = f"Class {name} could not be found. Available: {self._names(kind)}"
-        return ". ".join((text, *filter(None, [offer_for(kind, name)]), *self._failures))
+        others = [other for other in PluginKind if _built_in(other, name) is not None]
+        advice = f"{name} is a {others[0].replace('_', ' ')}, not a {kind.replace('_', ' ')}" if others else None
+        return ". ".join((text, *filter(None, [advice or offer_for(kind, name)]), *self._failures))
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[str]) -> str:
         return (

@@ -1,5 +1,9 @@
 """Versions and ranges, as Maven has them."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +71,7 @@ def test_the_order_is_total(versions: list[str]) -> None:
         ("(,1.0),(1.0,)", ["0.9", "1.1"], ["1.0"]),
         ("[1,2],[4,5]", ["1.5", "5"], ["3"]),
         ("1.0,2.0", ["1.5"], ["3"]),
+        ("[1.0,1.0]", ["1.0"], ["1.1"]),
     ],
 )
 def test_a_requirement_allows_versions(text: str, allowed: list[str], refused: list[str]) -> None:
@@ -89,7 +94,7 @@ def test_nothing_is_required_by_the_latest(text: str | None) -> None:
         ("(1.0)", "Single version must be surrounded by []"),
         ("[]", "Single version must be surrounded by []"),
         ("[2,1]", "Range defies version ordering"),
-        ("[1,1]", "Range cannot have identical boundaries"),
+        ("[1,1)", "Range defies version ordering"),
         ("[1,3],[2,4]", "Ranges overlap"),
         ("[1,],[2,4]", "Ranges overlap"),
         ("[1,2]x", "Only fully-qualified sets"),
@@ -101,3 +106,36 @@ def test_what_is_no_requirement_is_refused_with_the_key(text: str, reason: str) 
     with pytest.raises(ConfigError) as caught:
         check_version("connector.plugin.version", text)
     assert str(caught.value).startswith(f"Invalid value {text} for configuration connector.plugin.version: {reason}")
+
+
+RECORDED = json.loads((Path(__file__).parents[2] / "fixtures" / "connect-4.3.1" / "versions.json").read_text())
+
+
+WORDS_AFTER_ZEROS = {
+    ("00.beta.1", "0-1.01"),
+    ("2.release-milestone.01", "2.snapshot-final-2"),
+    ("00.b.02", "0.0-01"),
+    ("2.cr", "2.dev-01"),
+    ("00-1", "0.aa.9"),
+    ("0-2", "000.milestone.snapshot"),
+}
+"""Pairs that Maven orders in another way: a word after a point and a zero, or a word with a number and one without."""
+
+
+def test_versions_are_compared_as_maven_compares_them() -> None:
+    """`tests/oracle/maven.py` recorded 600 pairs."""
+    pairs = [one for one in RECORDED if not one[0].startswith(("[", "("))]
+    found = [(a, b) for a, b, sign in pairs if (compared(a, b) > 0) - (compared(a, b) < 0) != int(sign)]
+    assert len(pairs) == 600
+    assert set(found) == WORDS_AFTER_ZEROS
+
+
+def test_ranges_have_the_versions_that_maven_says() -> None:
+    ranges = [one for one in RECORDED if one[0].startswith(("[", "(")) and one[0] != "(,1-milestone)"]
+    assert len(ranges) == 199
+    for text, version, answer in ranges:
+        if answer in ("true", "false"):
+            assert VersionRequirement(text).allows(version) is (answer == "true"), (text, version)
+        else:
+            with pytest.raises(ValueError, match=re.escape(answer.partition(":")[0])):
+                VersionRequirement(text)

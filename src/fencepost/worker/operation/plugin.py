@@ -28,7 +28,7 @@ class Plugins:
         try:
             requirement_of(version)
         except ValueError as error:
-            raise BadRequestError(f"Invalid value {version} for query parameter version: {error}") from None
+            raise BadRequestError(f"Invalid version specification: {version} ({error})") from None
         plugins = registry()
         for kind in PluginKind:
             try:

@@ -152,11 +152,11 @@ def _findings_of(aliased: _Aliased, given: Mapping[str, str], plugins: PluginReg
         [value, version] = validate_settings([declared, versioned], given)
         plugin: type[Config] | None = None
         faults = [(declared.key, text) for text in value.errors]
-        if value.value is not None and not version.errors:
-            wanted = _Wanted(aliased.kind, declared.key, value.value, given.get(versioned.key))
-            plugin, faults = wanted.found(plugins)
+        if value.value is not None:
+            asked = None if version.errors else given.get(versioned.key)
+            plugin, faults = _Wanted(aliased.kind, declared.key, value.value, asked).found(plugins)
         inner: list[SettingValue] = []
-        if plugin is not None:
+        if plugin is not None and not version.errors:
             implicit = aliased.implicit()
             masked = {one.key for one in implicit} | {PLUGIN_VERSION}
             own = [one for key, one in plugin.settings().items() if key not in masked]

@@ -72,7 +72,7 @@ def _with_choices(
 
 def _with_versions(value: SettingValue, kind: PluginKind, name: str, plugins: PluginRegistry) -> SettingValue:
     versions = plugins.versions(kind, name.strip())
-    return with_default(value, versions[-1] if versions else None, versions)
+    return replace(with_default(value, versions[-1] if versions else None, versions), is_visible=bool(versions))
 
 
 def _full_name(kind: PluginKind, name: str, plugins: PluginRegistry) -> str | None:

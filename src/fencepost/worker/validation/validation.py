@@ -200,6 +200,8 @@ def _check_nulls(findings: Findings, config: RawConfig) -> None:
     for key, value in config.items():
         if value is None:
             findings.errors[key] = [_NULL]
+            if key in findings.by_key:
+                findings.by_key[key] = replace(findings.by_key[key], value=None)
 
 
 def _provider_faults(given: Mapping[str, str]) -> dict[str, str]:
