@@ -26,6 +26,7 @@ from fencepost.config.connector import (
     implicit_transform_settings,
 )
 from fencepost.config.output import OUTPUT, output_properties
+from fencepost.config.reference import has_references
 from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -105,6 +106,8 @@ class _Reading:
         return self._of_group(key) if key.startswith(PREFIX) else self._of_connector(key)
 
     def _of_alias(self, key: str, list_key: str, kind: PluginKind, implicit: Iterable[str]) -> str | None:
+        if has_references({list_key: self._given.get(list_key)}):
+            return None  # the aliases are not known here
         known = aliases(self._given.get(list_key))
         alias = next((one for one in known if key.startswith(f"{list_key}.{one}.")), None)
         if alias is None:
@@ -133,7 +136,11 @@ class _Reading:
         return near and f"{plugin.__name__} does not read it{_meant(f'{self._outer}{converter}.{near}')}"
 
     def _of_group(self, key: str) -> str | None:
-        if key == _GROUPS or (issubclass(self._connector, SinkConnector) and not self._is_stream):
+        if (
+            key == _GROUPS
+            or has_references({_GROUPS: self._given.get(_GROUPS)})
+            or (issubclass(self._connector, SinkConnector) and not self._is_stream)
+        ):
             return None
         known = [DEFAULT_GROUP, *aliases(self._given.get(_GROUPS))]
         group = next((one for one in known if key.startswith(f"{PREFIX}{one}.")), None)
