@@ -20,7 +20,7 @@ def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> Ke
     found = report.value
     key = found.name
     errors = (faults[key],) if key in faults else found.errors
-    is_reference = found.value not in (None, "[hidden]") and has_references({key: config.get(key)})
+    is_reference = found.value != "[hidden]" and has_references({key: config.get(key)})
     value = replace(
         found,
         value=config.get(key) if is_reference else found.value,
