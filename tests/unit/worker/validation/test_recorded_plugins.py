@@ -45,7 +45,7 @@ COLUMNS_THAT_DIFFER = {
 # Answers that differ in other ways: how what was asked ends, and why.
 ANSWERS_THAT_DIFFER = {
     "transforms=a,,b": "an empty alias is left out",
-    "topic.creation.default.partitions=1": "a number of replicas that is missing is reported; Kafka Connect's connector fails",
+    "topic.creation.default.partitions=1": "a missing number of replicas is reported; there the connector fails",
     "connector.plugin.version=": "an empty requirement cannot be read; Kafka Connect takes it for the range [,]",
     "key.converter=None extra=None": "a null counts as no value, so the version is that of the worker's converter",
     "key.converter=org.apache.kafka.connect.storage.SimpleHeaderConverter": "it is no converter of keys: no such class",
