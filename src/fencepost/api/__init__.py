@@ -2,7 +2,8 @@
 
 A connector plans work and its tasks move data: `SourceConnector` with `SourceTask`, `SinkConnector` with `SinkTask`,
 `StreamConnector` with `StreamTask`. A `DataFrameConnector` plans bounded `Split`s that Spark reads. A `DataFrameSink`
-writes the `Epoch`s that Spark reads from topics. Settings are fields (`fencepost.config.setting`).
+writes the `Epoch`s that Spark reads from topics. Settings are fields (`setting`). Schemas are written in a line:
+`Schema.struct({"price": FLOAT64.optional(), "at": TIMESTAMP})`.
 Errors are grouped by what the runtime does about them: retry, skip the record, stop quietly, refuse the config, fail.
 """
 
@@ -21,6 +22,7 @@ from fencepost.api.errors import (
     RetriableError,
     UnavailableError,
 )
+from fencepost.api.generator import generator_task
 from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.api.replication_policy import ReplicationPolicy
 from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
@@ -72,11 +74,39 @@ from fencepost.record import (
     Utf8Column,
     partition_key,
 )
+from fencepost.record.schema import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    SchemaError,
+    decimal,
+)
 
 __all__ = [
+    "BOOLEAN",
+    "BYTES",
+    "DATE",
+    "FLOAT32",
+    "FLOAT64",
     "HIGH",
+    "INT16",
+    "INT32",
+    "INT64",
+    "INT8",
     "LOW",
     "MEDIUM",
+    "STRING",
+    "TIME",
+    "TIMESTAMP",
     "Batch",
     "BinaryColumn",
     "Config",
@@ -115,6 +145,7 @@ __all__ = [
     "ReplicationPolicy",
     "RetriableError",
     "Schema",
+    "SchemaError",
     "SchemaType",
     "Secret",
     "SettingValue",
@@ -141,6 +172,8 @@ __all__ = [
     "Utf8Column",
     "at_least",
     "between",
+    "decimal",
+    "generator_task",
     "matches_regex",
     "non_empty",
     "one_of",

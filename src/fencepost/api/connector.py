@@ -1,13 +1,29 @@
 """What source and sink connectors have in common: a connector plans work, and its tasks move data."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fencepost.config import Config, SettingValue
 
+if TYPE_CHECKING:  # a default is known to type checkers, and to Python from 3.13 on
+    from typing_extensions import TypeVar
+
+    ConfigT = TypeVar("ConfigT", default=Any)
+else:
+    from typing import TypeVar
+
+    ConfigT = TypeVar("ConfigT")
+"""The class of a task's `config`: the connector's. Without one, as in `class MyTask(SourceTask)`, it is not checked."""
+
 
 class ConnectorContext(Protocol):
-    """What the runtime offers a connector."""
+    """What the runtime offers a connector.
+
+    >>> from fencepost.api import SourceConnector
+    >>> class TablesConnector(SourceConnector):
+    ...     def table_appeared(self) -> None:  # in a thread of the connector
+    ...         self.context.request_task_reconfiguration()
+    """
 
     def request_task_reconfiguration(self) -> None:
         """Ask the runtime to call `task_configs` again soon. May be called from any thread."""
@@ -26,7 +42,12 @@ class ConnectorContext(Protocol):
 
 
 class Connector(Config):
-    """Plans work: a `SourceConnector` or a `SinkConnector`."""
+    """Plans work: a `SourceConnector` or a `SinkConnector`.
+
+    >>> from fencepost.api import Connector, SinkConnector, StreamConnector
+    >>> issubclass(SinkConnector, Connector) and issubclass(StreamConnector, SinkConnector)
+    True
+    """
 
     task: ClassVar[type[Any]]
     version: ClassVar[str] = "0.1.0"

@@ -13,6 +13,17 @@ class Converter(Config):
 
     `headers_read` are the names of record headers that `to_connect_record` reads, or `from_connect_record` replaces. A
     batch of which a record has one is converted record by record.
+
+    >>> from typing import Any
+    >>> from fencepost.api import Converter, Schema
+    >>> class Latin1Converter(Converter):
+    ...     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+    ...         return None if value is None else str(value).encode("latin-1")
+    ...
+    ...     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+    ...         return None, None if data is None else data.decode("latin-1")
+    >>> Latin1Converter().from_connect_data("t", None, "é")
+    b'\\xe9'
     """
 
     headers_read: ClassVar[frozenset[str]] = frozenset()
@@ -64,7 +75,19 @@ class Converter(Config):
 
 
 class HeaderConverter(Config):
-    """Converts header values."""
+    """Converts header values.
+
+    >>> from typing import Any
+    >>> from fencepost.api import HeaderConverter, Schema
+    >>> class TextHeaders(HeaderConverter):
+    ...     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+    ...         return None if value is None else str(value).encode()
+    ...
+    ...     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+    ...         return None, None if data is None else data.decode()
+    >>> TextHeaders().from_connect_header("t", "trace", None, 17)
+    b'17'
+    """
 
     @abstractmethod
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:

@@ -28,6 +28,10 @@ class Split:
         size_bytes: the size as far as planning knows it. A split of unknown size (None) does not share a transaction;
             a split of 0 bytes has no rows and is not read.
         hint: whatever the connector wants to find again in `read`; it is not part of the identity.
+
+    >>> from fencepost.api import Split
+    >>> Split({"file": "a.csv", "size": 17, "mtime": 1}, order=(1, "a.csv"), size_bytes=17).partition["file"]
+    'a.csv'
     """
 
     partition: Mapping[str, Any]
@@ -45,6 +49,10 @@ class CsvLines:
         schema: the schema of the frame that `read` returns.
         takes_names: whether the names in `schema` come from the header.
         null_value: the text that means null. An empty field means null, too.
+
+    >>> from fencepost.api import CsvLines
+    >>> CsvLines("/data/a.csv", schema="id INT, name STRING", has_header=True, takes_names=True).separator
+    ','
     """
 
     path: str
@@ -61,6 +69,20 @@ class DataFrameConnector(SourceConnector):
     The runtime calls `splits` again and again and skips splits that are committed as done. It reads each other split
     with `read`, writes its rows and `{"done": true}` in one transaction, and calls `finished`. Small neighbouring
     splits share a transaction.
+
+    >>> from collections.abc import Iterable
+    >>> from pathlib import Path
+    >>> from fencepost.api import DataFrameConnector, Split, setting
+    >>> class ParquetConnector(DataFrameConnector):
+    ...     path: str = setting("input.path", doc="The directory.")
+    ...     topic: str = setting("topic", doc="Where rows go.")
+    ...
+    ...     def splits(self, session: object) -> Iterable[Split]:
+    ...         for file in sorted(Path(self.path).glob("*.parquet")):
+    ...             yield Split({"file": str(file), "size": file.stat().st_size})
+    ...
+    ...     def read(self, session, split: Split):
+    ...         return session.read.parquet(split.partition["file"])
     """
 
     is_dataframe: ClassVar[bool] = True

@@ -17,6 +17,21 @@ class DataFrameSink(EpochConnector):
     The runtime plans an epoch, makes its plan durable in the group's offsets, and calls `write`. It then makes the
     token that `write` returned durable, calls `publish`, and commits. After a crash the next task finishes the epoch:
     it calls `write` again unless the token is durable, and it always calls `publish`.
+
+    >>> import uuid
+    >>> from pathlib import Path
+    >>> from fencepost.api import DataFrameSink, Epoch, setting
+    >>> class ParquetEpochs(DataFrameSink):
+    ...     path: Path = setting("path", doc="A directory that readers look at.")
+    ...
+    ...     def write(self, session, frame, epoch: Epoch) -> str:
+    ...         token = f".{uuid.uuid4().hex}"
+    ...         frame.write.parquet(str(self.path / token))  # readers do not look at names with a dot
+    ...         return token
+    ...
+    ...     def publish(self, session, epoch: Epoch, token: str) -> None:
+    ...         if (self.path / token).exists():  # a repeated call finds nothing to rename
+    ...             (self.path / token).rename(self.path / f"{epoch.ranges[0].topic}-{epoch.ranges[0].start}")
     """
 
     writes_at_once: ClassVar[bool] = False

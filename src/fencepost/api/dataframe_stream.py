@@ -10,6 +10,11 @@ class DataFrameStream(EpochConnector):
     The runtime does all the work. For each range a Spark task writes the rows of the query and commits the end offset
     of the range in one transaction, on behalf of the group's member on the driver. A range that is committed is never
     written again; records of a range that is not committed are planned again.
+
+    >>> from fencepost.api import DataFrameStream
+    >>> stream = DataFrameStream({"output.topic": "adults", "transforms.sql": "SELECT value.name FROM records"})
+    >>> stream.topic
+    'adults'
     """
 
     epoch_interval_ms: int = setting(

@@ -11,7 +11,12 @@ from fencepost.record import TopicPartition
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """The records of a partition from `start` up to, but not including, `end`, without aborted ones."""
+    """The records of a partition from `start` up to, but not including, `end`, without aborted ones.
+
+    >>> from fencepost.api import OffsetRange
+    >>> str(OffsetRange("orders", 0, start=17, end=20).place)
+    'orders-0'
+    """
 
     topic: str
     partition: int
@@ -32,6 +37,10 @@ class Epoch:
             the sink's `started` returns a higher number; so name files and the like after the ranges.
         ranges: sorted. Row partition `n` of the frame holds the records of range `n`, in order.
         id: unique to this epoch.
+
+    >>> from fencepost.api import Epoch, OffsetRange
+    >>> Epoch(7, [OffsetRange("orders", 0, 17, 20), OffsetRange("orders", 1, 4, 9)]).ranges[1].end
+    9
     """
 
     number: int
@@ -40,7 +49,12 @@ class Epoch:
 
 
 class EpochConnector(SinkConnector):
-    """Reads its topics in epochs. Runs on the driver, in one task; Spark's executors read and write the records."""
+    """Reads its topics in epochs. Runs on the driver, in one task; Spark's executors read and write the records.
+
+    >>> from fencepost.api import DataFrameSink, DataFrameStream, EpochConnector
+    >>> issubclass(DataFrameSink, EpochConnector) and issubclass(DataFrameStream, EpochConnector)
+    True
+    """
 
     is_dataframe: ClassVar[bool] = True
 

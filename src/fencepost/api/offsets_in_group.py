@@ -12,6 +12,20 @@ class OffsetsInGroup(ABC):
 
     The group has no members and reads nothing. Its committed offsets are the source's position, and a task commits
     them in the transaction of the records that they cover. A broker accepts offsets only for topics that it has.
+
+    >>> from fencepost.api import OffsetsInGroup, TopicPartition
+    >>> class CopyPositions(OffsetsInGroup):
+    ...     group = "copy-positions"
+    ...     def place(self, partition):
+    ...         return TopicPartition(partition["topic"], partition["partition"])
+    ...     def places(self, task_configs):
+    ...         return [TopicPartition(own["topic"], 0) for own in task_configs]
+    ...     def position(self, partition, offset):
+    ...         return offset["offset"], ""
+    ...     def source(self, place, position, note):
+    ...         return {"topic": place.topic, "partition": place.partition}, {"offset": position}
+    >>> CopyPositions().source(TopicPartition("orders", 0), 17, "")
+    ({'topic': 'orders', 'partition': 0}, {'offset': 17})
     """
 
     group: str

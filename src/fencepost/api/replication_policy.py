@@ -13,6 +13,19 @@ class ReplicationPolicy(Config):
 
     All processes of a flow, and consumers that fail over, must arrive at the same names. So each method may depend only
     on those properties and on its arguments.
+
+    >>> from fencepost.api import ReplicationPolicy
+    >>> class SuffixPolicy(ReplicationPolicy):
+    ...     def format_remote_topic(self, source_cluster_alias: str, topic: str) -> str:
+    ...         return f"{topic}_from_{source_cluster_alias}"
+    ...     def topic_source(self, topic: str) -> str | None:
+    ...         name, found, alias = topic.rpartition("_from_")
+    ...         return alias if found and name else None
+    ...     def upstream_topic(self, topic: str) -> str | None:
+    ...         name, found, _ = topic.rpartition("_from_")
+    ...         return name if found and name else None
+    >>> SuffixPolicy({}).original_topic("orders_from_west")
+    'orders'
     """
 
     @abstractmethod

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
-from fencepost.api.connector import Connector
+from fencepost.api.connector import ConfigT, Connector
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -16,6 +16,10 @@ class FencingToken(NamedTuple):
     """Tells a store which of two tasks is newer: the task generation, then the group generation.
 
     Of two tasks that have owned the same partition, the later owner has the greater token.
+
+    >>> from fencepost.api import FencingToken
+    >>> FencingToken(task_generation=6, group_generation=1) > FencingToken(5, 9)
+    True
     """
 
     task_generation: int
@@ -23,7 +27,19 @@ class FencingToken(NamedTuple):
 
 
 class ErrantRecordReporter(Protocol):
-    """Takes single records that the task cannot write (KIP-610)."""
+    """Takes single records that the task cannot write (KIP-610).
+
+    >>> from fencepost.api import SinkBatch, SinkTask
+    >>> class TableTask(SinkTask):
+    ...     def put(self, batch: SinkBatch) -> None:
+    ...         for record in batch:
+    ...             try:
+    ...                 self.insert(record.value["id"])
+    ...             except KeyError as error:
+    ...                 if self.context.errant_record_reporter is None:
+    ...                     raise
+    ...                 self.context.errant_record_reporter.report(record, error)
+    """
 
     def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
         """Report a record of the batch: it is logged and written to the dead letter topic, as the config says.
@@ -35,7 +51,14 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """What the runtime offers a running task. Use it in the task's thread only."""
+    """What the runtime offers a running task. Use it in the task's thread only.
+
+    >>> from collections.abc import Sequence
+    >>> from fencepost.api import SinkTask, TopicPartition
+    >>> class TableTask(SinkTask):
+    ...     def open(self, partitions: Sequence[TopicPartition]) -> None:
+    ...         self.context.seek({partition: self.stored_offset(partition) for partition in partitions})
+    """
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -65,12 +88,15 @@ class SinkTaskContext(Protocol):
     def is_stopping(self) -> bool:
         """Return whether `put` should return now."""
 
-    def offset(self, offsets: Offsets) -> None:
+    def seek(self, offsets: Offsets) -> None:
         """Continue at these offsets in these partitions once the current call has returned.
 
         For stores that keep their own position: read it in `open` and start there. If `put` has raised RetriableError
         for records of these partitions, they are not retried but read again.
         """
+
+    def offset(self, offsets: Offsets) -> None:
+        """Do the same as `seek`, under Kafka Connect's name. (A source's `context.offset` returns an offset.)"""
 
     def timeout(self, timeout_ms: int) -> None:
         """Call `put` again once, after `timeout_ms`. If `put` raises RetriableError, it receives the same records;
@@ -86,18 +112,36 @@ class SinkTaskContext(Protocol):
         """Request `pre_commit` and a commit before the next `put`."""
 
 
-class SinkTask(ABC):
+class SinkTask(ABC, Generic[ConfigT]):
     """Writes records of topics to an outside system. All methods run in one thread of a slot, on a Spark executor.
 
     Order: construction, `initialize`, `start`, then `open`, `put`, `pre_commit` and `close` as the group's assignment
     and the clock require, and `stop`. Offsets are committed every `offset.flush.interval.ms`, before a partition is
     released, and at the stop. After a crash, some task receives the records since the last commit again.
+
+    >>> from collections.abc import Mapping
+    >>> from fencepost.api import SinkBatch, SinkConnector, SinkTask, TopicPartition, setting
+    >>> class LogTask(SinkTask["LogConnector"]):
+    ...     def start(self) -> None:
+    ...         self.out = open(self.config.path, "a")
+    ...
+    ...     def put(self, batch: SinkBatch) -> None:
+    ...         self.out.writelines(f"{record.value}\\n" for record in batch)
+    ...
+    ...     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+    ...         self.out.flush()
+    ...
+    ...     def stop(self) -> None:
+    ...         self.out.close()
+    >>> class LogConnector(SinkConnector):
+    ...     task = LogTask
+    ...     path: str = setting("path")
     """
 
-    config: Any
+    config: ConfigT
     context: SinkTaskContext
 
-    def initialize(self, context: SinkTaskContext, config: Any) -> None:
+    def initialize(self, context: SinkTaskContext, config: ConfigT) -> None:
         """Store `context` and `config` (an instance of the connector class, parsed from the task's properties)."""
         self.context = context
         self.config = config
@@ -106,7 +150,7 @@ class SinkTask(ABC):
         """Open what the task needs. An exception fails the task."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take over partitions, before their first record. `context.offset` may set where to start."""
+        """Take over partitions, before their first record. `context.seek` may set where to start."""
 
     @abstractmethod
     def put(self, batch: SinkBatch) -> None:
@@ -144,6 +188,14 @@ class SinkConnector(Connector):
     """Plans the work of a sink. Its settings are its fields; the instance holds their values.
 
     Runs on the worker that owns the connector (the Spark driver), never on an executor.
+
+    >>> from fencepost.api import SinkBatch, SinkConnector, SinkTask, setting
+    >>> class NothingTask(SinkTask):
+    ...     def put(self, batch: SinkBatch) -> None: ...
+    >>> class NothingConnector(SinkConnector):
+    ...     task = NothingTask
+    >>> len(NothingConnector({"topics": "a"}).task_configs(3))  # tasks share the partitions of the topics
+    3
     """
 
     task: ClassVar[type[SinkTask]]

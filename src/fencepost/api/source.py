@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
-from fencepost.api.connector import Connector
+from fencepost.api.connector import ConfigT, Connector
 from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.record import Batch, SourceRecord
 
@@ -14,21 +14,40 @@ SourceOffset = Mapping[str, Any]
 
 
 class ExactlyOnceSupport(Enum):
-    """A connector's answer to `exactly.once.support=required` (KIP-618)."""
+    """A connector's answer to `exactly.once.support=required` (KIP-618).
+
+    >>> from fencepost.api import ExactlyOnceSupport, SourceConnector
+    >>> class FeedConnector(SourceConnector):
+    ...     def exactly_once_support(self) -> ExactlyOnceSupport:
+    ...         return ExactlyOnceSupport.SUPPORTED
+    """
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class Form(Enum):
-    """The form in which `poll` returns records. With `producer.client=auto` it decides which client writes them."""
+    """The form in which `poll` returns records. With `producer.client=auto` it decides which client writes them.
+
+    >>> from fencepost.api import Form, SourceTask
+    >>> class BytesTask(SourceTask):
+    ...     @classmethod
+    ...     def form(cls, config: object) -> Form:
+    ...         return Form.COLUMNS
+    """
 
     RECORDS = auto()  # one Python object per value
     COLUMNS = auto()  # a `BinaryColumn`, by itself or in a `Utf8Column`, if `context.takes_columns`
 
 
 class RecordMetadata(NamedTuple):
-    """The position in Kafka that a record was written to."""
+    """The position in Kafka that a record was written to.
+
+    >>> from fencepost.api import RecordMetadata, SourceRecord, SourceTask
+    >>> class QueueTask(SourceTask):
+    ...     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+    ...         print("filtered" if metadata is None else f"{metadata.topic}-{metadata.partition}@{metadata.offset}")
+    """
 
     topic: str
     partition: int
@@ -43,6 +62,14 @@ class TransactionContext(Protocol):
     one takes effect at the end of the next batch that `poll` returns. The task fails if it requests both a commit and
     an abort at the same place, or if it passes a record although `poll` returns a `Batch` of columns, whose rows are
     not record objects.
+
+    >>> from fencepost.api import SourceRecord, SourceTask
+    >>> class OrdersTask(SourceTask):
+    ...     def poll(self) -> list[SourceRecord]:
+    ...         lines = [SourceRecord({"orders": "all"}, {"order": 1}, "orders", {"line": n}) for n in (1, 2)]
+    ...         assert self.context.transaction is not None
+    ...         self.context.transaction.commit_transaction(lines[-1])
+    ...         return lines
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
@@ -51,7 +78,15 @@ class TransactionContext(Protocol):
 
 
 class SourceTaskContext(Protocol):
-    """What the runtime offers a running task."""
+    """What the runtime offers a running task.
+
+    >>> from fencepost.api import SourceTask
+    >>> class CounterTask(SourceTask):
+    ...     def start(self) -> None:
+    ...         self.n = self.context.offset({"counter": "a"}).get("n", 0)
+    ...     def poll(self) -> None:
+    ...         self.context.wait(1.0)  # not time.sleep: it ends early when the task is to stop
+    """
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -89,14 +124,31 @@ class SourceTaskContext(Protocol):
         """End the current `wait`, or the next one. Call it from any thread when `poll` has something to return."""
 
 
-class SourceTask(ABC):
+class SourceTask(ABC, Generic[ConfigT]):
     """Moves data. All methods run in one thread of a slot, on a Spark executor.
 
     Order: construction, `initialize`, `start`, then `poll` again and again with `update_offsets`, `commit_record` and
     `commit` in between, and `stop`. After a crash a new instance starts from the last committed offset.
+
+    `SourceTask["CounterConnector"]` says what `self.config` is, so that type checkers and editors know its settings:
+
+    >>> from fencepost.api import Batch, SourceConnector, SourceTask, setting
+    >>> class CounterTask(SourceTask["CounterConnector"]):
+    ...     def start(self) -> None:
+    ...         self.n = self.context.offset({"counter": "a"}).get("n", 0)
+    ...
+    ...     def poll(self) -> Batch:
+    ...         self.n += self.config.step
+    ...         return Batch.of_rows([{"n": self.n}], topic="n", source_partition={"counter": "a"}, offset="n")
+    >>> class CounterConnector(SourceConnector):
+    ...     task = CounterTask
+    ...     step: int = setting("step", default=1)
+    >>> from fencepost.testing import poll_once
+    >>> poll_once(CounterConnector, {"step": "5"}, offsets=[({"counter": "a"}, {"n": 10})])[0].value
+    {'n': 15}
     """
 
-    config: Any
+    config: ConfigT
     context: SourceTaskContext
 
     polls_ahead: ClassVar[bool | None] = None
@@ -113,7 +165,7 @@ class SourceTask(ABC):
         """Return the form of what `poll` returns, if the context allows it. Called before a task is created."""
         return Form.RECORDS
 
-    def initialize(self, context: SourceTaskContext, config: Any) -> None:
+    def initialize(self, context: SourceTaskContext, config: ConfigT) -> None:
         """Store `context` and `config` (an instance of the connector class, parsed from the task's properties)."""
         self.context = context
         self.config = config
@@ -167,6 +219,19 @@ class SourceConnector(Connector):
     """Plans the work of a source. Its settings are its fields; the instance holds their values.
 
     Runs on the worker that owns the connector (the Spark driver), never on an executor.
+
+    >>> from fencepost.api import SourceConnector, SourceTask, setting
+    >>> class FilesTask(SourceTask["FilesConnector"]):
+    ...     def poll(self) -> None: ...
+    >>> class FilesConnector(SourceConnector):
+    ...     task = FilesTask
+    ...     files: list[str] = setting("files", doc="The files to read.")
+    ...
+    ...     def task_configs(self, max_tasks: int) -> list[dict[str, object]]:
+    ...         own, count = super().task_configs(1)[0], min(max_tasks, len(self.files))
+    ...         return [own | {"files": self.files[n::count]} for n in range(count)]
+    >>> [own["files"] for own in FilesConnector({"files": "a,b,c"}).task_configs(2)]
+    [['a', 'c'], ['b']]
     """
 
     task: ClassVar[type[SourceTask]]

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Generic, Protocol
 
+from fencepost.api.connector import ConfigT
 from fencepost.api.sink import SinkConnector
 from fencepost.record import Batch, SinkBatch, SinkRecord, TopicPartition
 
@@ -12,7 +13,20 @@ Rows = SinkBatch | Batch | Sequence[SinkBatch | Batch | SinkRecord] | None
 
 
 class StreamTaskContext(Protocol):
-    """What the runtime offers a running task. Use it in the task's thread only."""
+    """What the runtime offers a running task. Use it in the task's thread only.
+
+    >>> from fencepost.api import SinkBatch, SinkRecord, StreamTask
+    >>> class ParseTask(StreamTask):
+    ...     def process(self, batch: SinkBatch) -> list[SinkRecord]:
+    ...         return [parsed for parsed in map(self.parsed, batch) if parsed is not None]
+    ...
+    ...     def parsed(self, record: SinkRecord) -> SinkRecord | None:
+    ...         try:
+    ...             return record.to("parsed", value=int(record.value))
+    ...         except ValueError as error:
+    ...             self.context.report(record, error)
+    ...             return None
+    """
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -34,18 +48,26 @@ class StreamTaskContext(Protocol):
         """
 
 
-class StreamTask(ABC):
+class StreamTask(ABC, Generic[ConfigT]):
     """Turns records into other records. All methods run in one thread of a slot, on a Spark executor.
 
     Order: construction, `initialize`, `start`, then `process` again and again, and `stop`. One transaction commits the
     records that `process` returns and the offsets of the records it received. After a crash, or after partitions have
     moved, some task receives the uncommitted records again: keep no state in which `process` would count them twice.
+
+    >>> from fencepost.api import SinkBatch, StreamConnector, StreamTask, setting
+    >>> class LongWordsTask(StreamTask["LongWordsConnector"]):
+    ...     def process(self, batch: SinkBatch) -> SinkBatch:
+    ...         return batch.where([len(word) >= self.config.letters for word in batch.values]).to("long-words")
+    >>> class LongWordsConnector(StreamConnector):
+    ...     task = LongWordsTask
+    ...     letters: int = setting("letters", default=8)
     """
 
-    config: Any
+    config: ConfigT
     context: StreamTaskContext
 
-    def initialize(self, context: StreamTaskContext, config: Any) -> None:
+    def initialize(self, context: StreamTaskContext, config: ConfigT) -> None:
         """Store `context` and `config` (an instance of the connector class, parsed from the task's properties)."""
         self.context = context
         self.config = config
@@ -74,6 +96,16 @@ class StreamConnector(SinkConnector):
 
     To the worker and in REST it is a sink: it has `topics`, a consumer group whose members share the partitions, and
     that group's offsets.
+
+    >>> from fencepost.api import SinkBatch, StreamConnector, StreamTask
+    >>> class CopyTask(StreamTask):
+    ...     def process(self, batch: SinkBatch) -> SinkBatch:
+    ...         return batch.to("copies")
+    >>> class CopyConnector(StreamConnector):
+    ...     task = CopyTask
+    ...
+    ...     def output_topic(self, topic: str | None) -> str:
+    ...         return "copies"  # known in advance, so that a config that reads it is refused
     """
 
     task: ClassVar[type[StreamTask]]  # type: ignore[assignment]

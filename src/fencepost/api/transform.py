@@ -12,7 +12,17 @@ Record = TypeVar("Record", bound=ConnectRecord)
 
 
 class Predicate(Config):
-    """Decides which records a transform applies to."""
+    """Decides which records a transform applies to.
+
+    >>> from fencepost.api import ConnectRecord, Predicate, SinkRecord, setting
+    >>> class ValueIs(Predicate):
+    ...     text: str = setting("text", doc="The value.")
+    ...
+    ...     def test(self, record: ConnectRecord) -> bool:
+    ...         return record.value == self.text
+    >>> ValueIs({"text": "a"}).test(SinkRecord("t", 0, 0, "a"))
+    True
+    """
 
     @abstractmethod
     def test(self, record: ConnectRecord) -> bool:
@@ -33,6 +43,15 @@ class Transform(Config):
 
     `apply` decides what a transform does. `apply_batch` and `apply_topics` do the same for many records at once; they
     are not called for a class that overrides `apply` of a base class but not these.
+
+    >>> from fencepost.api import Record, SinkRecord, Transform, setting
+    >>> class Suffix(Transform):
+    ...     suffix: str = setting("suffix", doc="What is put behind the topic.")
+    ...
+    ...     def apply(self, record: Record) -> Record | None:
+    ...         return record.replace(topic=record.topic + self.suffix)
+    >>> Suffix({"suffix": "-new"}).apply(SinkRecord("orders", 0, 0)).topic
+    'orders-new'
     """
 
     @abstractmethod

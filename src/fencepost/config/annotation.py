@@ -10,7 +10,12 @@ from typing import Any, Union
 
 
 class Type(Enum):
-    """The types of Kafka's ConfigDef, by the names that REST answers use. INT has 32 bits, LONG 64."""
+    """The types of Kafka's ConfigDef, by the names that REST answers use. INT has 32 bits, LONG 64.
+
+    >>> from fencepost.api import Config, Type, setting
+    >>> class FeedConfig(Config):
+    ...     size: int = setting("batch.size", type=Type.INT, default=100)
+    """
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -24,7 +29,17 @@ class Type(Enum):
 
 
 class Secret:
-    """A value that is never printed: `str` and `repr` are masked, `reveal()` is not (E11)."""
+    """A value that is never printed: `str` and `repr` are masked, `reveal()` is not (E11).
+
+    >>> from fencepost.api import Config, Secret, setting
+    >>> class FeedConfig(Config):
+    ...     password: Secret = setting("feed.password")
+    >>> config = FeedConfig({"feed.password": "s3cret"})
+    >>> config.password
+    [hidden]
+    >>> config.password.reveal()
+    's3cret'
+    """
 
     __slots__ = ("_value",)
 

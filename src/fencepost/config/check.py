@@ -20,12 +20,23 @@ class Check:
 
 
 def at_least(low: float) -> Check:
-    """Return a check for a number of `low` or more."""
+    """Return a check for a number of `low` or more.
+
+    >>> from fencepost.api import at_least, setting
+    >>> size = setting("batch.size", default=100, check=at_least(1))
+    >>> size.check(0)
+    'Value must be at least 1'
+    """
     return Check(lambda v: None if v >= low else f"Value must be at least {low}", f"[{low},...]")
 
 
 def between(low: float, high: float) -> Check:
-    """Return a check for a number from `low` to `high`, both included."""
+    """Return a check for a number from `low` to `high`, both included.
+
+    >>> from fencepost.api import between
+    >>> between(0, 1)(2)
+    'Value must be no more than 1'
+    """
 
     def test(value: Any) -> str | None:
         if value < low:
@@ -36,7 +47,12 @@ def between(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str, ignore_case: bool = True) -> Check:
-    """Return a check for one of the words; by default, case does not matter."""
+    """Return a check for one of the words; by default, case does not matter.
+
+    >>> from fencepost.api import one_of
+    >>> one_of("none", "all")("ALL") is None
+    True
+    """
     known = {c.lower() for c in choices} if ignore_case else set(choices)
     shown = [c.upper() for c in choices] if ignore_case else choices  # in the form that Kafka shows
     expected = f"one of{' (case insensitive)' if ignore_case else ''}: {', '.join(shown)}"
@@ -49,7 +65,12 @@ def one_of(*choices: str, ignore_case: bool = True) -> Check:
 
 
 def non_empty() -> Check:
-    """Return a check for a text or list that is not empty."""
+    """Return a check for a text or list that is not empty.
+
+    >>> from fencepost.api import non_empty
+    >>> non_empty()("")
+    'must not be empty'
+    """
     return Check(lambda v: None if v else "must not be empty", "non-empty")
 
 
@@ -65,7 +86,12 @@ def distinct() -> Check:
 
 
 def matches_regex() -> Check:
-    """Return a check for a text that is a valid regular expression."""
+    """Return a check for a text that is a valid regular expression.
+
+    >>> from fencepost.api import matches_regex
+    >>> matches_regex()("orders-.*") is None
+    True
+    """
 
     def test(value: Any) -> str | None:
         try:
@@ -115,7 +141,12 @@ _LONGEST_TOPIC = 249
 
 
 def topic_name() -> Check:
-    """Return a check for a valid name of a Kafka topic."""
+    """Return a check for a valid name of a Kafka topic.
+
+    >>> from fencepost.api import topic_name
+    >>> topic_name()("a topic")
+    "a topic name may only hold ASCII letters and digits, '.', '_' and '-'"
+    """
 
     def test(value: str) -> str | None:
         if not value:

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 
 class ConfigError(ValueError):
-    """One or more settings are wrong. `messages` has one text per fault, each naming its key (E12)."""
+    """One or more settings are wrong. `messages` has one text per fault, each naming its key (E12).
+
+    >>> from fencepost.api import Config, ConfigError, setting
+    >>> class FeedConfig(Config):
+    ...     retries: int = setting("retries")
+    >>> try:
+    ...     FeedConfig({"retries": "many"})
+    ... except ConfigError as error:
+    ...     print(error.messages[0])
+    Invalid value many for configuration retries: Not a number of type LONG
+    """
 
     def __init__(self, messages: str | Sequence[str]) -> None:
         self.messages: tuple[str, ...] = (messages,) if isinstance(messages, str) else tuple(messages)

@@ -19,7 +19,12 @@ from fencepost.config.errors import ConfigError
 
 
 class Importance(Enum):
-    """How much a user should care."""
+    """How much a user should care.
+
+    >>> from fencepost.api import HIGH, Config, setting
+    >>> class FeedConfig(Config):
+    ...     url: str = setting("feed.url", doc="The feed.", importance=HIGH)
+    """
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -148,6 +153,13 @@ def setting(
 
     `without_effect` marks keys that are accepted only because existing files have them. It says why they have no
     effect, and a worker whose file has such a key logs that when it starts.
+
+    >>> from fencepost.api import Config, at_least, setting
+    >>> class FeedConfig(Config):
+    ...     url: str = setting("feed.url", doc="The feed.")
+    ...     size: int = setting("batch.size", default=100, check=at_least(1), doc="The most records of a batch.")
+    >>> FeedConfig({"feed.url": "http://feed", "batch.size": "7"}).size
+    7
     """
     return Setting(
         key, default, check, doc, importance, type, group, width, display_name, dependents, order, without_effect
@@ -160,6 +172,12 @@ class SettingValue:
 
     `recommended` are values to choose from, if they depend on more than the setting's check. A key that has no meaning
     beside the other values may be made invisible.
+
+    >>> from fencepost.api import SourceConnector, at_least, setting
+    >>> class FeedConnector(SourceConnector):
+    ...     size: int = setting("batch.size", check=at_least(1))
+    >>> FeedConnector.validate({"batch.size": "0"})[0].errors
+    ('Invalid value 0 for configuration batch.size: Value must be at least 1',)
     """
 
     setting: Setting
@@ -170,7 +188,16 @@ class SettingValue:
 
 
 class Config:
-    """Base class of settings. The constructor parses all of them and reports all faults at once."""
+    """Base class of settings. The constructor parses all of them and reports all faults at once.
+
+    >>> from fencepost.api import Config, setting
+    >>> class FeedConfig(Config):
+    ...     url: str = setting("feed.url")
+    ...     retries: int = setting("retries", default=3)
+    >>> config = FeedConfig({"feed.url": "http://feed"})
+    >>> (config.url, config.retries)
+    ('http://feed', 3)
+    """
 
     _settings: ClassVar[dict[str, Setting]] = {}
 

@@ -1,18 +1,26 @@
 """Records as columns, the fast form of what `poll()` returns."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import orjson
 
+from fencepost.record import row_column
 from fencepost.record.column import Repeated, Runs
 from fencepost.record.partition_key import PartitionKey, partition_key
 from fencepost.record.record import Header, SourceRecord
+from fencepost.record.row_column import OffsetOfRow
 from fencepost.record.schema import Schema
 
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
+
+
+class _FormerName(TypedDict, total=False):
+    """An argument of `Batch.of_rows` under the name it had before `offset`."""
+
+    source_offset: Callable[[Any], SourceOffset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,20 @@ class Batch:
     `ends` holds the offsets of source partitions after the batch, if they are beyond the partition's last record in it.
     They are committed with the batch, even if it has no records, and even if they are committed already: this renews
     offsets in a store that deletes them after some time.
+
+    >>> from fencepost.api import FLOAT64, INT64, Batch, Schema
+    >>> rows = [{"n": 1, "price": 9.5}, {"n": 2, "price": None}]
+    >>> schema = Schema.struct({"n": INT64, "price": FLOAT64.optional()})
+    >>> batch = Batch.of_rows(rows, topic="prices", source_partition={"feed": "a"}, offset="n", value_schema=schema)
+    >>> batch.last_offsets()
+    [({'feed': 'a'}, {'n': 2})]
+
+    The same from an Arrow table, which has a schema of its own:
+
+    >>> import pyarrow as pa
+    >>> table = pa.Table.from_pylist(rows)
+    >>> Batch.of_arrow(table, topic="prices", source_partition={"feed": "a"}, offset="n").record(0).value
+    {'n': 1, 'price': 9.5}
     """
 
     topics: Sequence[str]
@@ -61,21 +83,71 @@ class Batch:
     @classmethod
     def of_rows(
         cls,
-        rows: Sequence[Any],
+        rows: Iterable[Any],
         *,
         topic: str,
         source_partition: SourcePartition,
-        source_offset: Callable[[Any], SourceOffset],
+        offset: OffsetOfRow | None = None,
         key: str | None = None,
+        value_schema: Schema | None = None,
+        timestamp: str | None = None,
+        headers: Callable[[Any], Mapping[str, Any]] | None = None,
+        **former: Unpack[_FormerName],
     ) -> "Batch":
-        """Create a batch of rows (schemaless mappings) for one topic. `key` names the field that becomes the key."""
-        count = len(rows)
+        """Create a batch of rows for one topic, from one source partition.
+
+        Args:
+            rows: mappings of names to values, or instances of a dataclass.
+            offset: the field that says where to continue after the row (`offset="n"`: the source offset is
+                `{"n": row["n"]}`), or a function that returns the source offset of a row. It was `source_offset` once.
+            key: the field that is also the record's key, with its schema in `value_schema`.
+            value_schema: the schema of the rows, a struct. None: schemaless.
+            timestamp: the field with the record's time: a datetime, or milliseconds since 1970.
+            headers: returns the headers of a row, by name.
+        """
+        listed, count_from = row_column.checked_rows(rows), former.get("source_offset", offset)
+        count = len(listed)
         return cls(
             Repeated(topic, count),
-            rows,
-            Repeated(source_partition, count),
-            [source_offset(row) for row in rows],
-            keys=None if key is None else [row[key] for row in rows],
+            listed,
+            Repeated(row_column.checked_partition(source_partition), count),
+            row_column.offsets(listed, count_from),
+            value_schema,
+            None if key is None else row_column.column(listed, "key", key),
+            row_column.key_schema(value_schema, key),
+            timestamps=None if timestamp is None else row_column.timestamps(listed, timestamp),
+            headers=None if headers is None else row_column.headers(listed, headers),
+        )
+
+    @classmethod
+    def of_arrow(
+        cls,
+        table: Any,
+        *,
+        topic: str,
+        source_partition: SourcePartition,
+        offset: OffsetOfRow,
+        key: str | None = None,
+        timestamp: str | None = None,
+        headers: Callable[[Any], Mapping[str, Any]] | None = None,
+        name: str | None = None,
+    ) -> "Batch":
+        """Create a batch of the rows of a `pyarrow.Table` or record batch, with the schema of its columns.
+
+        The arguments are those of `of_rows`; `name` is the name of the schema (`Schema.of_arrow`). Connect's times have
+        milliseconds: finer digits are cut off.
+        """
+        from fencepost.record.schema_of_arrow import rows_of_arrow, schema_of_arrow  # Arrow, for those who use it
+
+        return cls.of_rows(
+            rows_of_arrow(table),
+            topic=topic,
+            source_partition=source_partition,
+            offset=offset,
+            key=key,
+            value_schema=schema_of_arrow(table.schema, name),
+            timestamp=timestamp,
+            headers=headers,
         )
 
     @classmethod

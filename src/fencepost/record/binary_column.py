@@ -11,6 +11,11 @@ class BinaryColumn(Sequence[Any]):
     """Bytes as an Arrow array, or as its chunks. A null is a missing value.
 
     The batch client sends `array` unchanged. The first access to a value converts all of them to Python objects.
+
+    >>> import pyarrow as pa
+    >>> from fencepost.api import BinaryColumn
+    >>> list(BinaryColumn(pa.array(["a", None])))
+    [b'a', None]
     """
 
     __slots__ = ("_array", "_values")

@@ -21,6 +21,10 @@ class Utf8Column(Sequence[str]):
     """Text as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka unchanged; an item is decoded when read.
 
     Bytes that are not UTF-8 decode to U+FFFD, as in Java, but go to Kafka unchanged if nothing reads them.
+
+    >>> from fencepost.api import Utf8Column
+    >>> Utf8Column([b"one", b"two"])[1]
+    'two'
     """
 
     __slots__ = ("raw",)
@@ -63,7 +67,12 @@ class BytesColumn(Sequence[bytes | None]):
 
 
 class PositionColumn(Sequence[dict[str, Any]]):
-    """Source offsets of the form `{name: number}`, stored as numbers."""
+    """Source offsets of the form `{name: number}`, stored as numbers.
+
+    >>> from fencepost.api import PositionColumn
+    >>> PositionColumn("n", range(5, 8))[0]
+    {'n': 5}
+    """
 
     __slots__ = ("name", "numbers")
 
@@ -161,7 +170,12 @@ class Chained(Sequence[T], Generic[T]):
 
 
 class Repeated(Sequence[T], Generic[T]):
-    """One value, `count` times."""
+    """One value, `count` times.
+
+    >>> from fencepost.api import Repeated
+    >>> list(Repeated("orders", 3))
+    ['orders', 'orders', 'orders']
+    """
 
     __slots__ = ("length", "value")
 

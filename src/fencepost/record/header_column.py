@@ -12,7 +12,12 @@ _OPTIONAL_BYTES = BYTES.optional()
 
 
 class HeaderColumn(Sequence[tuple[Header, ...]]):
-    """The headers of records, one entry for each. If headers are sent as bytes, `raw` goes to Kafka unchanged."""
+    """The headers of records, one entry for each. If headers are sent as bytes, `raw` goes to Kafka unchanged.
+
+    >>> from fencepost.api import HeaderColumn
+    >>> HeaderColumn([[("trace", b"x1")], []])[0][0].value
+    b'x1'
+    """
 
     __slots__ = ("raw",)
 

@@ -24,7 +24,14 @@ class _Key(tuple[tuple[str, Any], ...]):
 
 
 def partition_key(partition: Mapping[str, Any]) -> PartitionKey:
-    """Return a source partition as a hashable key: its sorted items."""
+    """Return a source partition as a hashable key: its sorted items.
+
+    >>> from fencepost.api import partition_key
+    >>> partition_key({"table": "orders", "shard": 1})
+    (('shard', 1), ('table', 'orders'))
+    >>> partition_key({"shard": 1}) == partition_key({"shard": 1.0})
+    False
+    """
     return _Key(sorted(partition.items()))
 
 

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from types import EllipsisType
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from fencepost.record.schema import Schema
 
 
 class Header(NamedTuple):
-    """A record header; `value` is converted by the header converter."""
+    """A record header; `value` is converted by the header converter.
+
+    >>> from fencepost.api import Header, SourceRecord
+    >>> record = SourceRecord({"feed": "a"}, {"n": 1}, "prices", headers=(Header("trace", "x1"),))
+    >>> record.headers[0].key
+    'trace'
+    """
 
     key: str
     value: Any
@@ -28,21 +35,48 @@ class ReadHeader(Header):
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic. Its text is as Kafka prints it.
+
+    >>> from fencepost.api import TopicPartition
+    >>> str(TopicPartition("orders", 0))
+    'orders-0'
+    """
 
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 def place_names(places: Iterable[TopicPartition]) -> str:
     """Return partitions for a message, in order: `a-0, a-1`."""
-    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))
+    return ", ".join(map(str, sorted(places)))
+
+
+class Changes(TypedDict, total=False):
+    """The fields that `ConnectRecord.replace` changes."""
+
+    topic: str
+    value: Any
+    value_schema: Schema | None
+    key: Any
+    key_schema: Schema | None
+    kafka_partition: int | None
+    timestamp: int | None
+    headers: tuple[Header, ...]
 
 
 class ConnectRecord:
     """The common part of source and sink records: everything that a transform or a predicate may read and change.
 
     `timestamp` is milliseconds since 1970.
+
+    >>> from fencepost.api import ConnectRecord, SinkRecord
+    >>> def routed(record: ConnectRecord) -> ConnectRecord:
+    ...     return record.replace(topic=f"all-{record.topic}")
+    >>> routed(SinkRecord("orders", 0, 17, "v")).topic
+    'all-orders'
     """
 
     __slots__ = ()
@@ -74,8 +108,8 @@ class ConnectRecord:
         """Return a copy with another value."""
         raise NotImplementedError
 
-    def replace(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
+    def replace(self, **changes: Unpack[Changes]) -> Self:
+        """Return a copy with some fields changed. The fields are those of `Changes`, for either kind of record."""
         return replace(self, **changes)  # type: ignore[type-var]
 
 
@@ -84,6 +118,11 @@ class SourceRecord(ConnectRecord):
     """A record for `topic`, with the position in the outside system after it.
 
     `source_partition` and `source_offset` map strings to primitive values.
+
+    >>> from fencepost.api import SourceRecord
+    >>> record = SourceRecord({"file": "a.txt"}, {"line": 3}, "lines", "the third line", key="a.txt")
+    >>> record.origin
+    "topic lines, source partition {'file': 'a.txt'}, source offset {'line': 3}"
     """
 
     source_partition: Mapping[str, Any]
@@ -143,6 +182,11 @@ class SinkRecord(ConnectRecord):
     """A record of a topic. A transform may change `topic` and `kafka_partition`; `at` says where it was read.
 
     `kafka_offset` is its offset there.
+
+    >>> from fencepost.api import SinkRecord, TopicPartition
+    >>> record = SinkRecord("orders", 0, 17, {"total": 9}, at=TopicPartition("orders", 0))
+    >>> record.to("totals", value=record.value["total"]).value
+    9
     """
 
     topic: str
@@ -156,9 +200,32 @@ class SinkRecord(ConnectRecord):
     headers: tuple[Header, ...] = field(default=())
     at: TopicPartition | None = None
 
-    def to(self, topic: str, **changes: Any) -> "SinkRecord":
-        """Return a copy that goes to `topic`, in a partition by its key unless `changes` name a `kafka_partition`."""
-        return replace(self, **{"topic": topic, "kafka_partition": None, **changes})
+    def to(
+        self,
+        topic: str,
+        *,
+        value: Any = ...,
+        value_schema: Schema | EllipsisType | None = ...,
+        key: Any = ...,
+        key_schema: Schema | EllipsisType | None = ...,
+        kafka_partition: int | None = None,
+        timestamp: int | EllipsisType | None = ...,
+        headers: tuple[Header, ...] | EllipsisType = ...,
+    ) -> "SinkRecord":
+        """Return a copy that goes to `topic`, in a partition by its key unless `kafka_partition` names one.
+
+        What is left out stays as it is.
+        """
+        changes: dict[str, Any] = {
+            "value": value,
+            "value_schema": value_schema,
+            "key": key,
+            "key_schema": key_schema,
+            "timestamp": timestamp,
+            "headers": headers,
+        }
+        given = {name: change for name, change in changes.items() if change is not ...}
+        return replace(self, topic=topic, kafka_partition=kafka_partition, **given)
 
     @property
     def origin(self) -> str:

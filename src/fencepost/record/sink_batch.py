@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, compress
+from types import EllipsisType
 from typing import Any
 
 from fencepost.record.column import Repeated
@@ -20,6 +21,12 @@ class SinkBatch:
     are Python values that fit their schemas (None: schemaless). Text may be a `Utf8Column`, whose `raw` holds its
     bytes. `timestamps` are milliseconds since 1970. `headers` is None if no record has one. Iteration yields
     `SinkRecord`s.
+
+    >>> from fencepost.api import SinkBatch, SinkRecord
+    >>> batch = SinkBatch.of_records([SinkRecord("words", 0, 0, "one"), SinkRecord("words", 0, 1, "three")])
+    >>> long = batch.where([len(word) > 3 for word in batch.values])
+    >>> [(record.topic, record.value) for record in long.to("long", values=[w.upper() for w in long.values])]
+    [('long', 'THREE')]
     """
 
     topics: Sequence[str]
@@ -84,18 +91,35 @@ class SinkBatch:
         headers = [batch.headers or Repeated((), len(batch)) for batch in batches]
         return cls(**columns, headers=_joined(headers) if has_headers else None)
 
-    def to(self, topic: str | Sequence[str], **columns: Any) -> "SinkBatch":
+    def to(
+        self,
+        topic: str | Sequence[str],
+        *,
+        values: Sequence[Any] | EllipsisType = ...,
+        value_schemas: Sequence[Schema | None] | EllipsisType = ...,
+        keys: Sequence[Any] | EllipsisType = ...,
+        key_schemas: Sequence[Schema | None] | EllipsisType = ...,
+        partitions: Sequence[int | None] | EllipsisType = ...,
+        timestamps: Sequence[int | None] | EllipsisType = ...,
+        headers: Sequence[tuple[Header, ...]] | EllipsisType | None = ...,
+    ) -> "SinkBatch":
         """Return the records with the destination `topic` (one name, or one for each), partitioned by their keys.
 
-        `columns` replace columns of the same length: `values` and `keys` (schemaless, unless `value_schemas` and
-        `key_schemas` are given too), `partitions`, `timestamps`, `headers`.
+        Each of the other arguments replaces a column of the same length; what is left out stays as it is. New `values`
+        and `keys` are schemaless unless their schemas are given, too.
         """
-        count = len(self)
-        topics = Repeated(topic, count) if isinstance(topic, str) else topic
-        for column, schemas in (("values", "value_schemas"), ("keys", "key_schemas")):
-            if column in columns:
-                columns.setdefault(schemas, Repeated(None, count))
-        return replace(self, **{"topics": topics, "partitions": Repeated(None, count), **columns})
+        none = Repeated(None, len(self))
+        columns: dict[str, Any] = {
+            "topics": Repeated(topic, len(self)) if isinstance(topic, str) else topic,
+            "values": values,
+            "value_schemas": none if value_schemas is ... and values is not ... else value_schemas,
+            "keys": keys,
+            "key_schemas": none if key_schemas is ... and keys is not ... else key_schemas,
+            "partitions": none if partitions is ... else partitions,
+            "timestamps": timestamps,
+            "headers": headers,
+        }
+        return replace(self, **{name: column for name, column in columns.items() if column is not ...})
 
     def where(self, is_kept: Sequence[object]) -> "SinkBatch":
         """Return the records whose entry in `is_kept` is true."""

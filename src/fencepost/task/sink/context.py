@@ -50,8 +50,11 @@ class SinkContext:
     def is_stopping(self) -> bool:
         return self._control.is_stopping
 
-    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.rewinds.update((TopicPartition(*place), offset) for place, offset in offsets.items())
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.seek(offsets)
 
     def timeout(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms

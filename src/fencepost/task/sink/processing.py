@@ -6,7 +6,7 @@ divided, and the parts that still are go one by one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from fencepost.api import Converter, HeaderConverter
@@ -152,7 +152,7 @@ class SinkProcessor:
         is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), raw)
         if changed is None or changed.at is place:
             return changed
-        return changed.replace(at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record
+        return replace(changed, at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record
 
     def _headers(self, topic: str, pairs: Pairs) -> list[Header]:
         found = []

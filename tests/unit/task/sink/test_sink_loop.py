@@ -238,7 +238,7 @@ def test_pre_commit_may_hold_back_and_may_not_go_ahead(it: Stage, caplog: pytest
 
 def test_a_task_that_knows_where_it_is_begins_there(it: Stage) -> None:
     def open_(partitions: Any) -> None:
-        it.context.offset({A: 40})
+        it.context.seek({A: 40})
 
     it.task.open = open_  # type: ignore[method-assign]
     it.then(it.assigned(a=5), it.records((A, 40)))
