@@ -6,7 +6,7 @@ the directories of `plugin.path`. A config can only name what is registered: no 
 """
 
 from fencepost.plugin.kind import PluginKind
-from fencepost.plugin.process import find, registry, use_plugin_path
+from fencepost.plugin.process import find, registry, use_plugin_path, use_registry
 from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "find",
     "registry",
     "use_plugin_path",
+    "use_registry",
 ]

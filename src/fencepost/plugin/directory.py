@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fencepost.plugin.mistake import unusable_names
+
 log = logging.getLogger(__name__)
 
 _imported: dict[Path, ModuleType] = {}  # what was imported from directories in this process
@@ -45,6 +47,7 @@ def modules_in(
                 failures.append(f"plugin.path: {directory} is not a directory")
                 continue
             files = list(_files(path))
+            failures += unusable_names(sorted(path.iterdir()))
         except OSError as error:
             log.warning("plug-ins in %s cannot be listed: %s", directory, error)
             failures.append(

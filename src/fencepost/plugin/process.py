@@ -16,6 +16,12 @@ def use_plugin_path(directories: Sequence[str]) -> PluginRegistry:
     return _registry
 
 
+def use_registry(made: PluginRegistry) -> None:
+    """Have `find` ask this registry instead."""
+    global _registry
+    _registry = made
+
+
 def registry() -> PluginRegistry:
     """Return the registry that `find` asks."""
     return _registry

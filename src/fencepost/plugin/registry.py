@@ -15,6 +15,7 @@ from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, re
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
 from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.mistake import class_fault, unknown
 from fencepost.plugin.offer import offer_for
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,10 @@ class PluginRegistry:
     allows is found (KIP-891). Thread-safe.
     """
 
-    def __init__(self, plugin_path: Sequence[str] = ()) -> None:
+    def __init__(self, plugin_path: Sequence[str] = (), *, connectors: Sequence[type[Any]] = ()) -> None:
+        """`connectors`: classes that are known, too, wherever they come from."""
         self._directories = tuple(directory for directory in plugin_path if directory)
+        self._connectors = tuple(connectors)
         self._found: _Found | None = None
         self._failures: list[str] = []
 
@@ -67,7 +70,7 @@ class PluginRegistry:
 
         Raises:
             PluginVersionError: It is installed in other versions only, which are listed.
-            ConfigError: There is no such class; those that there are are listed. Or `version` cannot be read.
+            ConfigError: There is no such class, or it is a connector that cannot run. Or `version` cannot be read.
         """
         kind = PluginKind(kind)
         full, installed = self._installed(kind, name)
@@ -78,6 +81,9 @@ class PluginRegistry:
         allowed = [one for one in installed if requirement is None or requirement.allows(one.version)]
         if not allowed and requirement is not None:
             raise _no_version(full, requirement, installed)
+        fault = None if allowed[-1].cls is None else class_fault(allowed[-1].cls)
+        if fault is not None:
+            raise ConfigError(fault)
         return allowed[-1].loaded()
 
     def versions(self, kind: PluginKind | str, name: str) -> tuple[str, ...]:
@@ -148,6 +154,8 @@ class PluginRegistry:
         failures: list[str] = []
         found: _Found = {kind: {} for kind in PluginKind}
         of_packages = list(_from_entry_points(failures))
+        kind = PluginKind.CONNECTOR
+        of_packages += [(kind, cls, _version(kind, cls)) for cls in self._connectors]
         roots = {cls.__module__.partition(".")[0] for _, cls, _ in of_packages}
         for kind, cls, version in (*of_packages, *_from_directories(self._directories, failures, roots)):
             installed = found[kind].setdefault(public_name(cls), [])
@@ -166,20 +174,10 @@ class PluginRegistry:
         self._found = found
         return found
 
-    def _names(self, kind: PluginKind) -> str:
-        return ", ".join((*sorted(BUILT_IN[kind]), *sorted(self._third_party()[kind])))
-
     def _unknown(self, kind: PluginKind, name: str) -> str:
-        if kind is PluginKind.CONNECTOR:
-            text = (
-                f"Failed to find any class that implements Connector and which name matches {name}, "
-                f"available connectors are: {self._names(kind)}"
-            )
-        else:
-            text = f"Class {name} could not be found. Available: {self._names(kind)}"
         others = [other for other in PluginKind if _built_in(other, name) is not None]
         advice = f"{name} is a {others[0].replace('_', ' ')}, not a {kind.replace('_', ' ')}" if others else None
-        return ". ".join((text, *filter(None, [advice or offer_for(kind, name)]), *self._failures))
+        return unknown(kind, name, self.names(kind), self._failures, advice or offer_for(kind, name))
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[str]) -> str:
         return (

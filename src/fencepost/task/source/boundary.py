@@ -92,6 +92,11 @@ class ConnectorBoundary(Boundary):
         ] = {}  # holds the record, so that its id stays unique
         self._has_warned = False
 
+    @property
+    def has_waiting_requests(self) -> bool:
+        """Say whether a request waits for a record that `poll` has not returned yet."""
+        return bool(self._after)
+
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         self._request(record, BoundaryDecision.COMMIT)
 

@@ -27,6 +27,7 @@ from fencepost.task.source.commit_callbacks import CommitCallbacks
 from fencepost.task.source.commits import SourceCommits
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.pending_offsets import PendingOffsets
+from fencepost.task.source.polled import in_batches
 from fencepost.task.source.processing import Processor
 from fencepost.task.source.sender import SourceSender
 
@@ -122,7 +123,7 @@ class SourceLoop:
         started = time.monotonic()
         polled = self._poll()
         took_s = time.monotonic() - started
-        records, batches = _in_batches(polled)
+        records, batches = in_batches(polled, type(self._task).__name__)
         count = sum(len(b) for b in batches)
         if count:
             self._run.counters.polled(count, took_s)
@@ -160,18 +161,6 @@ class SourceLoop:
         self._run.control.wait_while_paused()
         if not self._run.control.is_stopping:
             self._run.report_state(RunState.RUNNING)
-
-
-def _in_batches(polled: Batch | Sequence[SourceRecord] | None) -> tuple[list[SourceRecord] | None, list[Batch]]:
-    """Return the author's own records, or None if `poll` did not return records; and all of it as batches."""
-    match polled:
-        case None:
-            return None, []
-        case Batch():  # columns, or whole batches
-            return None, [polled]
-        case _:
-            records = list(polled)
-            return records, Batch.of_records(records)
 
 
 def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:

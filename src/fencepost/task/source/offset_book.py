@@ -32,6 +32,8 @@ class OffsetBook:
         for partition, offset in offsets:
             if offset is None:
                 continue
+            if not (isinstance(offset, Mapping) and isinstance(partition, Mapping)):
+                raise FatalError(_no_mapping(partition, offset))
             key = partition_key(partition)
             self._pending[key] = dict(offset)  # the author may change the original
             self._partitions[key] = partition
@@ -112,6 +114,14 @@ def checked_update(update: Any, task: str) -> dict[PartitionKey, Offset]:
     if not isinstance(update, Mapping):
         raise FatalError(f"update_offsets of task {task} returned {type(update).__name__}; {_EXPECTED}")
     return {_checked_key(key, task): _checked_offset(offset, key, task) for key, offset in update.items()}
+
+
+def _no_mapping(partition: Any, offset: Any) -> str:
+    name, value = ("source_offset", offset) if isinstance(partition, Mapping) else ("source_partition", partition)
+    return (
+        f"the {name} of a record is {value!r}, which is no mapping: give it a name, such as {{'position': {value!r}}}; "
+        "`context.offset` returns the same mapping at the next start"
+    )
 
 
 _EXPECTED = (

@@ -1,0 +1,115 @@
+"""What is wrong with a plug-in, or with its name, in the words of those who wrote it."""
+
+import difflib
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fencepost.api import (
+    Connector,
+    SinkConnector,
+    SinkTask,
+    SourceConnector,
+    SourceTask,
+    StreamConnector,
+    StreamTask,
+)
+from fencepost.plugin.kind import PluginKind
+
+_TASKS: tuple[tuple[type[Any], type[Any]], ...] = (
+    (StreamConnector, StreamTask),
+    (SinkConnector, SinkTask),
+    (SourceConnector, SourceTask),
+)
+_CLOSE, _TIE, _MOST_CLOSE = 0.7, 0.05, 3
+_FEW = 4
+RESTART = "Plug-ins are read when a worker starts: restart it if this one was added or changed since"
+
+
+def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[str], offer: str | None) -> str:
+    """Return the answer for a class that is not found: why that may be, and which names are close to it.
+
+    Args:
+        known: The full names of the classes of this kind.
+        causes: What could not be loaded.
+        offer: What to use instead of a class of another product.
+    """
+    what = (
+        f"Failed to find any class that implements Connector and which name matches {name}"
+        if kind is PluginKind.CONNECTOR
+        else f"Class {name} could not be found"
+    )
+    names = sorted(known)
+    close = [] if len(names) <= _FEW else _close(kind, name, names)
+    sentences = [what, *causes, offer or RESTART, f"`fencepost plugin list` names every {kind.value.replace('_', ' ')}"]
+    text = [f"{sentence.rstrip('.')}." for sentence in sentences]
+    if len(names) <= _FEW:
+        text.insert(1 + len(causes), f"There are {', '.join(names)}.")
+    if close:
+        text.insert(1 + len(causes), f"Did you mean {' or '.join(close)}?")
+    return " ".join(text).removesuffix(".")
+
+
+def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
+    """Return the names nearest to `name`, in the form in which it is given: full, or without its package."""
+    candidates: dict[str, str] = {}
+    for full in known:
+        short = full.rpartition(".")[2]
+        for each in (full, short, short.removesuffix(kind.suffix)):
+            candidates.setdefault(each.lower(), each if "." in name else short)
+    ratios = {each: difflib.SequenceMatcher(None, name.lower(), each).ratio() for each in candidates}
+    least = max(_CLOSE, max(ratios.values(), default=0.0) - _TIE)
+    found = sorted((each for each, ratio in ratios.items() if ratio >= least), key=lambda each: -ratios[each])
+    return list(dict.fromkeys(candidates[each] for each in found))[:_MOST_CLOSE]
+
+
+def class_fault(cls: type[Any]) -> str | None:
+    """Return why a class of connectors cannot run; None if it can, or is a plug-in of another kind."""
+    if not issubclass(cls, Connector):
+        return None
+    missing = _abstract(cls)
+    if missing:
+        return f"{_named(cls)} does not define {' and '.join(missing)}"
+    base = next((task for connector, task in _TASKS if issubclass(cls, connector)), None)
+    if base is None:
+        return f"{_named(cls)} derives from Connector: derive it from SourceConnector, SinkConnector or StreamConnector"
+    return None if getattr(cls, "is_dataframe", False) else _task_fault(cls, base)
+
+
+def _task_fault(cls: type[Any], base: type[Any]) -> str | None:
+    task = getattr(cls, "task", None)
+    if task is None:
+        return f"{_named(cls)} has no task: write `task = ...` in the class, with the name of its {base.__name__}"
+    if not (isinstance(task, type) and issubclass(task, base)):
+        shown = task.__name__ if isinstance(task, type) else repr(task)
+        return f"{_named(cls)} has the task {shown}, which is no {base.__name__}: derive it from {base.__name__}"
+    missing = _abstract(task)
+    return f"{task.__name__}, the task of {_named(cls)}, does not define {' and '.join(missing)}" if missing else None
+
+
+def _abstract(cls: type[Any]) -> list[str]:
+    return sorted(name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False))
+
+
+def _named(cls: type[Any]) -> str:
+    try:
+        return f"{cls.__name__} ({inspect.getfile(cls)})"
+    except (TypeError, OSError):
+        return cls.__name__
+
+
+def unusable_names(entries: Iterable[Path]) -> Iterator[str]:
+    """Yield a text for each file or package of a directory of plug-ins whose name no module can have."""
+    for entry in entries:
+        is_package = (entry / "__init__.py").is_file()
+        if not is_package and entry.suffix != ".py":
+            continue
+        name = entry.name if is_package else entry.stem
+        if not name.isidentifier():
+            better = "".join(c if c.isalnum() else "_" for c in name)
+            better = better if better.isidentifier() else f"my_{better}"
+            yield (
+                f"plugin.path: {entry} is not read, because {name} cannot be the name of a module: rename it to "
+                f"{better}{entry.suffix}"
+            )
