@@ -1,10 +1,66 @@
-"""What authors of connectors test with, as Fencepost's own tests do: `eventually`, the delivery verdict, a reader.
+"""What authors of connectors test with, as Fencepost's own tests do.
 
-`judge` is the only verdict on a delivery, for a reader that watched the faults as for one that came afterwards.
-`CommittedReader` reads what a consumer sees, and `TestingSource` follows a script of records and crashes. Nothing here
-waits for ever, and an error contains what it waited for. Kafka is never imitated: run `EmbeddedKafka`.
+Without Kafka: `SourceConformance`, `SinkConformance` and `StreamConformance` check a connector against the contract of
+its kind, and `DataFrameSinkConformance` does so with a Spark session; `poll_once`, `SourceRun`, `SinkRun` and
+`StreamRun` run a task step by step. With a real Kafka: `Pipeline` runs a connector's tasks in a process that may be
+killed, `TestingSource` follows a script of records and crashes, `CommittedReader` reads what a consumer sees, and
+`judge` is the only verdict on a delivery. Nothing here waits for ever, and an error contains what it waited for. Kafka
+is never imitated.
 """
 
+from fencepost.testing.conformance import (
+    DataFrameSinkConformance,
+    SinkConformance,
+    SourceConformance,
+    StreamConformance,
+)
+from fencepost.testing.offset_store import OffsetStore
+from fencepost.testing.pipeline import Pipeline
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.sink_run import SinkRun, log_of
+from fencepost.testing.source import (
+    COMMIT,
+    CRASH,
+    DEAF,
+    HANG,
+    POLL,
+    RAISE,
+    RETRY,
+    UPDATE_OFFSETS,
+    ScriptedRecord,
+    TestingSource,
+)
+from fencepost.testing.source_run import SourceRun, poll_once
+from fencepost.testing.stream_run import StreamRun
+from fencepost.testing.verdict import Observation, Sighting, Verdict, judge
 from fencepost.testing.waiting import eventually
 
-__all__ = ["eventually"]
+__all__ = [
+    "COMMIT",
+    "CRASH",
+    "DEAF",
+    "HANG",
+    "POLL",
+    "RAISE",
+    "RETRY",
+    "UPDATE_OFFSETS",
+    "CommittedReader",
+    "DataFrameSinkConformance",
+    "Observation",
+    "OffsetStore",
+    "Pipeline",
+    "ScriptedRecord",
+    "Sighting",
+    "SinkConformance",
+    "SinkRun",
+    "SourceConformance",
+    "SourceRun",
+    "StreamConformance",
+    "StreamRun",
+    "TestingSource",
+    "Verdict",
+    "eventually",
+    "judge",
+    "log_of",
+    "poll_once",
+]

@@ -19,6 +19,10 @@ class CommittedReader:
 
     A context manager. It waits for topics that do not exist yet, and for an unreachable broker. Any other error ends
     the thread and is raised by `seen` and `catch_up`, so that no test passes because its reader died.
+
+    >>> from fencepost.testing import CommittedReader
+    >>> with CommittedReader(bootstrap, ["lines"]) as reader:
+    ...     values = [seen.value for seen in reader.catch_up()]
     """
 
     def __init__(self, bootstrap: str, topics: Sequence[str], conf: Mapping[str, Any] | None = None) -> None:

@@ -42,7 +42,12 @@ class Command:
 
 @dataclass(frozen=True)
 class ScriptedRecord:
-    """A record for `topic` (the connector's, if None). A list of these is a script without faults."""
+    """A record for `topic` (the connector's, if None). A list of these is a script without faults.
+
+    >>> from fencepost.testing import ScriptedRecord
+    >>> ScriptedRecord("paid", key="order-1").key
+    'order-1'
+    """
 
     value: str
     key: str | None = None
@@ -54,36 +59,70 @@ Item = ScriptedRecord | Command | str
 
 
 def CRASH(at: str = POLL, times: int = 1) -> Command:  # noqa: N802 - a stage direction
-    """Kill the process with SIGKILL."""
+    """Kill the process with SIGKILL.
+
+    >>> from fencepost.testing import COMMIT, CRASH
+    >>> CRASH(at=COMMIT)  # after the records before it are committed, and before the task knows it
+    Command(kind='crash', at='commit', times=1, text='')
+    """
     return Command("crash", at, times)
 
 
 def RAISE(text: str = "told to", at: str = POLL, times: int = 1) -> Command:  # noqa: N802
-    """Raise an error that fails the task."""
+    """Raise an error that fails the task.
+
+    >>> from fencepost.testing import RAISE
+    >>> RAISE("the feed is broken").text
+    'the feed is broken'
+    """
     return Command("raise", at, times, text)
 
 
 def RETRY(times: int = 1) -> Command:  # noqa: N802
-    """Raise a `RetriableError` from `poll`."""
+    """Raise a `RetriableError` from `poll`.
+
+    >>> from fencepost.testing import RETRY
+    >>> RETRY(times=3).times
+    3
+    """
     return Command("retry", POLL, times)
 
 
 def HANG(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
-    """Block until the task is stopped, as a task does that waits for its source."""
+    """Block until the task is stopped, as a task does that waits for its source.
+
+    >>> from fencepost.testing import HANG
+    >>> HANG().at
+    'poll'
+    """
     return Command("hang", at, times)
 
 
 def DEAF(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
-    """Block for ever, even if the task is stopped."""
+    """Block for ever, even if the task is stopped.
+
+    >>> from fencepost.testing import DEAF
+    >>> DEAF().kind
+    'deaf'
+    """
     return Command("deaf", at, times)
 
 
 class TestingSource:
-    """Scripts, one for each task, and the records that must result. A text in a script is a record with that value."""
+    """Scripts, one for each task, and the records that must result. A text in a script is a record with that value.
+
+    `bootstrap` is a Kafka for the marks of what was carried out; a `Pipeline` has one.
+
+    >>> from fencepost.testing import CRASH, Pipeline, TestingSource, judge
+    >>> with Pipeline.of_script(["one", "two", CRASH(), "three"]) as pipeline:
+    ...     seen = pipeline.wait_for(3)
+    >>> print(judge(pipeline.script.expected, seen, sighting=TestingSource.sighting))
+    3 records expected, 3 observed: clean
+    """
 
     __test__ = False
 
-    def __init__(self, *scripts: Sequence[Item], topic: str, bootstrap: str) -> None:
+    def __init__(self, *scripts: Sequence[Item], topic: str = "testing", bootstrap: str = "") -> None:
         self.topic = topic
         self._bootstrap = bootstrap
         self._scripts = [[ScriptedRecord(i) if isinstance(i, str) else i for i in script] for script in scripts]

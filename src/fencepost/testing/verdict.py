@@ -12,7 +12,12 @@ _NAMED = 5
 
 
 class Observation(NamedTuple):
-    """A record as a consumer saw it, in the order of its topic partition."""
+    """A record as a consumer saw it, in the order of its topic partition.
+
+    >>> from fencepost.testing import Observation
+    >>> Observation("lines", 0, key=None, value=b"one").topic
+    'lines'
+    """
 
     topic: str
     partition: int
@@ -21,7 +26,12 @@ class Observation(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """The source partition and the sequence in the payload of an observation."""
+    """The source partition and the sequence in the payload of an observation.
+
+    >>> from fencepost.testing import Sighting
+    >>> Sighting(source_partition="a.txt", sequence=3).sequence
+    3
+    """
 
     source_partition: SourcePartition
     sequence: Hashable
@@ -34,6 +44,10 @@ class Verdict:
     `expected` and `observed` are counts; the rest are the anomalies themselves. `reordered` are records seen after a
     later one of the same source partition (in one topic partition), `misrouted` are observations in a topic or with a
     key that their payload denies, `unexpected` are sightings that the source never gave.
+
+    >>> from fencepost.testing import judge
+    >>> print(judge({"a.txt": [1, 2]}, [("a.txt", 1), ("a.txt", 2)]))
+    2 records expected, 2 observed: clean
     """
 
     expected: int
@@ -77,6 +91,11 @@ def judge(
         observed: `Observation`s, which `sighting` reads (an exception counts as unexpected), or without `sighting`
             pairs of (source partition, sequence), all in the order in which they were seen.
         is_at_home: whether topic and key of an observation are those that its payload names; needs observations.
+
+    >>> from fencepost.testing import judge
+    >>> verdict = judge({"a.txt": [1, 2, 3]}, [("a.txt", 1), ("a.txt", 3), ("a.txt", 3)])
+    >>> (verdict.missing[0].sequence, verdict.duplicated[0].sequence, verdict.is_clean)
+    (2, 3, False)
     """
     lanes = _Lanes()
     misrouted: list[Observation] = []

@@ -21,6 +21,11 @@ def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: f
     value or exception, so that a failing test says what it saw instead. Without `every_s`, the pause between two
     calls is a tenth of the time that has passed, 50 to 250 ms.
 
+    >>> from fencepost.testing import eventually
+    >>> found = iter([None, None, "there"])
+    >>> eventually(lambda: next(found), within_s=5)
+    'there'
+
     There is one last call when the time is over. Time in which this process did not run does not count, and the limit
     is up to four times as long on a machine whose cores are wanted by more than four processes each.
     """

@@ -1,0 +1,13 @@
+"""Conformance classes: derive a test class from the one of your kind, say what your connector is, and run pytest.
+
+`SourceConformance`, `SinkConformance`, `StreamConformance` and `DataFrameSinkConformance` run a connector in this
+process without Kafka, with the runtime's own contexts and formats of offsets. What a check found is an AssertionError
+in the words of the contract. A check that does not apply is skipped.
+"""
+
+from fencepost.testing.conformance.dataframe_sink import DataFrameSinkConformance
+from fencepost.testing.conformance.sink import SinkConformance
+from fencepost.testing.conformance.source import SourceConformance
+from fencepost.testing.conformance.stream import StreamConformance
+
+__all__ = ["DataFrameSinkConformance", "SinkConformance", "SourceConformance", "StreamConformance"]

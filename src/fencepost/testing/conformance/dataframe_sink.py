@@ -1,0 +1,146 @@
+"""What every DataFrame sink must do, as tests: `class TestMine(DataFrameSinkConformance)`."""
+
+import unittest
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fencepost.api import DataFrameSink, Epoch, OffsetRange
+from fencepost.testing.conformance.scene import Config, Scene, scene
+from fencepost.testing.source_run import properties_of
+
+_TOPIC = "testing"
+_SIZE, _PARTITIONS = 5, 2
+_LONGEST_TOKEN = 1000
+
+
+class DataFrameSinkConformance:
+    """Checks of a DataFrame sink, with a Spark session and without Kafka, each with a new store that `prepare` makes.
+
+    The frames have the columns `n`, a whole number that no other row has, and `text`. `rows` says which `n` are seen.
+
+    >>> import glob, json
+    >>> from pathlib import Path
+    >>> from fencepost.connector.files.sink import FilesSink
+    >>> from fencepost.testing import DataFrameSinkConformance
+    >>> class TestFiles(DataFrameSinkConformance):
+    ...     connector = FilesSink
+    ...
+    ...     def prepare(self, directory: Path) -> dict[str, object]:
+    ...         return {"path": directory, "format": "json"}
+    ...
+    ...     def rows(self, session, directory: Path) -> list[int]:
+    ...         files = [Path(name) for name in glob.glob(f"{directory}/*.json")]
+    ...         return [json.loads(line)["n"] for file in files for line in file.read_text().splitlines()]
+    >>> TestFiles().test_a_repeated_write_shows_rows_once()  # pytest calls all of them
+    """
+
+    connector: ClassVar[type[DataFrameSink]]
+    config: ClassVar[Config] = {}
+
+    def session(self) -> Any:
+        """Return a Spark session: one of this process, with two cores, unless there is one already."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+
+    def prepare(self, directory: Path) -> Config:
+        """Make an empty store, in an empty directory if it is one of files, and return the connector's config."""
+        return self.config
+
+    def rows(self, session: Any, directory: Path) -> Iterable[int]:
+        """Return the `n` of each row that a reader of the store sees now."""
+        raise NotImplementedError("override `rows`: return the n of each row that a reader of the store sees")
+
+    def test_shows_nothing_before_publish(self) -> None:
+        """Check that readers do not see what `write` has written until its token is published."""
+        with scene(self.prepare) as made:
+            config = made.fresh()
+            self._token(self._started(config, 1), _epoch(1))
+            seen = self._rows(made)
+            assert not seen, f"After write() and before publish() a reader sees {len(seen)} rows"
+
+    def test_a_repeated_write_shows_rows_once(self) -> None:
+        """Check that after a crash in `write` the epoch is written again, and each row is seen once."""
+        with scene(self.prepare) as made:
+            config = made.fresh()
+            self._write(self._started(config, 1), _epoch(1))
+            sink = self._started(config, 1)
+            sink.publish(self.session(), _epoch(1), self._write(sink, _epoch(1)))
+            self._ensure_seen(made, range(_SIZE * _PARTITIONS), "After write() was called twice")
+
+    def test_a_repeated_publish_shows_rows_once(self) -> None:
+        """Check that after a crash in `publish` another task calls it again, and each row is seen once."""
+        with scene(self.prepare) as made:
+            config = made.fresh()
+            sink = self._started(config, 1)
+            token = self._write(sink, _epoch(1))
+            sink.publish(self.session(), _epoch(1), token)
+            self._started(config, 1, token).publish(self.session(), _epoch(1), token)
+            self._ensure_seen(made, range(_SIZE * _PARTITIONS), "After publish() was called twice")
+
+    def test_publishes_only_the_ranges_of_its_epoch(self) -> None:
+        """Check that a range whose topic was deleted in between is not shown: its records may be written again."""
+        with scene(self.prepare) as made:
+            sink = self._started(made.fresh(), 1)
+            token = self._token(sink, _epoch(1))
+            sink.publish(self.session(), Epoch(1, _epoch(1).ranges[:1], "1"), token)
+            self._ensure_seen(made, range(_SIZE), "After publish() with the first of two ranges")
+
+    def test_started_keeps_what_will_be_published(self) -> None:
+        """Check that a late `started` deletes neither what a token names nor what a successor writes."""
+        with scene(self.prepare) as made:
+            config = made.fresh()
+            first = self._token(self._started(config, 1), _epoch(1))
+            sink = self._started(config, 2, first)
+            second = self._write(sink, _epoch(2))
+            self._started(config, 2, first)  # a task that was replaced, late
+            sink.publish(self.session(), _epoch(1), first)
+            sink.publish(self.session(), _epoch(2), second)
+            self._ensure_seen(made, range(2 * _SIZE * _PARTITIONS), "After a late started()")
+
+    def test_tokens_are_short(self) -> None:
+        """Check that a token is text of at most 1,000 characters: it is stored with the offset of each partition."""
+        with scene(self.prepare) as made:
+            token = self._write(self._started(made.fresh(), 1), _epoch(1))
+            assert isinstance(token, str), f"write() returned {type(token).__name__}: return a text"
+            assert len(token) <= _LONGEST_TOKEN, f"write() returned {len(token)} characters: return a name, not a list"
+
+    # the parts of the checks
+
+    def _started(self, config: Config, number: int, *tokens: str) -> DataFrameSink:
+        """Return a new sink, as a task has it that takes over."""
+        sink = self.connector(properties_of({"topics": _TOPIC, **config}))
+        sink.owner = "testing/connect-testing"
+        sink.started(self.session(), number, set(tokens))
+        return sink
+
+    def _write(self, sink: DataFrameSink, epoch: Epoch) -> str:
+        first = (epoch.number - 1) * _SIZE * _PARTITIONS
+        frame = self.session().range(first, first + _SIZE * _PARTITIONS, 1, _PARTITIONS)
+        return sink.write(self.session(), frame.selectExpr("id AS n", "concat('row ', id) AS text"), epoch)
+
+    def _token(self, sink: DataFrameSink, epoch: Epoch) -> str:
+        token = self._write(sink, epoch)
+        if token == "":
+            raise unittest.SkipTest("write() shows rows at once, and a repeated one overwrites them")
+        return token
+
+    def _rows(self, made: Scene) -> Sequence[int]:
+        return sorted(self.rows(self.session(), made.directory))
+
+    def _ensure_seen(self, made: Scene, expected: range, when: str) -> None:
+        seen = Counter(self._rows(made))
+        twice = [n for n, count in seen.items() if count > 1]
+        assert not twice, f"{when}, a reader sees {len(twice)} rows twice, the first is {twice[0]}"
+        lost = [n for n in expected if n not in seen]
+        assert not lost, f"{when}, a reader does not see {len(lost)} rows, the first is {lost[0]}"
+        extra = [n for n in seen if n not in expected]
+        assert not extra, f"{when}, a reader sees {len(extra)} rows that were not published, the first is {extra[0]}"
+
+
+def _epoch(number: int) -> Epoch:
+    start = (number - 1) * _SIZE
+    ranges = tuple(OffsetRange(_TOPIC, partition, start, start + _SIZE) for partition in range(_PARTITIONS))
+    return Epoch(number, ranges, str(number))

@@ -1,0 +1,68 @@
+"""The outside system of a check: a directory that is made anew as often as a check needs it."""
+
+import queue
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from fencepost.task.control import Control
+
+Config = Mapping[str, object]
+
+_UNDISTURBED_S = 0.1
+
+
+class Scene:
+    """One directory, always at the same path, and the config that goes with its content."""
+
+    def __init__(self, directory: Path, prepare: Callable[[Path], Config]) -> None:
+        self.directory = directory
+        self._prepare = prepare
+
+    def fresh(self) -> Config:
+        """Empty the directory, have it filled as at the beginning, and return the config."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        return self._prepare(self.directory)
+
+
+@contextmanager
+def scene(prepare: Callable[[Path], Config]) -> Iterator[Scene]:
+    """Yield a scene, whose directory is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="fencepost-") as temporary:
+        yield Scene(Path(temporary, "data"), prepare)
+
+
+def ensure_stops(live: Callable[[Callable[[Control], None]], None], within_s: float) -> None:
+    """Run the life of a task in a thread, ask it to stop, and raise AssertionError if it does not end in time.
+
+    `live` calls its argument with the task's control once the task has started. An error of it is raised here.
+    """
+    started: queue.Queue[Control | None] = queue.Queue()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            live(started.put)
+        except BaseException as error:  # raised in the thread of the test, below
+            errors.append(error)
+            started.put(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    control = started.get()
+    if control is not None:
+        control.wait_for_stop(_UNDISTURBED_S)  # meanwhile it does what there is to do, and then waits
+        control.stop()
+    thread.join(within_s)
+    if thread.is_alive():
+        frame = sys._current_frames().get(thread.ident or 0)
+        place = "".join(traceback.format_stack(frame)[-2:])
+        raise AssertionError(f"{within_s:g} s after the task was asked to stop it still runs, in\n{place}")
+    if errors:
+        raise errors[0]

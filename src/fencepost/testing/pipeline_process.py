@@ -1,0 +1,158 @@
+"""The process that runs the tasks of a `Pipeline`: the runtime's own runners on a real Kafka, without a worker.
+
+It reads its spec as a line of JSON, prints reports of tasks as lines of JSON, and stops when its input ends.
+"""
+
+import importlib
+import importlib.util
+import json
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.admin.client import Admin
+from fencepost.plugin import PluginRegistry, use_registry
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_topic import OffsetReader, stored
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.life.task_life import TaskLife
+from fencepost.task.sink.runner import SinkRunner
+from fencepost.task.source.runner import TaskRunner
+from fencepost.task.stream.runner import StreamRunner
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.specs import task_spec
+
+_TIMEOUT_S = 60.0
+_STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class ClassPlace:
+    """Where another process finds a class: in a module that it imports, or else in a file."""
+
+    module: str
+    name: str
+    file: str
+
+    @classmethod
+    def of(cls, plugin: type[Any]) -> "ClassPlace":
+        """Return the place of a class. Raises ValueError for one that only this process can have."""
+        if "<" in plugin.__qualname__:
+            raise ValueError(
+                f"{plugin.__qualname__} is defined inside a function, where the process of the tasks cannot find it: "
+                "define it at the top of a module"
+            )
+        file = getattr(sys.modules.get(plugin.__module__), "__file__", None)
+        return cls(plugin.__module__, plugin.__qualname__, str(file or ""))
+
+    def load(self) -> type[Any]:
+        """Return the class."""
+        module = None if self.module == "__main__" else _imported(self.module)
+        if module is None:
+            spec = importlib.util.spec_from_file_location("fencepost_testing_main", self.file)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{self.module} cannot be imported, and {self.file or 'nothing'} is not its file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        found: Any = module
+        for name in self.name.split("."):
+            found = getattr(found, name)
+        return found  # type: ignore[no-any-return]
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise
+        return None
+
+
+def full_name(connector: type[Any]) -> str:
+    """Return the `connector.class` under which a registry finds a class that it was given."""
+    return f"{connector.__module__}.{connector.__qualname__}"
+
+
+class TaskProcess:
+    """The tasks of one connector, each with its runner."""
+
+    def __init__(self, worker: dict[str, str], config: dict[str, str], connector: type[Any], tasks: int) -> None:
+        settings = WorkerSettings(WorkerConfig(worker), "http://127.0.0.1:8083", uuid.uuid4().hex)
+        name = config["name"]
+        own = [{k: str(v) for k, v in one.items()} for one in connector(config).task_configs(tasks)]
+        snapshot = ClusterSnapshot(
+            connectors={name: config},
+            task_configs={TaskId(name, number): one for number, one in enumerate(own)},
+            task_counts={name: len(own)},
+        )
+        topic = settings.config.offset_storage_topic
+        Admin(settings.admin_conf()).topics.ensure(topic, partitions=1, replication=1)
+        self._offsets = OffsetReader(settings.reader_conf(), topic)
+        self._print = threading.Lock()
+        is_sink = settings.config is not None and _is_sink(connector)
+        specs = [
+            task_spec(
+                settings, snapshot, TaskHandle(StartIdentity(TaskId(name, n), 1, uuid.uuid4().hex, 0, is_sink), "")
+            )
+            for n in range(len(own))
+        ]
+        self._runners = [self._runner(spec) for spec in specs]
+
+    def run(self) -> None:
+        """Run all tasks until the input ends."""
+        for runner in self._runners:
+            runner.thread.start()
+        sys.stdin.read()
+        for runner in self._runners:
+            runner.control.stop()
+        for runner in self._runners:
+            runner.thread.join(_STOP_S)
+
+    def _runner(self, spec: TaskSpec) -> TaskLife:
+        if spec.is_stream:
+            return StreamRunner(spec, self._admit, self._report)
+        if spec.is_sink:
+            return SinkRunner(spec, self._admit, self._report)
+        return TaskRunner(spec, self._admit, self._report)
+
+    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
+        if spec.is_sink or not wants_offsets:
+            return Admission(is_admitted=True)
+        found = stored(self._offsets.read_known(spec.connector, _TIMEOUT_S))
+        return Admission(True, "", tuple((dict(one.partition or {}), dict(one.offset)) for one in found))
+
+    def _report(self, report: TaskReport) -> None:
+        line = json.dumps({"task": report.task, "state": str(report.state), "trace": report.trace})
+        with self._print:
+            print(line, flush=True)
+
+
+def _is_sink(connector: type[Any]) -> bool:
+    from fencepost.api import SinkConnector
+
+    return issubclass(connector, SinkConnector)
+
+
+def main(_: Sequence[str]) -> int:
+    spec = json.loads(sys.stdin.readline())
+    sys.path[:] = spec["path"]
+    connector = ClassPlace(**spec["connector"]).load()
+    config = {**spec["config"], "connector.class": full_name(connector)}
+    use_registry(PluginRegistry(connectors=[connector]))
+    TaskProcess(spec["worker"], config, connector, spec["tasks"]).run()
+    return 0
+
+
+if __name__ == "__main__":
+    from fencepost.cli.ending import end_process
+
+    end_process(main(sys.argv[1:]))
