@@ -6,6 +6,7 @@ workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,
             `stream_stage` and `retention_scene` on one. Mirrors: `mirror.mirror_process`; REST: `unit/rest/fake`.
 arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config topic), `smt`, `no_exception` (plug-ins).
+authors     `new_project` (what `fencepost new` writes), `conformance_verdicts` (what a conformance class says).
 data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `slow_batch` make and compare batches.
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.
 registries  `schema_registry` is a real one for the whole run, `memory_registry` stands in for one.

@@ -9,6 +9,8 @@ from fencepost.cli.adopt.command import adopt
 from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.ending import end_process
 from fencepost.cli.mirror.command import app as mirror_app
+from fencepost.cli.new.command import app as new_app
+from fencepost.cli.plugin.command import app as plugin_app
 from fencepost.cli.worker.command import dev, worker
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
@@ -22,6 +24,8 @@ app = typer.Typer(
 )
 app.add_typer(kafka_app, name="kafka", help="A real Kafka for development and tests.")
 app.add_typer(mirror_app, name="mirror")
+app.add_typer(new_app, name="new")
+app.add_typer(plugin_app, name="plugin")
 
 
 @app.command()

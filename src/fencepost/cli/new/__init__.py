@@ -1,0 +1,1 @@
+"""`fencepost new`: writes the project of a plug-in."""

@@ -1,0 +1,1 @@
+"""`fencepost plugin`: what plug-ins there are, and the reference of each."""

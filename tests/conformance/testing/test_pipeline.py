@@ -1,0 +1,101 @@
+"""A connector on a real Kafka, in a process that is killed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fencepost.api import ConfigError, DataFrameConnector, SinkBatch, SinkConnector, SinkTask, setting
+from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
+from fencepost.connector.topic.transform import TopicTransformConnector
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import COMMIT, CRASH, RAISE, UPDATE_OFFSETS, Pipeline, TestingSource, eventually, judge
+from support.new_project import KINDS, run_tests, written
+
+
+def test_a_source_goes_on_behind_what_was_committed_when_its_process_is_killed(
+    kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    config = {"name": topic_name, "topic": topic_name, "throughput": 200}
+    with Pipeline(VerifiableSourceConnector, config, kafka=kafka, tasks=2) as pipeline:
+        for count in (50, 200):
+            pipeline.wait_for(count, topic_name)
+            pipeline.crash()
+        seen = pipeline.wait_for(400, topic_name)
+    lanes: dict[bytes | None, list[int]] = {}
+    for one in seen:
+        lanes.setdefault(one.key, []).append(int(one.value or b""))
+    assert len(lanes) == 2
+    assert all(numbers == list(range(len(numbers))) for numbers in lanes.values())
+
+
+def test_a_script_kills_the_process_in_each_method(kafka: EmbeddedKafka) -> None:
+    script = ["a", CRASH(), "b", "c", CRASH(UPDATE_OFFSETS), "d", CRASH(COMMIT), "e"]
+    with Pipeline.of_script(script, kafka=kafka) as pipeline:
+        seen = pipeline.wait_for(5)
+    verdict = judge(pipeline.script.expected, seen, sighting=TestingSource.sighting)
+    assert verdict.is_clean, verdict
+
+
+def test_a_task_that_fails_is_told_with_its_trace(kafka: EmbeddedKafka) -> None:
+    with Pipeline.of_script([RAISE("boom")], kafka=kafka) as pipeline:
+        assert "ScriptedError: boom" in pipeline.wait_for_failure()
+        with pytest.raises(AssertionError, match="task 0 failed"):
+            pipeline.wait_for(1)
+
+
+def test_a_stream_reads_what_is_produced_and_writes_it_once(kafka: EmbeddedKafka, topic_name: str) -> None:
+    target = f"{topic_name}-copy"
+    config = {"name": topic_name, "topics": topic_name, "output.topic": target}
+    with Pipeline(TopicTransformConnector, config, kafka=kafka) as pipeline:
+        pipeline.produce(topic_name, range(20), key="k")
+        pipeline.wait_for(20, target)
+        pipeline.crash()
+        pipeline.produce(topic_name, range(20, 40), key="k")
+        seen = pipeline.wait_for(40, target)
+    assert [json.loads(one.value or b"") for one in seen] == list(range(40))
+
+
+class FileTask(SinkTask["FileConnector"]):
+    def put(self, batch: SinkBatch) -> None:
+        with open(self.config.path, "a") as out:
+            out.writelines(f"{value}\n" for value in batch.values)
+
+
+class FileConnector(SinkConnector):
+    task = FileTask
+    path: str = setting("path")
+
+
+def test_a_sink_of_the_test_file_itself_is_found(kafka: EmbeddedKafka, topic_name: str, tmp_path: Any) -> None:
+    out = tmp_path / "out"
+    out.write_text("")
+    config = {"name": topic_name, "topics": topic_name, "path": out}
+    with Pipeline(FileConnector, config, kafka=kafka) as pipeline:
+        pipeline.produce(topic_name, range(5))
+        eventually(lambda: len(out.read_text().splitlines()) >= 5, within_s=60)
+    assert out.read_text().splitlines() == ["0", "1", "2", "3", "4"]
+
+
+def test_a_config_with_mistakes_is_refused_as_a_worker_does(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(ConfigError, match="throughput"):
+        Pipeline(VerifiableSourceConnector, {"topic": "t", "throughput": "fast"}, kafka=kafka).__enter__()
+
+
+def test_classes_that_another_process_cannot_find_or_run_are_refused() -> None:
+    class Hidden(SinkConnector):
+        task = FileTask
+
+    with pytest.raises(ValueError, match="define it at the top of a module"):
+        Pipeline(Hidden)
+    with pytest.raises(ValueError, match="needs Spark"):
+        Pipeline(DataFrameConnector)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_test_on_kafka_of_a_new_project_passes(kafka: EmbeddedKafka, tmp_path: Any, kind: str) -> None:
+    name = f"feed-{kind}"
+    project = written(tmp_path, kind, name)
+    code, said = run_tests(project, ["tests/test_on_kafka.py"], kafka.bootstrap_servers)
+    assert code == 0, said
+    assert "1 passed" in said

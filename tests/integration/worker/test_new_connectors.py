@@ -1,0 +1,89 @@
+"""The connectors of new projects, as they are written, in a worker on a real broker."""
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin.client import Admin
+from fencepost.testing import eventually
+from support.cluster import LightWorker
+from support.new_project import KINDS, written
+from support.worker import Worker
+
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker that finds a project of each kind in its plug-in directories."""
+    directory = tmp_path_factory.mktemp("projects")
+    paths = [str(written(directory, kind, f"new-{kind}") / "src") for kind in KINDS]
+    settings = {"plugin.path": ",".join(paths), "offset.flush.interval.ms": "300"}
+    group = f"new-{uuid.uuid4().hex[:6]}"
+    with LightWorker(kafka.bootstrap_servers, tmp_path_factory.mktemp("worker"), settings, group=group) as running:
+        eventually(running.slots, within_s=200)
+        yield running
+
+
+def produce(kafka: EmbeddedKafka, topic: str, values: list[dict[str, int]]) -> None:
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.ensure(topic, partitions=1, replication=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, json.dumps(value).encode())
+    assert producer.flush(30) == 0
+
+
+def test_a_new_source_sends_lines_once(
+    worker: Worker, topic_name: str, tmp_path: Path, values: Callable[..., list[str]]
+) -> None:
+    file = tmp_path / "lines"
+    file.write_text("one\ntwo\n")
+    config = {"connector.class": "NewSource", "file": str(file), "topic": topic_name, **JSON}
+    assert worker.create(topic_name, {**config, "exactly.once.support": "required"}).status_code == 201
+    values(topic_name, 2)
+    worker.rest.put(f"/connectors/{topic_name}/stop")
+    with file.open("a") as more:
+        more.write("three\n")
+    worker.rest.put(f"/connectors/{topic_name}/resume")
+    found = [json.loads(value) for value in values(topic_name, 3)]
+    assert found == [{"number": n, "text": text} for n, text in enumerate(("one", "two", "three"), start=1)]
+
+
+def test_a_new_sink_stores_records_once(worker: Worker, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> None:
+    produce(kafka, topic_name, [{"order": number} for number in range(10)])
+    database = tmp_path / "records.db"
+    config = {"connector.class": "NewSinkConnector", "topics": topic_name, "database": str(database), **JSON}
+    assert worker.create(topic_name, config).status_code == 201
+
+    def stored() -> list[tuple[int, str]]:
+        with closing(sqlite3.connect(database)) as db:
+            return db.execute("SELECT kafka_offset, value FROM records ORDER BY 1").fetchall()
+
+    eventually(lambda: len(stored()) >= 10, within_s=60)
+    assert stored() == [(number, json.dumps({"order": number})) for number in range(10)]
+
+
+def test_a_new_stream_passes_large_records_on_once(
+    worker: Worker, kafka: EmbeddedKafka, topic_name: str, values: Callable[..., list[str]]
+) -> None:
+    produce(kafka, topic_name, [{"total": total} for total in range(95, 105)])
+    target = f"{topic_name}-large"
+    config = {"connector.class": "NewStream", "topics": topic_name, "target": target, **JSON}
+    assert worker.create(topic_name, config).status_code == 201
+    assert [json.loads(value)["total"] for value in values(target, 5)] == list(range(100, 105))
+
+
+def test_a_class_that_is_not_there_is_answered_with_the_one_that_is(worker: Worker) -> None:
+    answer = worker.create("wrong", {"connector.class": "NewSorce", "topic": "t"})
+    assert answer.status_code == 500 or answer.status_code == 400
+    assert "Did you mean NewSourceConnector" in answer.json()["message"]

@@ -1,0 +1,111 @@
+"""`fencepost plugin`: the reference of a plug-in, and the list of all."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.config import ConfigError
+
+FEED = '''
+from fencepost.api import HIGH, Secret, SourceConnector, SourceTask, Type, at_least, setting
+
+class FeedTask(SourceTask):
+    def poll(self):
+        return None
+
+class FeedConnector(SourceConnector):
+    """Reads a feed.
+
+    A second paragraph, which
+    goes on.
+
+    >>> FeedConnector.task
+    """
+
+    task = FeedTask
+    version = "7.1"
+    url: str = setting("feed.url", doc="Where the feed is.", importance=HIGH)
+    size: int = setting("batch.size", type=Type.INT, default=100, check=at_least(1), doc="The most records.")
+    password: Secret | None = setting("feed.password", default=None, doc="For the feed.")
+'''
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plugins")
+    (made / "fp_feed.py").write_text(FEED)
+    return made
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["plugin", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_plug_in_is_described_in_text(directory: Path) -> None:
+    assert run("describe", "Feed", "--plugin-path", str(directory)) == (
+        "fp_feed.FeedConnector (source, version 7.1)\n"
+        "\n"
+        "Reads a feed.\n"
+        "\n"
+        "A second paragraph, which goes on.\n"
+        "\n"
+        "feed.url  (string, required, high)\n"
+        "    Where the feed is.\n"
+        "\n"
+        "batch.size  (int, default 100, [1,...], medium)\n"
+        "    The most records.\n"
+        "\n"
+        "feed.password  (password, default unset, medium)\n"
+        "    For the feed.\n"
+    )
+
+
+def test_a_plug_in_is_described_for_programs(directory: Path) -> None:
+    found = json.loads(run("describe", "fp_feed.FeedConnector", "--plugin-path", str(directory), "--output", "json"))
+    assert (found["class"], found["type"], found["version"]) == ("fp_feed.FeedConnector", "source", "7.1")
+    assert [one["name"] for one in found["settings"]] == ["feed.url", "batch.size", "feed.password"]
+    assert found["settings"][1] == {
+        "name": "batch.size",
+        "type": "INT",
+        "required": False,
+        "default": "100",
+        "valid_values": "[1,...]",
+        "importance": "MEDIUM",
+        "documentation": "The most records.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("FileStreamSource", "org.apache.kafka.connect.file.FileStreamSourceConnector (source"),
+        ("InsertField$Value", "org.apache.kafka.connect.transforms.InsertField$Value (transformation"),
+        ("JsonConverter", "org.apache.kafka.connect.json.JsonConverter (converter"),
+        ("DefaultReplicationPolicy", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy (replication_policy"),
+    ],
+)
+def test_plug_ins_of_all_kinds_are_described(name: str, line: str) -> None:
+    assert run("describe", name).startswith(line)
+
+
+def test_the_kind_chooses_between_plug_ins_of_one_name() -> None:
+    assert " (header_converter" in run("describe", "StringConverter", "--kind", "header_converter")
+
+
+def test_an_unknown_plug_in_is_answered_as_a_config_would_be(directory: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean FeedConnector"):
+        run("describe", "Fed", "--plugin-path", str(directory))
+
+
+def test_all_plug_ins_are_listed_and_what_could_not_be_loaded(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "fp_broken_feed.py").write_text("import no_such_module")
+    paths = ["--plugin-path", str(directory), "--plugin-path", str(tmp_path)]
+    result = CliRunner().invoke(app, ["plugin", "list", *paths, "--kind", "connector"])
+    assert "connector  fp_feed.FeedConnector" in result.output
+    assert "fp_broken_feed.py could not be loaded" in result.output
+    assert "transform " not in result.output
