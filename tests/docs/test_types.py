@@ -6,15 +6,18 @@ from pathlib import Path
 
 from page import ROOT, blocks
 
+from support.new_project import KINDS, written
+
 
 def test_the_classes_of_the_pages_pass_a_strict_check_of_types(tmp_path: Path) -> None:
     found = [block.text for block in blocks("python") if "\nclass " in block.text]
     assert len(found) > 10
     names = []
     for number, text in enumerate(found):
-        name = tmp_path / f"example_{number}.py"
+        name = tmp_path / ("shop_orders.py" if "class ShopOrdersTask" in text else f"example_{number}.py")
         name.write_text(text)
         names.append(str(name))
+    names += [str(written(tmp_path, kind, f"of-{kind}") / "src" / f"of_{kind}") for kind in KINDS]
     options = ["--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}"]
     # In a process of its own: mypy has Python collect garbage so rarely that the clients of later tests would pile up,
     # and the C library has room for about a thousand of them.
