@@ -13,6 +13,10 @@ class ConfigData:
 
     `ttl_ms`: for how long they are valid; None if they do not expire. When the time has passed, the connectors and
     tasks that use them are restarted, and look them up again, unless their config has `config.action.reload=none`.
+
+    >>> from fencepost.api import ConfigData
+    >>> ConfigData({"password": "s3cret"}, ttl_ms=60_000)  # values are not shown
+    ConfigData(ttl_ms=60000)
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -24,6 +28,17 @@ class ConfigProvider(Config):
 
     Workers and executors have an instance each, created when a config first refers to it, and call it from several
     threads. Values are secrets: put none of them into an error's text.
+
+    >>> from collections.abc import Set
+    >>> from fencepost.api import ConfigData, ConfigProvider, setting
+    >>> class DictProvider(ConfigProvider):
+    ...     prefix: str = setting("prefix", default="", doc="What all values begin with.")
+    ...
+    ...     def get(self, path: str, keys: Set[str]) -> ConfigData:
+    ...         known = {"user": "ada"}
+    ...         return ConfigData({key: self.prefix + known[key] for key in keys if key in known})
+    >>> dict(DictProvider({"prefix": "db-"}).get("", {"user", "other"}).values)
+    {'user': 'db-ada'}
     """
 
     @abstractmethod
