@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.TreeSet;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -24,8 +25,10 @@ import org.apache.kafka.connect.transforms.Transformation;
  * What Kafka's own converters and transforms make of JSON. Each line of the input is a case, answered with a line.
  *
  * A case has `value` and `key`, each the text of a message or null, `converter` (settings of JsonConverter), and perhaps
- * `headers` (pairs of a name and a text), `timestamp`, `transform` (class and settings), `sink` and `text`: whether
- * StringConverter writes what comes out. The answer is `{"value":…,"key":…,"headers":…}`, texts or null, or `{"error":…}`.
+ * `headers` (pairs of a name and a text), `timestamp`, `transform` (class and settings), `sink`, `text`: whether
+ * StringConverter writes what comes out, and `whole`: whether the answer has the record's partition and timestamp, too.
+ * The answer is `{"value":…,"key":…,"headers":…}`, texts or null, `{"filtered":true}` or `{"error":…}`. A case that has
+ * only `settings`, a class, is answered with the names of its settings.
  */
 public class ConnectValues {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -46,6 +49,11 @@ public class ConnectValues {
     }
 
     private static void answered(JsonNode given, ObjectNode answer) throws Exception {
+        if (given.has("settings")) {
+            ArrayNode names = answer.withArray("settings");
+            new TreeSet<>(transformation(given.path("settings").asText()).config().names()).forEach(names::add);
+            return;
+        }
         JsonConverter converter = new JsonConverter();
         converter.configure(settings(given.path("converter")), false);
         SchemaAndValue key = converter.toConnectData("t", bytes(given.path("key")));
@@ -60,7 +68,15 @@ public class ConnectValues {
         if (given.has("transform")) {
             record = transformed(given.path("transform"), record);
         }
+        if (record == null) {
+            answer.put("filtered", true);
+            return;
+        }
         answer.put("topic", record.topic());
+        if (given.path("whole").asBoolean()) {
+            answer.put("partition", record.kafkaPartition());
+            answer.put("timestamp", record.timestamp());
+        }
         for (Header header : record.headers()) {
             ArrayNode pair = answer.withArray("headers").addArray();
             pair.add(header.key());
@@ -79,10 +95,13 @@ public class ConnectValues {
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static ConnectRecord<?> transformed(JsonNode given, ConnectRecord<?> record) throws Exception {
         Map<String, Object> settings = settings(given);
-        String name = (String) settings.remove("type");
-        Transformation transform = (Transformation) Class.forName(name).getDeclaredConstructor().newInstance();
+        Transformation transform = transformation((String) settings.remove("type"));
         transform.configure(settings);
         return (ConnectRecord<?>) transform.apply(record);
+    }
+
+    private static Transformation<?> transformation(String name) throws Exception {
+        return (Transformation<?>) Class.forName(name).getDeclaredConstructor().newInstance();
     }
 
     private static Map<String, Object> settings(JsonNode given) {

@@ -6,22 +6,19 @@ answer is to differ says why in `differs`: a page of the docs has it.
 """
 
 import json
-import os
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import peer
 
-from fencepost.embedded.java import find_java
+from oracle.java import Case, answers, write
 
 OUTPUT = Path(__file__).parents[1] / "fixtures" / "connect-4.3.1" / "values.json"
 PROGRAM = Path(__file__).with_name("ConnectValues.java")
-
-Case = dict[str, Any]
 
 REFUSED = "what does not fit its schema is refused"
 REFUSED_YEARS = "dates and timestamps outside the years 1 to 9999 are refused"
@@ -597,14 +594,7 @@ def cases() -> list[Case]:
 
 def main() -> None:
     asked = cases()
-    command = [str(find_java().path), "-Dfile.encoding=UTF-8", "-cp", peer.classpath(), str(PROGRAM)]
-    lines = "".join(f"{json.dumps(one)}\n" for one in asked)
-    environment = {**os.environ, "TZ": "UTC"}
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, env=environment)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    written = [json.dumps({**one, "answer": answer}) for one, answer in zip(asked, answers, strict=True)]
-    OUTPUT.write_text("[\n" + ",\n".join(written) + "\n]\n")
-    print(f"{len(written)} cases in {OUTPUT}")
+    write(OUTPUT, asked, answers(PROGRAM, peer.classpath(), asked))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import Schema
-from fencepost.converter.json_encoding import decimal_fallback
+from fencepost.converter.json_encoding import EncodingOptions, decimal_fallback, encoder
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.record import SchemaType
 from fencepost.record.java_integer import INTEGER_BITS
@@ -17,6 +17,12 @@ from fencepost.record.java_integer import INTEGER_BITS
 _MARK = "\x7f"
 _MARK_BYTES = _MARK.encode()
 _BETWEEN = b',"' + _MARK_BYTES + b'",'
+
+Column = Sequence[Any]
+EncodeColumn = Callable[[Column], Column]
+_EncodeDense = Callable[[Column, set[type]], Column | None]
+
+_NONE = type(None)
 
 
 def dumped_all(
@@ -39,6 +45,65 @@ def dumped_all(
         return None
     enveloped = prefix + written.replace(_BETWEEN, suffix + _MARK_BYTES + prefix) + suffix
     return enveloped.split(_MARK_BYTES)
+
+
+def column_encoder(schema: Schema, options: EncodingOptions) -> EncodeColumn:
+    """Return a function from a column of the schema's values to what `orjson` can encode, as `encoder` does for one.
+
+    A column that is right as it is is returned itself. Raises RecordError for a misfit.
+    """
+    encode = encoder(schema, options)
+    dense = _dense(schema, options)
+    has_default = schema.default is not None and options.is_null_replaced
+
+    def encode_column(column: Column) -> Column:
+        kinds = set(map(type, column))
+        if _NONE not in kinds:
+            found = dense(column, kinds) if kinds else column
+        elif has_default or not schema.is_optional:
+            found = None
+        else:
+            present = [value for value in column if value is not None]
+            found = _with_nulls(column, present, dense(present, kinds - {_NONE}) if present else present)
+        return [encode(value) for value in column] if found is None else found
+
+    return encode_column
+
+
+def _with_nulls(column: Column, present: Column, encoded: Column | None) -> Column | None:
+    """Return the encoded values with the nulls between them; None if the values could not be encoded together."""
+    if encoded is None:
+        return None
+    if encoded is present:
+        return column
+    values = iter(encoded)
+    return [None if value is None else next(values) for value in column]
+
+
+def _dense(schema: Schema, options: EncodingOptions) -> _EncodeDense:
+    """Return the encoder of a column without nulls; it returns None if its values must be encoded one by one."""
+    if schema.name in LOGICAL_TYPES:
+        return lambda column, kinds: None
+    if schema.type is SchemaType.STRUCT:
+        return _structs(schema, options)
+    expected, test = _PLAIN.get(schema.type, (None, None))
+    return lambda column, kinds: column if kinds == {expected} and (test is None or test(column)) else None
+
+
+def _structs(schema: Schema, options: EncodingOptions) -> _EncodeDense:
+    names = tuple(field.name for field in schema.fields)
+    encoders = [column_encoder(field.schema, options) for field in schema.fields]
+
+    def encode_structs(column: Column, kinds: set[type]) -> Column | None:
+        if kinds != {dict} or set(map(tuple, column)) != {names}:
+            return None
+        members = [list(map(itemgetter(name), column)) for name in names]
+        encoded = [encode(member) for encode, member in zip(encoders, members, strict=True)]
+        if all(one is member for one, member in zip(encoded, members, strict=True)):
+            return column
+        return [dict(zip(names, row, strict=True)) for row in zip(*encoded, strict=True)]
+
+    return encode_structs
 
 
 def is_plain(schema: Schema, column: Sequence[Any]) -> bool:

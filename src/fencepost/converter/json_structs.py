@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.json_column import is_plain
+from fencepost.converter.json_column import column_encoder
 from fencepost.converter.json_encoding import EncodingOptions, decimal_fallback, encoder
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
@@ -79,9 +79,7 @@ def _pieces(schema: Schema | None, column: Sequence[Any], options: EncodingOptio
         if schema.type is SchemaType.STRUCT and schema.name not in LOGICAL_TYPES:
             return _members(_of_fields(schema, column), options)
     values = column.texts() if isinstance(column, Utf8Column) else column
-    if schema is None or is_plain(schema, values):
-        return [values]
-    return [list(map(encoder(schema, options), values))]
+    return [values if schema is None else column_encoder(schema, options)(values)]
 
 
 def _of_fields(schema: Schema, structs: StructColumn) -> list[tuple[str, Schema | None, Sequence[Any]]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from fencepost.api import HeaderConverter, Schema
+from fencepost.api import HeaderConverter, RecordError, Schema
 from fencepost.record.literal import parsed_literal
 
 
@@ -14,7 +14,10 @@ class SimpleHeaderConverter(HeaderConverter):
     """Writes text unchanged and other values as literals; reads literals back, and anything else as text."""
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else _text(value, is_inside=False).encode("utf-8", "replace")
+        try:
+            return None if value is None else _text(value, is_inside=False).encode("utf-8", "replace")
+        except RecursionError:
+            raise RecordError(f"The value of the header {key} is nested too deeply for a text") from None
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:

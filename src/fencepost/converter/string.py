@@ -46,6 +46,8 @@ class StringConverter(Converter, HeaderConverter):
             return java_text(schema, value).encode(self._codec, "replace")
         except TypeError as error:
             raise RecordError("StringConverter is not compatible with bytes; ByteArrayConverter is") from error
+        except RecursionError:
+            raise RecordError("The value is nested too deeply for a text") from None
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return OPTIONAL_STRING, None if data is None else data.decode(self._codec, "replace")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fencepost.api import RecordError
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -38,7 +39,8 @@ class SinkReading:
     fault: str = field(default="", compare=False)
 
     def covers(self, topic: str) -> bool:
-        """Return whether the sink reads a topic. A pattern that cannot be parsed matches every topic."""
+        """Return whether the sink reads a topic. A pattern that cannot be parsed, or takes too long, matches
+        every topic."""
         return topic in self.topics or self._matches(topic)
 
     def _matches(self, topic: str) -> bool:
@@ -46,7 +48,7 @@ class SinkReading:
             return False
         try:
             return compiled(self.regex).fullmatch(topic) is not None
-        except (ConfigError, ValueError, re.error):
+        except (ConfigError, RecordError, ValueError, re.error):
             return True
 
 

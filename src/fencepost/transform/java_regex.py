@@ -1,9 +1,19 @@
-"""Regular expressions and replacements as Java writes them."""
+"""Regular expressions and replacements as Java writes them.
+
+They are run by the library `regex`: it knows more of Java's syntax than Python's `re`, and it can be stopped.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
 
+import regex
+
+from fencepost.api import RecordError
 from fencepost.config.check import Check
+
+PATIENCE_S = 1.0  # no pattern that is meant for a name takes a thousandth of it
 
 _CLASSES = {
     "Lower": "a-z",
@@ -20,9 +30,11 @@ _TOKEN = re.compile(
     r"|\\p\{(?P<cls>\w+)\}"  # a POSIX class
     r"|\\(?P<escape>.)"
     r"|\(\?<(?P<group>[a-zA-Z][a-zA-Z0-9]*)>"
-    r"|(?P<bracket>[\[\]])",
+    r"|(?P<bracket>[\[\]])"
+    r"|(?P<operator>--|~~|\|\|)",  # of sets, in the library; Java takes them literally
     re.DOTALL,
 )
+_NAME_CHARACTERS, _LONGEST_NAME = re.compile(r"[a-zA-Z0-9._-]"), 249
 _REFERENCE = re.compile(r"\\(?P<literal>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}|(?P<wrong>[\\$])", re.DOTALL)
 
 
@@ -31,16 +43,66 @@ def java_regex() -> Check:
 
     def test(value: str) -> str | None:
         try:
-            compiled(value)
+            _probe(compiled(value))
         except re.error as error:
             return f"Invalid regex: {error}"
+        except RecordError as error:
+            return str(error)
         return None
 
     return Check(test, "valid regex")
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Return Java's pattern as Python's. Raises re.error if it is wrong, or only Java supports it."""
+class JavaPattern:
+    """A pattern of Java, with methods of Python's patterns. They raise RecordError for a text that takes too long."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raise re.error if the pattern is wrong, or if only Java supports it."""
+        self.source = pattern
+        try:
+            self.pattern = _translated(pattern)
+            self._compiled = regex.compile(self.pattern, regex.ASCII | regex.VERSION1)
+        except (regex.error, RecursionError) as error:
+            raise re.error(str(error) or "it is nested too deeply") from None
+        self.groups: int = self._compiled.groups
+        self.groupindex: Mapping[str, int] = self._compiled.groupindex
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        found: re.Match[str] | None = self._timed(
+            text, lambda: self._compiled.fullmatch(text, timeout=PATIENCE_S, concurrent=True)
+        )
+        return found
+
+    def sub(self, replace: Callable[[re.Match[str]], str], text: str, count: int) -> str:
+        found: str = self._timed(
+            text, lambda: self._compiled.sub(replace, text, count=count, timeout=PATIENCE_S, concurrent=True)
+        )
+        return found
+
+    def _timed(self, text: str, operation: Callable[[], Any]) -> Any:
+        try:
+            return operation()
+        except TimeoutError:
+            raise RecordError(
+                f"The regular expression {self.source} takes more than {PATIENCE_S:g} s for {text[:80]!r}: avoid "
+                "repetitions inside of repetitions, as in (a+)+"
+            ) from None
+
+
+def _probe(pattern: JavaPattern) -> None:
+    """Raise RecordError if the longest names of a topic, made of one of the pattern's own characters, take too long."""
+    characters = "".join(sorted({*_NAME_CHARACTERS.findall(pattern.source), "a"}))
+    for character in characters:
+        pattern.fullmatch(f"{character * _LONGEST_NAME}\n{characters}")  # the end has all that the pattern requires
+
+
+@lru_cache(64)
+def compiled(pattern: str) -> JavaPattern:
+    """Return Java's pattern, compiled. Raises re.error if it is wrong, or only Java supports it."""
+    return JavaPattern(pattern)
+
+
+def _translated(pattern: str) -> str:
     depth = 0
 
     def translated(token: re.Match[str]) -> str:
@@ -48,18 +110,22 @@ def compiled(pattern: str) -> re.Pattern[str]:
         if token["bracket"]:
             depth = max(0, depth + (1 if token["bracket"] == "[" else -1))
             return token[0]
+        if token["operator"] == "--" and depth:
+            raise re.error("-- in a class of characters is not supported here; write the hyphen as \\-")
+        if token["operator"]:
+            return "".join(f"\\{c}" for c in token[0]) if depth else token[0]
         if token["group"]:
             return token[0] if depth else f"(?P<{token['group']}>"
         if token["quoted"] is not None:
             return re.escape(token["quoted"])
         if token["cls"]:
-            return _character_class(token["cls"], is_inside=depth > 0)
+            return _character_class(token[0], token["cls"], is_inside=depth > 0)
         return r"\Z" if token["escape"] == "z" and not depth else token[0]
 
-    return re.compile(_TOKEN.sub(translated, pattern), re.ASCII)
+    return _TOKEN.sub(translated, pattern)
 
 
-def replacer(pattern: re.Pattern[str], replacement: str) -> Callable[[re.Match[str]], str]:
+def replacer(pattern: JavaPattern, replacement: str) -> Callable[[re.Match[str]], str]:
     r"""Return the replacement of a match by `Matcher.replaceFirst`, with `$1`, `${name}` and `\$`.
 
     Raises ValueError for a group that the pattern does not have.
@@ -74,7 +140,7 @@ def replacer(pattern: re.Pattern[str], replacement: str) -> Callable[[re.Match[s
     return lambda match: "".join(part if isinstance(part, str) else (match[part] or "") for part in parts)
 
 
-def _reference(pattern: re.Pattern[str], found: re.Match[str]) -> list[str | int]:
+def _reference(pattern: JavaPattern, found: re.Match[str]) -> list[str | int]:
     if found["literal"] is not None:
         return [found["literal"]]
     if found["name"]:
@@ -86,7 +152,7 @@ def _reference(pattern: re.Pattern[str], found: re.Match[str]) -> list[str | int
     return _numbered(pattern, found["number"])
 
 
-def _numbered(pattern: re.Pattern[str], digits: str) -> list[str | int]:
+def _numbered(pattern: JavaPattern, digits: str) -> list[str | int]:
     """Return the number of a group: like Java, use as many digits as name an existing group, and at least one."""
     length = 1
     while length < len(digits) and int(digits[: length + 1]) <= pattern.groups:
@@ -97,7 +163,7 @@ def _numbered(pattern: re.Pattern[str], digits: str) -> list[str | int]:
     return [group, digits[length:]]
 
 
-def _character_class(name: str, *, is_inside: bool) -> str:
+def _character_class(written: str, name: str, *, is_inside: bool) -> str:
     if name not in _CLASSES:
-        raise re.error(f"\\p{{{name}}} is not supported here; use a range such as [a-z]")
+        return written  # a property of Unicode, which the library checks
     return _CLASSES[name] if is_inside else f"[{_CLASSES[name]}]"

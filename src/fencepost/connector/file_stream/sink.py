@@ -1,11 +1,12 @@
 """FileStreamSink: each value as a line of one file, as in Kafka's connector of that name."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fencepost.api import (
     HIGH,
     BinaryColumn,
+    Repeated,
     Schema,
     SinkBatch,
     SinkConnector,
@@ -15,7 +16,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.connector.file_stream.line_file import LineFile, Piece
-from fencepost.record.java_text import java_text
+from fencepost.record.java_text import java_text, java_texts
 
 
 class FileStreamSinkTask(SinkTask):
@@ -57,13 +58,19 @@ def _lines(batch: SinkBatch) -> Sequence[Piece]:
 
             return [piece for chunk in values.raw.chunks for piece in joined_lines(chunk)]
         return b"\n".join(values.raw), b"\n"
-    texts = (_text(schema, value) for schema, value in zip(batch.value_schemas, values, strict=True))
+    texts = _texts(batch.value_schemas, values)
     return (("\n".join(texts) + "\n").encode("utf-8", "replace"),)
 
 
-def _text(schema: Schema | None, value: object) -> str:
-    """Return the text that Java prints for a value; bytes as hexadecimal, since Java prints only their address."""
-    return value.hex() if isinstance(value, bytes) else java_text(schema, value)
+def _texts(schemas: Sequence[Schema | None], values: Sequence[object]) -> Iterable[str]:
+    """Return the texts that Java prints for values; bytes as hexadecimal, since Java prints only their address."""
+    if isinstance(schemas, Repeated):
+        return java_texts(schemas.value, values, _hexadecimal)
+    return (java_text(schema, value, _hexadecimal) for schema, value in zip(schemas, values, strict=True))
+
+
+def _hexadecimal(data: bytes | bytearray | memoryview) -> str:
+    return data.hex()
 
 
 class FileStreamSinkConnector(SinkConnector):

@@ -4,13 +4,12 @@ A pattern is a Java regular expression that must match the whole name; a plain n
 both lists is excluded.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import HIGH, LOW, Config, Type, setting
 from fencepost.config.check import Check, each
-from fencepost.transform.java_regex import compiled, java_regex
+from fencepost.transform.java_regex import JavaPattern, compiled, java_regex
 
 _JAVA = "org.apache.kafka.connect.mirror."
 _PATTERNS = each(java_regex())
@@ -28,7 +27,7 @@ class NameFilter:
         return _is_among(name, self._included) and not _is_among(name, self._excluded)
 
 
-def _is_among(name: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+def _is_among(name: str, patterns: Sequence[JavaPattern]) -> bool:
     return any(pattern.fullmatch(name) for pattern in patterns)
 
 

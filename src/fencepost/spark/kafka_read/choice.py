@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.place_json import parse_places
-from fencepost.transform.java_regex import compiled
+from fencepost.transform.java_regex import JavaPattern, compiled
 
 if TYPE_CHECKING:
     from fencepost.kafka.admin.topics import Topic, Topics
@@ -20,7 +20,7 @@ class Choice:
 
     option: str
     names: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: JavaPattern | None = None
     places: frozenset[TopicPartition] | None = None
 
     def topics(self, of: "Topics") -> "dict[str, Topic]":

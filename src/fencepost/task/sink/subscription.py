@@ -1,6 +1,5 @@
 """What the task of a sink or a stream reads: topics by name, or by a pattern."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +8,7 @@ from typing import Any
 from fencepost.api import FatalError
 from fencepost.record import distinct
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.transform.java_regex import compiled
+from fencepost.transform.java_regex import JavaPattern, compiled
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class ReadTopics:
         return cls(own, spec.input.topics_regex) if spec.input.topics_regex else cls((*spec.input.topics, *own))
 
     @cached_property
-    def _compiled(self) -> re.Pattern[str]:
+    def _compiled(self) -> JavaPattern:
         return compiled(self.pattern)
 
     def has(self, topic: str) -> bool:

@@ -8,6 +8,7 @@ paused, or that outlives its worker, is the common zombie. It is fenced in any c
 import contextlib
 import logging
 import resource
+import sys
 import threading
 import time
 import uuid
@@ -35,6 +36,9 @@ from fencepost.telemetry.secret import protect
 
 log = logging.getLogger(__name__)
 
+# JSON has up to 1,024 levels, for each of which a transform or a sink may need three calls of Python functions.
+_MOST_CALLS = 4_000
+
 
 class Slot:
     """The tasks of one slot process."""
@@ -50,6 +54,7 @@ class Slot:
 
     def run(self) -> None:
         """Serve the worker until it asks the slot to leave, or the lease is over."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _MOST_CALLS))
         if not self._worker.register():
             return
         reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)

@@ -4,6 +4,7 @@ import re
 from itertools import islice, product
 from typing import Any
 
+from fencepost.api import RecordError
 from fencepost.transform.java_regex import compiled
 
 _MOST = 200
@@ -20,9 +21,9 @@ def matching_names(pattern: str) -> list[str]:
     own = compiled(pattern)
     try:
         made = list(_of(re._parser.parse(own.pattern)))  # type: ignore[attr-defined]
-    except (NotImplementedError, re.error, RecursionError):
+        return sorted({name for name in made if _NAME.fullmatch(name) and own.fullmatch(name)})
+    except (NotImplementedError, RecordError, re.error, RecursionError):
         return []
-    return sorted({name for name in made if _NAME.fullmatch(name) and own.fullmatch(name)})
 
 
 def _of(tokens: Any) -> list[str]:

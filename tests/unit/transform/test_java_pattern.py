@@ -1,0 +1,66 @@
+"""Patterns of Java: syntax that Python's `re` lacks, and patterns that never end."""
+
+import re
+
+import pytest
+
+from fencepost.api import ConfigError, RecordError, SourceRecord
+from fencepost.transform import java_regex
+from fencepost.transform.java_regex import JavaPattern, compiled
+from fencepost.transform.predicate import TopicNameMatches
+from fencepost.transform.regex_router import RegexRouter
+
+ENDLESS = ["(a|a)*b", "(a|aa)+b"]
+NESTED = ["(a+)+b", "(a*)*b", "(.*a){12}b", "([a-z]+)*1", r"(\w+\s?)*1", "(x+x+)+y", "(.*){20}b"]
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the usual patience, for tests that use it up."""
+    monkeypatch.setattr(java_regex, "PATIENCE_S", 0.1)
+
+
+@pytest.mark.parametrize("pattern", ENDLESS)
+def test_a_pattern_that_never_ends_is_refused_by_validation(pattern: str, patience: None) -> None:
+    with pytest.raises(ConfigError, match="repetitions inside of repetitions"):
+        TopicNameMatches({"pattern": pattern})
+    with pytest.raises(ConfigError, match="regex"):
+        RegexRouter({"regex": pattern, "replacement": "x"})
+
+
+def test_a_topic_that_takes_a_pattern_too_long_is_a_record_error(patience: None) -> None:
+    pattern = JavaPattern("(?:ab|a|b|ba)*c")
+    with pytest.raises(RecordError, match="takes more than"):
+        pattern.fullmatch("ab" * 120 + "\nc")
+    assert pattern.fullmatch("ababc") is not None
+
+
+@pytest.mark.parametrize("pattern", NESTED)
+def test_a_repetition_of_repetitions_is_decided(pattern: str) -> None:
+    assert TopicNameMatches({"pattern": pattern}).test(SourceRecord({}, None, "a" * 249 + "b1!")) is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_match"),
+    [
+        (r"\p{L}+", "orders", True),
+        (r"\p{Lu}+", "orders", False),
+        ("[a-z&&[^o]]+", "a", True),
+        ("[a-z&&[^o]]+", "o", False),
+        ("[[a-f][0-9]]+", "a0", True),
+        ("[a~~b]+", "a~b", True),
+        ("[a||b]+", "a|b", True),
+        ("(?i)ORDERS", "orders", True),
+        ("(?>a+)b", "aab", True),
+        ("a++a", "aaa", False),
+        (r"\Qa.b\E", "a.b", True),
+    ],
+)
+def test_syntax_of_java_is_understood(pattern: str, text: str, is_match: bool) -> None:
+    assert (compiled(pattern).fullmatch(text) is not None) is is_match
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", "[", "a{2,1}", r"\p{Nope}", "[+--]", "(?<1>a)", "(" * 5000])
+def test_a_wrong_pattern_is_an_error_of_the_pattern(pattern: str) -> None:
+    with pytest.raises(re.error):
+        compiled(pattern)
