@@ -1,5 +1,6 @@
 """Runs a program of Java over cases, a line for each, and keeps the cases with their answers."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -25,5 +26,6 @@ def write(output: Path, cases: Sequence[Case], found: Sequence[Case]) -> None:
     """Write each case with its answer on a line."""
     written = [json.dumps({**one, "answer": answer}) for one, answer in zip(cases, found, strict=True)]
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text("[\n" + ",\n".join(written) + "\n]\n")
+    text = "[\n" + ",\n".join(written) + "\n]\n"
+    output.write_bytes(gzip.compress(text.encode(), mtime=0) if output.suffix == ".gz" else text.encode())
     print(f"{len(written)} cases in {output}")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from fencepost.api import ConfigError, ConnectRecord, RecordError
+from fencepost.api import ConfigError, ConnectRecord, FatalError, RecordError
 from fencepost.converter.json import JsonConverter
 from fencepost.converter.string import StringConverter
 from fencepost.plugin import PluginKind, registry
@@ -48,7 +48,7 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
                 [one.key, _text(converter.from_connect_data("t", one.schema, one.value))] for one in record.headers
             ],
         }
-    except (RecordError, ConfigError) as error:
+    except (RecordError, ConfigError, FatalError) as error:
         return {"error": str(error)}
 
 

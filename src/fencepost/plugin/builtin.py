@@ -5,6 +5,7 @@ from fencepost.plugin.kind import PluginKind
 _STORAGE = "org.apache.kafka.connect.storage."
 _CONVERTERS = "org.apache.kafka.connect.converters."
 _TRANSFORMS = "org.apache.kafka.connect.transforms."
+_DEBEZIUM = "io.debezium.transforms."
 _PREDICATES = _TRANSFORMS + "predicates."
 _MIRROR = "org.apache.kafka.connect.mirror."
 _PROVIDERS = "org.apache.kafka.common.config.provider."
@@ -84,6 +85,10 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _TRANSFORMS + "TimestampConverter$Value": "fencepost.transform.timestamp_converter:TimestampConverterValue",
         _TRANSFORMS + "TimestampRouter": "fencepost.transform.timestamp_router:TimestampRouter",
         _TRANSFORMS + "ValueToKey": "fencepost.transform.value_to_key:ValueToKey",
+        _DEBEZIUM + "ExtractNewRecordState": (
+            "fencepost.transform.debezium.extract_new_record_state:ExtractNewRecordState"
+        ),
+        _DEBEZIUM + "outbox.EventRouter": "fencepost.transform.debezium.event_router:EventRouter",
     },
     PluginKind.PREDICATE: {
         _PREDICATES + "HasHeaderKey": "fencepost.transform.predicate:HasHeaderKey",
@@ -110,7 +115,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
     },
 }
 
-ROUTERS = frozenset({"RegexRouter", "TimestampRouter"})
+ROUTERS = frozenset({"EventRouter", "ExtractNewRecordState", "RegexRouter", "TimestampRouter"})
 """The built-in transforms that change topics."""
 
 FORMER_NAMES = {
