@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -100,11 +100,14 @@ class JsonConverter(Converter, HeaderConverter):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        self._options = EncodingOptions(self.decimal_format.upper() == "NUMERIC", self.replace_null_with_default)
         self._cached: Callable[[Schema], _Compiled] = lru_cache(self.schemas_cache_size)(self._compile)
         self._last: tuple[Schema | None, _Compiled] = (None, _Compiled(b"", lambda value: value, lambda column: column))
         self._last_read: _Read | None = None
         self._schema_of: Callable[[bytes], Schema | None] = lru_cache(self.schemas_cache_size)(_schema_of)
+
+    @cached_property
+    def _options(self) -> EncodingOptions:
+        return EncodingOptions(self.decimal_format.upper() == "NUMERIC", self.replace_null_with_default)
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is None:

@@ -91,7 +91,9 @@ def test_a_task_that_kills_its_slot_again_and_again_fails_and_its_neighbour_goes
         append(file, numbered(1, 10))
         with CommittedReader(kafka.bootstrap_servers, [idle, busy]) as reader:
             eventually(lambda: sum(o.topic == idle for o in reader.seen()) == 10, within_s=SLOW_S)
-            assert judge_numbers([o.value for o in reader.seen() if o.topic == busy])
+            assert judge_numbers(
+                eventually(lambda: [o.value for o in reader.seen() if o.topic == busy], within_s=SLOW_S)
+            )
         restarts = worker.log_text().count(f"task {busy}-0 starts again")
         assert restarts <= 2, "a task that commits is no suspect, and is not with the suspects after the second time"
 

@@ -396,4 +396,4 @@ def test_plugins_are_listed_with_their_types(worker: Worker) -> None:
             json={"connector.class": "FileStreamSink", "topics": "t", "name": "n"},
         ).json()["configs"]
     }
-    assert len(names) == 21
+    assert len(names) == 25

@@ -10,7 +10,7 @@ from support.chaos.point import Moment, Phase, Point
 from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 
 _ANY = 1 << 30
-_HELD_S = 30.0
+_HELD_S = 90.0
 
 
 class LeaderHold:

@@ -213,10 +213,12 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
         if operation == DELETE:
             return None
         if operation == UPDATE:
-            return self._unexpected(record)
+            self._unexpected(record)
+            return None
         return self._message(record, event)
 
     def _unexpected(self, record: ConnectRecord) -> None:
+        """Report an update of the outbox table, or raise FatalError."""
         text = f"Unexpected update of the outbox table: the record for {record.origin} is dropped"
         behavior = self.table_op_invalid_behavior.lower()
         if behavior == _FATAL:
