@@ -12,8 +12,9 @@ import regex
 
 from fencepost.api import RecordError
 from fencepost.config.check import Check
+from fencepost.transform.pattern_size import size_fault
 
-PATIENCE_S = 1.0  # no pattern that is meant for a name takes a thousandth of it
+LONGEST_MATCH_S = 1.0  # no pattern that is meant for a name takes a thousandth of it
 
 _CLASSES = {
     "Lower": "a-z",
@@ -61,6 +62,8 @@ class JavaPattern:
         self.source = pattern
         try:
             self.pattern = _translated(pattern)
+            if (fault := size_fault(self.pattern)) is not None:
+                raise re.error(fault)
             self._compiled = regex.compile(self.pattern, regex.ASCII | regex.VERSION1)
         except (regex.error, RecursionError) as error:
             raise re.error(str(error) or "it is nested too deeply") from None
@@ -69,13 +72,13 @@ class JavaPattern:
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         found: re.Match[str] | None = self._timed(
-            text, lambda: self._compiled.fullmatch(text, timeout=PATIENCE_S, concurrent=True)
+            text, lambda: self._compiled.fullmatch(text, timeout=LONGEST_MATCH_S, concurrent=True)
         )
         return found
 
     def sub(self, replace: Callable[[re.Match[str]], str], text: str, count: int) -> str:
         found: str = self._timed(
-            text, lambda: self._compiled.sub(replace, text, count=count, timeout=PATIENCE_S, concurrent=True)
+            text, lambda: self._compiled.sub(replace, text, count=count, timeout=LONGEST_MATCH_S, concurrent=True)
         )
         return found
 
@@ -84,7 +87,7 @@ class JavaPattern:
             return operation()
         except TimeoutError:
             raise RecordError(
-                f"The regular expression {self.source} takes more than {PATIENCE_S:g} s for {text[:80]!r}: avoid "
+                f"The regular expression {self.source} takes more than {LONGEST_MATCH_S:g} s for {text[:80]!r}: avoid "
                 "repetitions inside of repetitions, as in (a+)+"
             ) from None
 

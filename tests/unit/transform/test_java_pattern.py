@@ -17,7 +17,7 @@ NESTED = ["(a+)+b", "(a*)*b", "(.*a){12}b", "([a-z]+)*1", r"(\w+\s?)*1", "(x+x+)
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the usual patience, for tests that use it up."""
-    monkeypatch.setattr(java_regex, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(java_regex, "LONGEST_MATCH_S", 0.1)
 
 
 @pytest.mark.parametrize("pattern", ENDLESS)

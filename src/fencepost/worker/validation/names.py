@@ -16,10 +16,10 @@ _NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}")
 def matching_names(pattern: str) -> list[str]:
     """Return names of topics that a Java regular expression matches, some for each of its branches.
 
-    Returns none if the expression is too complex.
+    Returns none if the expression is wrong or too complex.
     """
-    own = compiled(pattern)
     try:
+        own = compiled(pattern)
         made = list(_of(re._parser.parse(own.pattern)))  # type: ignore[attr-defined]
         return sorted({name for name in made if _NAME.fullmatch(name) and own.fullmatch(name)})
     except (NotImplementedError, RecordError, re.error, RecursionError):
