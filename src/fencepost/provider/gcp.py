@@ -6,6 +6,9 @@ from fencepost.api import ConfigError, RetriableError, one_of, setting
 from fencepost.provider.extra import imported
 from fencepost.provider.store import SecretStore, StoredSecret
 
+_TIMEOUT_S = 30.0
+"""Of one request. The library would repeat it for a minute; what looks values up tries again itself."""
+
 
 class GcpConfigProvider(SecretStore):
     """The newest version of a secret, or another if the name ends in `/versions/N`.
@@ -22,7 +25,7 @@ class GcpConfigProvider(SecretStore):
         errors = imported("google.api_core.exceptions", "gcp")
         credentials = imported("google.auth.exceptions", "gcp")
         try:
-            answer = self._client().access_secret_version(name=self._full(name))
+            answer = self._client().access_secret_version(name=self._full(name), retry=None, timeout=_TIMEOUT_S)
         except errors.NotFound:
             return None
         except (errors.ServerError, errors.TooManyRequests, errors.RetryError, credentials.TransportError) as error:
