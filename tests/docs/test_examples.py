@@ -49,6 +49,13 @@ _WORKER = {
 }
 _BODY = re.compile(r"-d '\n(.*?)'", re.DOTALL)
 _COMMAND = re.compile(r"\.venv/bin/fencepost ((?:[a-z]+(?:-[a-z]+)* ?)+)((?: ?--?\S+ \S+)*)")
+_LOOKED_UP = {
+    "${file:/run/secrets/kafka.properties:jaas}": (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="shop" password="p";'
+    ),
+    "${env:SHOP_TOPIC}": "orders",
+}
+"""The values that the references of the pages stand for."""
 _MISTAKE = '"batch.size": "0"'
 
 
@@ -265,6 +272,7 @@ def test_offsets_are_valid(sent: Sent) -> None:
 @pytest.mark.parametrize("sent", [s for s in _sent() if not _are_offsets(s)], ids=lambda sent: sent.block.name)
 def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
     config = {"name": "c", **sent.body.get("config", sent.body)}
+    config = {key: _LOOKED_UP.get(value, value) for key, value in config.items()}
     if "connector.class" not in config:
         config = {"connector.class": "Counter", **config}  # a PATCH
     report = validate_connector(config, plugins=registry, worker=WorkerConfig(_WORKER))
@@ -290,7 +298,8 @@ def test_files_of_mirrors_are_valid(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [*filterfalse(_is_mirror, blocks("properties"))], ids=lambda block: block.name)
 def test_worker_files_are_valid(block: Block) -> None:
-    config = WorkerConfig({**_WORKER, **parse_properties(block.text)})
+    given = {key: _LOOKED_UP.get(value, value) for key, value in parse_properties(block.text).items()}
+    config = WorkerConfig({**_WORKER, **given})
     assert config.unknown_keys() == []
     assert config.warnings() == []
     for kind in ClientKind:
