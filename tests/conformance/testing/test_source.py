@@ -56,7 +56,7 @@ def _spec(source, bootstrap, offsets_topic):
             "offsets_topic": offsets_topic,
             "transactional_id": transactional_id,
         },
-        "plugin_path": [PLUGIN_PATH],
+        "look_up": {"plugin_path": [PLUGIN_PATH]},
     }
 
 

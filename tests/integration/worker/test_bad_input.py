@@ -38,7 +38,7 @@ def test_an_unknown_connector_class(worker: Worker, name: str, unchanged: Callab
     assert answer.status_code in (400, 500)
     message = answer.json()["message"]
     assert "org.example.NoSuchConnector" in message
-    assert "FileStreamSource" in message, "it names what there is"
+    assert "fencepost plugin list" in message, "it says where to look"
     assert unchanged()
 
 
