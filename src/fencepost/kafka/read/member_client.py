@@ -122,9 +122,8 @@ class MemberClient:
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN_PARTITION:
                     raise
-                return self._committed(
-                    self._existing(offsets), offset_metadata
-                )  # the client does not report which one it was
+                existing = self._existing(offsets)  # the client does not report which one it was
+                return self._committed(existing, offset_metadata)
         except KafkaException as error:
             raise self.failed(error, f"committing offsets of group {self.group}") from error
 

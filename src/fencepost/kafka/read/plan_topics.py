@@ -77,10 +77,10 @@ class PlanTopics:
         return fresh
 
     def starts(self, places: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
-        return _retry(lambda: self._admin.offsets.starts(places, timeout_s=_ASK_S))
+        return _ask(lambda: self._admin.offsets.starts(places, timeout_s=_ASK_S))
 
     def ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
-        return _retry(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
+        return _ask(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
 
 
 class PlanLosses:
@@ -134,7 +134,7 @@ class PlanLosses:
         return found
 
 
-def _retry(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
+def _ask(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
     """Ask for start or end offsets. Raises KafkaUnavailableError also for a log that not all brokers know yet."""
     try:
         return ask()
