@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+import subprocess
 from decimal import Decimal
 from typing import Any
 
@@ -168,6 +169,22 @@ def test_a_serialised_descriptor_is_read_too() -> None:
     compiled(REFERENCED["money.proto"], {}).CopyToProto(file)
     text = base64.b64encode(file.SerializeToString()).decode()
     assert form().reader(WrittenSchema("PROTOBUF", text), {}, None).read(b"\0", 0)[1] == {"cents": 0}
+
+
+def test_protoc_runs_once_for_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Any] = []
+    run = subprocess.run
+
+    def counted(command: Any, **options: Any) -> Any:
+        runs.append(command)
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", counted)
+    schema = WrittenSchema("PROTOBUF", 'syntax = "proto3"; message RunsOnce { int32 n = 1; }')
+    assert form().name_of(schema, {}) == "RunsOnce"
+    assert form().reader(schema, {}, None).read(b"\0\x08\5", 0)[1] == {"n": 5}
+    assert form().reader(schema, {}, 2).read(b"\0\x08\5", 0)[1] == {"n": 5}
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

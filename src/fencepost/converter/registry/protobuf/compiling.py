@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fencepost.converter.registry.client import WrittenSchema
 _MAIN = "fencepost_schema.proto"
 _OF_PROTOC = "google/protobuf/"
 _LONGEST_S = 60
+_MOST_REMEMBERED = 100
 
 
 def _included() -> Path:
@@ -66,8 +68,17 @@ def pool_of(files: list[Any]) -> Any:
 
 
 def compiled(schema: WrittenSchema, referenced: Mapping[str, WrittenSchema]) -> Any:
-    """Return the file descriptor of a schema. Raises RecordError if it is no Protobuf."""
-    texts = {**{name: other.text for name, other in referenced.items()}, _MAIN: schema.text}
+    """Return the file descriptor of a schema. Raises RecordError if it is no Protobuf.
+
+    Those used last are remembered: a reader needs the name of a message first, and topics may share a schema.
+    """
+    return _compiled((*((name, other.text) for name, other in referenced.items()), (_MAIN, schema.text)))
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _compiled(named: tuple[tuple[str, str], ...]) -> Any:
+    """Return the file descriptor of the last text; the others are what it refers to."""
+    texts = dict(named)
     serialised = {name: _serialised(name, text) for name, text in texts.items()}
     files = [file for file in serialised.values() if file is not None]
     if len(files) < len(texts):
@@ -75,7 +86,7 @@ def compiled(schema: WrittenSchema, referenced: Mapping[str, WrittenSchema]) -> 
     try:
         return pool_of(files).FindFileByName(_MAIN)
     except (TypeError, KeyError, ValueError) as error:
-        raise RecordError(f"The schema is not valid Protobuf: {error}: {schema.text[:200]}") from error
+        raise RecordError(f"The schema is not valid Protobuf: {error}: {texts[_MAIN][:200]}") from error
 
 
 def _serialised(name: str, text: str) -> Any:
