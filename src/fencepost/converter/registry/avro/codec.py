@@ -49,8 +49,9 @@ class AvroCodec:
     """
 
     def __init__(self, avro: AvroType, schema: Schema, mapping: AvroMapping, *, omits_unknown: bool = False) -> None:
-        from fastavro import parse_schema
+        from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
+        self._reader, self._writer = schemaless_reader, schemaless_writer  # an import for each value would cost time
         self.schema = schema
         self.lead = b""
         builder = _Builder(mapping, omits_unknown)
@@ -89,16 +90,14 @@ class AvroCodec:
 
         One buffer holds all, so that a value that is cut short is noticed: it would go on in the next one.
         """
-        from fastavro import schemaless_reader
-
         buffer = BytesIO(b"".join([*column, _PADDING]))
-        parsed, seek, tell = self._parsed, buffer.seek, buffer.tell
+        read, parsed, seek, tell = self._reader, self._parsed, buffer.seek, buffer.tell
         values, end = [], 0
         for data in column:
             seek(end + start)
             end += len(data)
             try:
-                values.append(schemaless_reader(buffer, parsed, None))
+                values.append(read(buffer, parsed, None))
             except _UNREADABLE as error:
                 raise _unreadable(f"{type(error).__name__}: {error}") from error
             if tell() > end:
@@ -107,10 +106,8 @@ class AvroCodec:
         return values if decode is None else list(map(decode, values))
 
     def _write(self, out: BytesIO, ready: Any) -> None:
-        from fastavro import schemaless_writer
-
         try:
-            schemaless_writer(out, self._parsed, ready)
+            self._writer(out, self._parsed, ready)
         except _UNWRITABLE as error:
             raise RecordError(f"Converting to Avro failed: {type(error).__name__}: {str(error)[:200]}") from error
 

@@ -36,8 +36,10 @@ class MessageCodec:
     """Writes and reads one message. `schema` is Connect's schema of the descriptor."""
 
     def __init__(self, message: Any, schema: Schema, mapping: ProtobufMapping, *, omits_unknown: bool = False) -> None:
+        from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
 
+        self._unreadable = (DecodeError, ValueError, OverflowError)  # an import for each value would cost time
         self.schema = schema
         self._class = GetMessageClass(message)
         self._fill = _filler(message, schema, mapping, omits_unknown)
@@ -55,11 +57,9 @@ class MessageCodec:
 
     def decode(self, data: bytes) -> Any:
         """Return the struct. Raises RecordError if the bytes are no such message."""
-        from google.protobuf.message import DecodeError
-
         try:
             return self._get(self._class.FromString(data))
-        except (DecodeError, ValueError, OverflowError) as error:
+        except self._unreadable as error:
             raise RecordError(f"Converting from Protobuf failed: {type(error).__name__}: {str(error)[:200]}") from error
 
 
