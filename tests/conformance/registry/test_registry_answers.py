@@ -72,6 +72,15 @@ def test_an_unknown_id_is_the_fault_of_the_record(scripted: ScriptedRegistry) ->
     assert len(scripted.requests) == 1, "a batch of such records asks once"
 
 
+def test_an_unknown_subject_is_the_fault_of_the_record(scripted: ScriptedRegistry) -> None:
+    scripted.status, scripted.body = 404, refusal(40401, "Subject not found")
+    client = registry(scripted.url)
+    for _ in range(3):
+        with pytest.raises(RecordError, match=r"newest schema of subject t-value.*Subject not found"):
+            client.latest("t-value")
+    assert len(scripted.requests) == 1, "a batch of such records asks once"
+
+
 def test_an_incompatible_schema_says_the_subject_the_rule_and_what_to_do(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 409, refusal(409, "reader type: INT not compatible")
     scripted.by_path["/config/t-value"] = (404, refusal(40401))

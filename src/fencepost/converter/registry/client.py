@@ -50,7 +50,7 @@ class Registry:
         self._client: Any = None
         self._lock = Lock()
         self._answers: Cache[Any] = Cache(size)
-        self._latest: Cache[tuple[SchemaKey, WrittenSchema]] = Cache(size, latest_ttl_s)
+        self._latest: Cache[Any] = Cache(size, latest_ttl_s)
         self._refusals: Cache[RecordError] = Cache(size, _REFUSED_FOR_S)
 
     @classmethod
@@ -115,17 +115,13 @@ class Registry:
 
     def latest(self, subject: str) -> tuple[SchemaKey, WrittenSchema]:
         """Return the newest version of a subject, as it was at most `latest_ttl_s` ago."""
-        found = self._latest.get(subject)
-        if found is None:
-            request = Request(self._urls, f"Fetching the newest schema of subject {subject}")
+        request = Request(self._urls, f"Fetching the newest schema of subject {subject}")
 
-            def ask() -> tuple[SchemaKey, WrittenSchema]:
-                registered = self._asked().get_latest_version(subject)
-                return _key(registered, request), _written(registered.schema, request)
+        def ask() -> tuple[SchemaKey, WrittenSchema]:
+            registered = self._asked().get_latest_version(subject)
+            return _key(registered, request), _written(registered.schema, request)
 
-            found = request.answer(ask)
-            self._latest.put(subject, found)
-        return found
+        return self._remembered(("latest", subject), request, ask, self._latest)
 
     def referenced(self, schema: WrittenSchema) -> dict[str, WrittenSchema]:
         """Return what a schema refers to, by name: directly or not, those first that others refer to."""
@@ -151,12 +147,14 @@ class Registry:
             yield from self._references_of(referenced, depth + 1)
             yield reference, referenced
 
-    def _remembered(self, key: tuple[Any, ...], request: Request, ask: Callable[[], T]) -> T:
+    def _remembered(
+        self, key: tuple[Any, ...], request: Request, ask: Callable[[], T], answers: Cache[Any] | None = None
+    ) -> T:
         refused = self._refusals.get(key)
         if refused is not None:
             raise RecordError(str(refused))
         try:
-            found: T = self._answers.get_or(key, lambda: request.answer(ask))
+            found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
             return found
         except RecordError as error:
             self._refusals.put(key, error)
