@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
+from fencepost.converter import scalar
+from fencepost.converter.logical import LOGICAL_TYPES, has_many_zeros, unscaled, with_scale
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
@@ -80,7 +81,7 @@ def _with_logical(schema: Schema, options: EncodingOptions) -> Encode:
 def _plain(schema: Schema, options: EncodingOptions) -> Encode:
     kind = schema.type
     if kind in INTEGER_BITS:
-        return _integer(kind)
+        return scalar.integer(schema, INTEGER_BITS[kind])
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         return _float32 if kind is SchemaType.FLOAT32 else _float
     if kind is SchemaType.STRUCT:
@@ -89,30 +90,14 @@ def _plain(schema: Schema, options: EncodingOptions) -> Encode:
         return _array(schema, options)
     if kind is SchemaType.MAP:
         return _map(schema, options)
-    return {SchemaType.BOOLEAN: _boolean, SchemaType.STRING: _string, SchemaType.BYTES: _bytes}[kind]
-
-
-def _integer(kind: SchemaType) -> Encode:
-    limit = 1 << (INTEGER_BITS[kind] - 1)
-
-    def encode(value: Any) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
-            return value
-        raise _misfit(kind, value)
-
-    return encode
+    return {SchemaType.BOOLEAN: scalar.boolean, SchemaType.STRING: scalar.text, SchemaType.BYTES: _bytes}[kind]
 
 
 def _float(value: Any) -> float | str:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _misfit(SchemaType.FLOAT64, value)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise _misfit(SchemaType.FLOAT64, value) from None
+    number = scalar.floating(value)
     if math.isfinite(number):
         return number
-    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return "NaN" if math.isnan(number) else ("Infinity" if number > 0 else "-Infinity")
 
 
 def _float32(value: Any) -> float | str:
@@ -120,19 +105,7 @@ def _float32(value: Any) -> float | str:
     try:
         return shortest_float32(number) if isinstance(number, float) else number
     except OverflowError:
-        raise _misfit(SchemaType.FLOAT32, value) from None
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _misfit(SchemaType.BOOLEAN, value)
-
-
-def _string(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise _misfit(SchemaType.STRING, value)
+        raise scalar.misfit(SchemaType.FLOAT32, value) from None
 
 
 def _bytes(value: Any) -> str:
@@ -145,9 +118,7 @@ def _array(schema: Schema, options: EncodingOptions) -> Encode:
     encode = encoder(_part(schema.value_schema), options)
 
     def encode_array(value: Any) -> list[Any]:
-        if not isinstance(value, list | tuple):
-            raise _misfit(SchemaType.ARRAY, value)
-        return [encode(item) for item in value]
+        return [encode(item) for item in scalar.items(value)]
 
     return encode_array
 
@@ -160,7 +131,7 @@ def _map(schema: Schema, options: EncodingOptions) -> Encode:
 
     def encode_map(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise _misfit(SchemaType.MAP, value)
+            raise scalar.misfit(SchemaType.MAP, value)
         pairs = [[encode_key(k), encode_value(v)] for k, v in value.items()]
         return dict(pairs) if is_object else pairs
 
@@ -172,9 +143,7 @@ def _struct(schema: Schema, options: EncodingOptions) -> Encode:
     names = frozenset(field.name for field in schema.fields)
 
     def encode_struct(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _misfit(SchemaType.STRUCT, value)
-        if not names.issuperset(value):
+        if not names.issuperset(scalar.mapping(value)):
             raise RecordError(f"{sorted(set(value) - names)[0]} is not a valid field name")
         encoded = {}
         for name, encode in members:
@@ -191,11 +160,6 @@ def _part(schema: Schema | None) -> Schema:
     if schema is None:
         raise RecordError("The schema of an array or map lacks the schema of its items")
     return schema
-
-
-def _misfit(kind: SchemaType, value: Any) -> RecordError:
-    text = value[:80] if isinstance(value, str) else shown(value)
-    return RecordError(f"Invalid type for {kind.name}: {type(value).__name__} {text!r}")
 
 
 def decimal_fallback(value: Any) -> Any:

@@ -10,9 +10,9 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.converter import scalar
 from fencepost.converter.json_column import is_plain
 from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled
-from fencepost.converter.registry import scalar
 from fencepost.converter.registry.avro import names
 from fencepost.converter.registry.avro.from_connect import part
 from fencepost.converter.registry.avro.parsing import AvroType

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.converter import scalar
 from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled
-from fencepost.converter.registry import scalar
 from fencepost.converter.registry.protobuf import settings
 from fencepost.converter.registry.protobuf.from_connect import field_name, is_union, part
 from fencepost.converter.registry.protobuf.settings import ProtobufMapping
