@@ -9,11 +9,11 @@ import orjson
 
 from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
 from fencepost.config import Width
+from fencepost.converter.compound import Encode
 from fencepost.converter.json_column import EncodeColumn, column_encoder, dumped_all
 from fencepost.converter.json_column_decoding import DecodeColumn, column_decoder
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import (
-    Encode,
     EncodingOptions,
     decimal_fallback,
     encode_schemaless,

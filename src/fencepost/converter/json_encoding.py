@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -10,13 +10,11 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.converter import scalar
+from fencepost.converter.compound import Encode, part, struct_encoder
 from fencepost.converter.logical import LOGICAL_TYPES, has_many_zeros, unscaled, with_scale
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
-
-Encode = Callable[[Any], Any]
-
 
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
 
@@ -115,7 +113,7 @@ def _bytes(value: Any) -> str:
 
 
 def _array(schema: Schema, options: EncodingOptions) -> Encode:
-    encode = encoder(_part(schema.value_schema), options)
+    encode = encoder(part(schema.value_schema), options)
 
     def encode_array(value: Any) -> list[Any]:
         return [encode(item) for item in scalar.items(value)]
@@ -124,42 +122,20 @@ def _array(schema: Schema, options: EncodingOptions) -> Encode:
 
 
 def _map(schema: Schema, options: EncodingOptions) -> Encode:
-    key_schema = _part(schema.key_schema)
+    key_schema = part(schema.key_schema)
     encode_key = encoder(key_schema, options)
-    encode_value = encoder(_part(schema.value_schema), options)
+    encode_value = encoder(part(schema.value_schema), options)
     is_object = key_schema.type is SchemaType.STRING
 
     def encode_map(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise scalar.misfit(SchemaType.MAP, value)
-        pairs = [[encode_key(k), encode_value(v)] for k, v in value.items()]
+        pairs = [[encode_key(k), encode_value(v)] for k, v in scalar.mapping(value, SchemaType.MAP).items()]
         return dict(pairs) if is_object else pairs
 
     return encode_map
 
 
 def _struct(schema: Schema, options: EncodingOptions) -> Encode:
-    members = [(field.name, encoder(field.schema, options)) for field in schema.fields]
-    names = frozenset(field.name for field in schema.fields)
-
-    def encode_struct(value: Any) -> dict[str, Any]:
-        if not names.issuperset(scalar.mapping(value)):
-            raise RecordError(f"{sorted(set(value) - names)[0]} is not a valid field name")
-        encoded = {}
-        for name, encode in members:
-            try:
-                encoded[name] = encode(value.get(name))
-            except RecordError as error:
-                raise RecordError(f"{name}: {error}") from error
-        return encoded
-
-    return encode_struct
-
-
-def _part(schema: Schema | None) -> Schema:
-    if schema is None:
-        raise RecordError("The schema of an array or map lacks the schema of its items")
-    return schema
+    return struct_encoder([(field.name, field.name, encoder(field.schema, options)) for field in schema.fields])
 
 
 def decimal_fallback(value: Any) -> Any:

@@ -11,11 +11,11 @@ from fencepost.record.java_integer import INTEGER_BITS
 Check = Callable[[Any], Any]
 
 
-def mapping(value: Any) -> Mapping[Any, Any]:
+def mapping(value: Any, kind: SchemaType = SchemaType.STRUCT) -> Mapping[Any, Any]:
     """Return a map or struct. Raises RecordError for anything else, as all of these functions do."""
     if isinstance(value, Mapping):
         return value
-    raise misfit(SchemaType.STRUCT, value)
+    raise misfit(kind, value)
 
 
 def items(value: Any) -> list[Any] | tuple[Any, ...]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.converter import scalar
+from fencepost.converter.compound import member_of_union, part, struct_encoder
 from fencepost.converter.json_column import is_plain
 from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled
 from fencepost.converter.registry.avro import names
-from fencepost.converter.registry.avro.from_connect import part
 from fencepost.converter.registry.avro.parsing import AvroType
 from fencepost.converter.registry.avro.settings import AvroMapping
 from fencepost.converter.registry.avro.to_connect import is_map_entry, optional_part
@@ -202,7 +202,7 @@ class _Builder:
                 decoders.append((each.name, node.decode))
         reduced = {"type": "record", "name": avro.name, "fields": fields}
         return Node(
-            reduced, _record_encoder(encoders, self._omits_unknown), _record_decoder(decoders) if decoders else None
+            reduced, struct_encoder(encoders, omits_unknown=self._omits_unknown), _record_decoder(decoders) if decoders else None
         )
 
     def _enum(self, avro: AvroType, schema: Schema) -> Node:
@@ -297,17 +297,10 @@ def _required(node: Node, schema: Schema, mapping: AvroMapping) -> Node:
 
 def _union_encoder(encoders: dict[str, tuple[str, str, Convert]], is_optional: bool) -> Convert:
     def encode(value: Any) -> Any:
-        given = (
-            {} if value is None else {name: item for name, item in scalar.mapping(value).items() if item is not None}
-        )
-        if not given and is_optional:
+        given = member_of_union(value, encoders, is_optional=is_optional)
+        if given is None:
             return None
-        if len(given) != 1 or not given.keys() <= encoders.keys():
-            raise RecordError(
-                f"A value of a union needs one of its fields ({', '.join(encoders)}), but has "
-                f"{', '.join(given) or 'none'}"
-            )
-        ((name, item),) = given.items()
+        name, item = given
         wrapper, tag, encode_member = encoders[name]
         return (wrapper, {tag: encode_member(item)})
 
@@ -325,23 +318,6 @@ def _union_decoder(decoders: dict[str, tuple[str, Convert | None]], fields: list
         return {**nothing, name: item if decode_member is None else decode_member(item)}
 
     return decode
-
-
-def _record_encoder(encoders: list[tuple[str, str, Convert]], omits_unknown: bool) -> Convert:
-    known = frozenset(name for name, _, _ in encoders)
-
-    def encode(value: Any) -> dict[str, Any]:
-        if not known.issuperset(scalar.mapping(value)) and not omits_unknown:
-            raise RecordError(f"{sorted(set(value) - known)[0]} is not a valid field name")
-        encoded = {}
-        for name, avro_name, encode_field in encoders:
-            try:
-                encoded[avro_name] = encode_field(value.get(name))
-            except RecordError as error:
-                raise RecordError(f"{name}: {error}") from error
-        return encoded
-
-    return encode
 
 
 def _record_decoder(decoders: list[tuple[str, Convert]]) -> Convert:

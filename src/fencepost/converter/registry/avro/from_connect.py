@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.converter.compound import part
 from fencepost.converter.logical import scale_of
 from fencepost.converter.registry.avro import default, names
 from fencepost.converter.registry.avro.settings import AvroMapping
@@ -40,13 +41,6 @@ def is_avro_map(schema: Schema, mapping: AvroMapping) -> bool:
     """Return whether Avro's maps, whose keys are text, can hold the values of a map schema."""
     key = part(schema.key_schema)
     return key.type is SchemaType.STRING and (not key.is_optional or mapping.allow_optional_map_keys)
-
-
-def part(schema: Schema | None) -> Schema:
-    """Return the schema of a part. Raises RecordError if it is missing."""
-    if schema is None:
-        raise RecordError("The schema of an array or map lacks the schema of its items")
-    return schema
 
 
 class _Writer:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.converter.compound import part
 from fencepost.converter.json_decoding import decode as decode_scalar
 from fencepost.converter.logical import LOGICAL_TYPES, shown
-from fencepost.converter.registry.json_schema.from_connect import is_union, part
+from fencepost.converter.registry.json_schema.encoding import has_text_keys, is_union
 from fencepost.converter.registry.json_schema.settings import KEY, VALUE
 from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME
@@ -56,9 +57,8 @@ def _compound(schema: Schema) -> Decode:
     decode_item = decoder(part(schema.value_schema))
     if schema.type is SchemaType.ARRAY:
         return lambda value: [decode_item(item) for item in _of(list, "Arrays should be encoded as JSON arrays", value)]
-    key = part(schema.key_schema)
-    decode_key = decoder(key)
-    if key.type is SchemaType.STRING and not key.is_optional:
+    decode_key = decoder(part(schema.key_schema))
+    if has_text_keys(schema):
         text = "Maps with string fields should be encoded as JSON objects"
         return lambda value: {decode_key(k): decode_item(v) for k, v in _of(dict, text, value).items()}
     text = "Maps with non-string fields should be encoded as JSON arrays of objects with key and value"

@@ -4,13 +4,14 @@ Scalars are those of JsonConverter. A map whose keys are no text is an array of 
 union is the value of its member.
 """
 
-from collections.abc import Mapping
+from collections.abc import ItemsView
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.converter.json_encoding import Encode, EncodingOptions
+from fencepost.converter import scalar
+from fencepost.converter.compound import Encode, member_of_union, part, struct_encoder
+from fencepost.converter.json_encoding import EncodingOptions
 from fencepost.converter.json_encoding import encoder as json_encoder
-from fencepost.converter.logical import shown
 from fencepost.converter.registry.json_schema.settings import (
     GENERAL_UNION,
     KEY,
@@ -43,61 +44,48 @@ def encoder(schema: Schema, mapping: JsonSchemaMapping, *, omits_unknown: bool =
     return encode_or_null
 
 
+def is_union(schema: Schema) -> bool:
+    """Return whether a struct stands for a union: a value has one of its fields."""
+    return schema.name in (ONE_OF, GENERAL_UNION) or GENERAL_UNION in dict(schema.parameters)
+
+
+def has_text_keys(schema: Schema) -> bool:
+    """Return whether a map is an object in JSON. Raises RecordError if it lacks the schema of its keys."""
+    key = part(schema.key_schema)
+    return key.type is SchemaType.STRING and not key.is_optional
+
+
 def _compound(schema: Schema, mapping: JsonSchemaMapping, omits_unknown: bool) -> Encode:
     if schema.type is SchemaType.STRUCT:
-        is_union = schema.name in (ONE_OF, GENERAL_UNION) or GENERAL_UNION in dict(schema.parameters)
-        make = _union if is_union else _struct
-        return make(schema, mapping, omits_unknown)
-    if schema.value_schema is None:
-        raise RecordError("The schema of an array or map lacks the schema of its items")
-    encode_item = encoder(schema.value_schema, mapping, omits_unknown=omits_unknown)
+        return (_union if is_union(schema) else _struct)(schema, mapping, omits_unknown)
+    encode_item = encoder(part(schema.value_schema), mapping, omits_unknown=omits_unknown)
     if schema.type is SchemaType.ARRAY:
-        return lambda value: [encode_item(item) for item in _of(list | tuple, schema, value)]
-    if schema.key_schema is None:
-        raise RecordError("The schema of a map lacks the schema of its keys")
-    encode_key = encoder(schema.key_schema, mapping, omits_unknown=omits_unknown)
-    if schema.key_schema.type is SchemaType.STRING and not schema.key_schema.is_optional:
-        return lambda value: {encode_key(k): encode_item(v) for k, v in _of(Mapping, schema, value).items()}
-    return lambda value: [{KEY: encode_key(k), VALUE: encode_item(v)} for k, v in _of(Mapping, schema, value).items()]
+        return lambda value: [encode_item(item) for item in scalar.items(value)]
+    encode_key = encoder(part(schema.key_schema), mapping, omits_unknown=omits_unknown)
+
+    def entries(value: Any) -> ItemsView[Any, Any]:
+        return scalar.mapping(value, SchemaType.MAP).items()
+
+    if has_text_keys(schema):
+        return lambda value: {encode_key(k): encode_item(v) for k, v in entries(value)}
+    return lambda value: [{KEY: encode_key(k), VALUE: encode_item(v)} for k, v in entries(value)]
 
 
 def _struct(schema: Schema, mapping: JsonSchemaMapping, omits_unknown: bool) -> Encode:
-    members = [(field.name, encoder(field.schema, mapping, omits_unknown=omits_unknown)) for field in schema.fields]
-    names = frozenset(field.name for field in schema.fields)
-
-    def encode(value: Any) -> dict[str, Any]:
-        if not names.issuperset(_of(Mapping, schema, value)) and not omits_unknown:
-            raise RecordError(f"{sorted(set(value) - names)[0]} is not a valid field name")
-        encoded = {}
-        for name, encode_field in members:
-            try:
-                encoded[name] = encode_field(value.get(name))
-            except RecordError as error:
-                raise RecordError(f"{name}: {error}") from error
-        return encoded
-
-    return encode
+    members = [
+        (field.name, field.name, encoder(field.schema, mapping, omits_unknown=omits_unknown)) for field in schema.fields
+    ]
+    return struct_encoder(members, omits_unknown=omits_unknown)
 
 
 def _union(schema: Schema, mapping: JsonSchemaMapping, omits_unknown: bool) -> Encode:
     members = {field.name: encoder(field.schema, mapping, omits_unknown=omits_unknown) for field in schema.fields}
 
     def encode(value: Any) -> Any:
-        given = {name: item for name, item in _of(Mapping, schema, value).items() if item is not None}
-        if not given and schema.is_optional:
+        given = member_of_union(value, members, is_optional=schema.is_optional)
+        if given is None:
             return None
-        if len(given) != 1 or not given.keys() <= members.keys():
-            raise RecordError(
-                f"A value of a union needs one of its fields ({', '.join(members)}), but has "
-                f"{', '.join(given) or 'none'}"
-            )
-        ((name, item),) = given.items()
+        name, item = given
         return members[name](item)
 
     return encode
-
-
-def _of(kinds: Any, schema: Schema, value: Any) -> Any:
-    if isinstance(value, kinds):
-        return value
-    raise RecordError(f"Invalid type for {schema.type.name}: {type(value).__name__} {shown(value)}")

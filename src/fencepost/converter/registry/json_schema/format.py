@@ -14,8 +14,8 @@ from fencepost.converter.registry.client import WrittenSchema
 from fencepost.converter.registry.format import Format, Reader, Referenced, Writer, Written
 from fencepost.converter.registry.json_schema.decoding import decoder
 from fencepost.converter.registry.json_schema.document import Document
-from fencepost.converter.registry.json_schema.encoding import encoder
-from fencepost.converter.registry.json_schema.from_connect import from_connect, is_union
+from fencepost.converter.registry.json_schema.encoding import encoder, is_union
+from fencepost.converter.registry.json_schema.from_connect import from_connect
 from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.converter.registry.json_schema.to_connect import to_connect
 from fencepost.record.schema import DECIMAL_NAME

@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.converter.registry.json_schema.encoding import encoder
+from fencepost.api import Schema, SchemaType
+from fencepost.converter.compound import part
+from fencepost.converter.registry.json_schema.encoding import encoder, has_text_keys, is_union
 from fencepost.converter.registry.json_schema.settings import (
     ENUM,
     GENERAL_ENUM,
-    GENERAL_UNION,
     INDEX,
     KEY,
-    ONE_OF,
     PARAMETERS,
     TYPE,
     VALUE,
@@ -33,21 +32,9 @@ _SIMPLE: dict[SchemaType, dict[str, Any]] = {
 }
 
 
-def is_union(schema: Schema) -> bool:
-    """Return whether a struct stands for a union: a value has one of its fields."""
-    return schema.name in (ONE_OF, GENERAL_UNION) or GENERAL_UNION in dict(schema.parameters)
-
-
 def from_connect(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
     """Return the JSON of the schema. Raises RecordError for a schema that cannot be expressed."""
     return _type(schema, mapping, is_member=False)
-
-
-def part(schema: Schema | None) -> Schema:
-    """Return the schema of a part. Raises RecordError if it is missing."""
-    if schema is None:
-        raise RecordError("The schema of an array or map lacks the schema of its items")
-    return schema
 
 
 def _type(schema: Schema, mapping: JsonSchemaMapping, *, is_member: bool) -> dict[str, Any]:
@@ -73,10 +60,9 @@ def _bare(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
 
 def _map(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
     values = _type(part(schema.value_schema), mapping, is_member=False)
-    key = part(schema.key_schema)
-    if key.type is SchemaType.STRING and not key.is_optional:
+    if has_text_keys(schema):
         return {"type": "object", TYPE: "map", "additionalProperties": values}
-    properties = {KEY: {**_type(key, mapping, is_member=False), INDEX: 0}, VALUE: {**values, INDEX: 1}}
+    properties = {KEY: {**_type(part(schema.key_schema), mapping, is_member=False), INDEX: 0}, VALUE: {**values, INDEX: 1}}
     return {"type": "array", TYPE: "map", "items": {"type": "object", "properties": properties}}
 
 

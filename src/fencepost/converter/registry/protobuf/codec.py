@@ -7,9 +7,10 @@ from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.converter import scalar
+from fencepost.converter.compound import member_of_union, part
 from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled
 from fencepost.converter.registry.protobuf import settings
-from fencepost.converter.registry.protobuf.from_connect import field_name, is_union, part
+from fencepost.converter.registry.protobuf.from_connect import field_name, is_union
 from fencepost.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.converter.registry.protobuf.to_connect import (
     is_entries,
@@ -167,13 +168,10 @@ def _union_filler(message: Any, field: Field, mapping: ProtobufMapping, omits_un
     }
 
     def fill(target: Any, value: Any) -> None:
-        given = {} if value is None else {k: v for k, v in scalar.mapping(value).items() if v is not None}
-        if not given and field.schema.is_optional:
-            return
-        if len(given) != 1 or not given.keys() <= members.keys():
-            raise RecordError(f"A oneof needs one of {', '.join(members)}, but has {', '.join(given) or 'none'}")
-        ((name, item),) = given.items()
-        members[name](target, item)
+        given = member_of_union(value, members, is_optional=field.schema.is_optional)
+        if given is not None:
+            name, item = given
+            members[name](target, item)
 
     return fill
 

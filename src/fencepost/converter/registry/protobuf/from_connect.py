@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.converter.compound import part
 from fencepost.converter.logical import scale_of
 from fencepost.converter.registry.protobuf import settings
 from fencepost.converter.registry.protobuf.settings import ProtobufMapping
@@ -44,13 +45,6 @@ def is_native_map(schema: Schema) -> bool:
     key, value = part(schema.key_schema), part(schema.value_schema)
     is_single = value.type not in (SchemaType.ARRAY, SchemaType.MAP) and not is_union(value)
     return key.type in _KEYS and key.name not in _LOGICAL and not key.is_optional and is_single
-
-
-def part(schema: Schema | None) -> Schema:
-    """Return the schema of a part. Raises RecordError if it is missing."""
-    if schema is None:
-        raise RecordError("The schema of an array or map lacks the schema of its items")
-    return schema
 
 
 def entry_schema(schema: Schema) -> Schema:
