@@ -8,9 +8,9 @@ from typing import Any
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.converter import scalar
 from fencepost.converter.compound import member_of_union, part
-from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled
+from fencepost.converter.logical import LOGICAL_TYPES, MOST_DIGITS, scale_of, shown
 from fencepost.converter.registry.protobuf import settings
-from fencepost.converter.registry.protobuf.from_connect import field_name, is_union
+from fencepost.converter.registry.protobuf.from_connect import entry_schema, field_name, is_union, oneof_name
 from fencepost.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.converter.registry.protobuf.to_connect import (
     is_entries,
@@ -105,7 +105,7 @@ def _present_filler(descriptor: Any, schema: Schema, mapping: ProtobufMapping, o
     if is_map(descriptor):
         return _map_filler(descriptor, schema, mapping, omits_unknown)
     if is_entries(descriptor):
-        fill = _filler(descriptor.message_type, _entry(schema), mapping, omits_unknown)
+        fill = _filler(descriptor.message_type, entry_schema(schema), mapping, omits_unknown)
 
         def fill_entries(target: Any, value: Any) -> None:
             for key, item in scalar.mapping(value).items():
@@ -222,15 +222,11 @@ def _getter(message: Any, schema: Schema, mapping: ProtobufMapping) -> Get:
     gets: list[tuple[str, Get]] = []
     for field in schema.fields:
         if is_union(field.schema):
-            oneof = oneofs.get(field.name) or message.oneofs_by_name[field_name(_oneof_name(field), mapping)]
+            oneof = oneofs.get(field.name) or message.oneofs_by_name[field_name(oneof_name(field), mapping)]
             gets.append((field.name, _union_getter(oneof, field.schema, mapping)))
         else:
             gets.append((field.name, _field_getter(fields[field_name(field.name, mapping)], field.schema, mapping)))
     return lambda found: {name: get(found) for name, get in gets}
-
-
-def _oneof_name(field: Field) -> str:
-    return (field.schema.name or "").removeprefix(settings.UNION).removeprefix(".") or field.name
 
 
 def _union_getter(oneof: Any, schema: Schema, mapping: ProtobufMapping) -> Get:
@@ -262,7 +258,7 @@ def _field_getter(descriptor: Any, schema: Schema, mapping: ProtobufMapping) -> 
         to_value = _from_value(entry["value"], part(schema.value_schema), mapping) or _same
         return lambda found: {to_key(k): to_value(v) for k, v in getattr(found, name).items()}
     if is_entries(descriptor):
-        get = _getter(descriptor.message_type, _entry(schema), mapping)
+        get = _getter(descriptor.message_type, entry_schema(schema), mapping)
         return lambda found: {each["key"]: each["value"] for each in map(get, getattr(found, name))}
     if is_repeated(descriptor):
         convert = _from_value(descriptor, part(schema.value_schema), mapping)
@@ -297,25 +293,17 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _entry(schema: Schema) -> Schema:
-    return Schema.struct({"key": part(schema.key_schema), "value": part(schema.value_schema)})
-
-
 def _fill_decimal(target: Any, schema: Schema, value: Any) -> None:
-    number = unscaled(schema, value)
-    target.value = number.to_bytes(((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True)
-    target.scale = int(dict(schema.parameters)["scale"])
+    target.value = LOGICAL_TYPES[schema.name].to_plain(schema, value)
+    target.scale = scale_of(schema)
     target.precision = settings.DEFAULT_PRECISION
 
 
 def _decimal(found: Any) -> Decimal:
     number = int.from_bytes(found.value, "big", signed=True)
-    if abs(found.scale) > _MOST_DIGITS or len(found.value) > _MOST_DIGITS // 3:
+    if abs(found.scale) > MOST_DIGITS or len(found.value) > MOST_DIGITS // 3:
         raise ValueError(f"a decimal with {len(found.value)} bytes and the scale {found.scale}")
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -found.scale))
-
-
-_MOST_DIGITS = 4000
 
 
 def _plain(schema: Schema, value: Any) -> int:

@@ -52,6 +52,11 @@ def entry_schema(schema: Schema) -> Schema:
     return Schema.struct({"key": part(schema.key_schema), "value": part(schema.value_schema)})
 
 
+def oneof_name(field: Field) -> str:
+    """Return the name of the oneof that a struct's field stands for."""
+    return (field.schema.name or "").removeprefix(settings.UNION).removeprefix(".") or field.name
+
+
 def field_name(name: str, mapping: ProtobufMapping) -> str:
     """Return the name of a field. Raises RecordError for one that Protobuf does not allow."""
     if _NAME.fullmatch(name):
@@ -105,8 +110,7 @@ class _Writer:
 
     def _oneof(self, message: Any, field: Field, numbers: "_Numbers") -> None:
         index = len(message.oneof_decl)
-        name = (field.schema.name or "").removeprefix(settings.UNION).removeprefix(".") or field.name
-        message.oneof_decl.add(name=field_name(name, self._mapping))
+        message.oneof_decl.add(name=field_name(oneof_name(field), self._mapping))
         for member in field.schema.fields:
             made = message.field.add(
                 name=field_name(member.name, self._mapping), number=numbers.of(member), label=1, oneof_index=index
