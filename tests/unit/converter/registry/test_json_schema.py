@@ -156,6 +156,16 @@ def test_the_struct_of_a_union_is_the_one_with_the_most_fields() -> None:
         decoded(root, "text")
 
 
+def test_a_map_without_text_for_keys_is_found_in_a_union() -> None:
+    one_of = "io.confluent.connect.json.OneOf"
+    seats, note = f"{one_of}.field.0", f"{one_of}.field.1"
+    members = {seats: Schema.map(STRING.optional(), INT32).optional(), note: STRING.optional()}
+    schema = Schema.struct({"of": Schema.struct(members, name=one_of)}, name="R")
+    for value in ({"of": {seats: {"7A": 1, None: 2}, note: None}}, {"of": {seats: None, note: "x"}}):
+        done = JsonSchemaFormat(PLAIN).written(schema)
+        assert decoded(json.loads(done.schema.text), json.loads(done.writer.encode(value))) == value
+
+
 @pytest.mark.parametrize(
     ("root", "reason"),
     [

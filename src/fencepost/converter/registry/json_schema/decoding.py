@@ -110,7 +110,7 @@ def _score(schema: Schema, value: Any) -> int:
         known = sum(field.name in value for field in schema.fields)
         return known if all(name in value for name in needed) else -1
     if kind in (SchemaType.ARRAY, SchemaType.MAP):
-        is_list = kind is SchemaType.ARRAY or part(schema.key_schema).type is not SchemaType.STRING
+        is_list = kind is SchemaType.ARRAY or not has_text_keys(schema)
         return 0 if isinstance(value, list if is_list else dict) else -1
     if kind in INTEGER_BITS:
         return 1 if isinstance(value, int) and not isinstance(value, bool) else -1
