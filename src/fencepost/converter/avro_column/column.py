@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from fencepost.converter.avro_column.cursor import FAULTS, Cursor, limits
 
 _LONG = pa.int64()
-_ONE, _NULL = pa.scalar(1, _LONG), pa.scalar(None, _LONG)
+_NULL = pa.scalar(None, _LONG)
 
 
 class Column(Protocol):

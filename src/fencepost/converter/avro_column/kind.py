@@ -50,6 +50,8 @@ PER_UNIT: Mapping[str, int] = {
     "local-timestamp-micros": 1,
 }
 """By how much a value is multiplied for its column."""
+_MISFITS = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, pa.ArrowException)
+"""What a default that does not fit its type raises."""
 
 
 def arrow_type(of: AvroType) -> pa.DataType:
@@ -89,7 +91,7 @@ def default_of(field: Field) -> pa.Scalar:
     kind = arrow_type(field.type)
     try:
         return pa.array([_value(field.type, field.default)], kind)[0]
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, pa.ArrowException) as error:
+    except _MISFITS as error:
         raise AvroSchemaError(f"the default of field {field.name} does not fit its type: {error}") from error
 
 
@@ -141,7 +143,7 @@ def _of_union(union: Union, branches: tuple[AvroType, ...], found: Any) -> Any:
         try:
             value = _value(branch, found)
             pa.array([value], arrow_type(branch))
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, pa.ArrowException) as error:
+        except _MISFITS as error:
             faults.append(str(error))
             continue
         if value is None or len(union.some) == 1:

@@ -9,7 +9,6 @@ from typing import Any
 from fencepost.api import RecordError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-NAMED = frozenset({"record", "enum", "fixed"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MISSING: Any = object()
 """The default of a field that has none. None is a default: null."""
