@@ -115,7 +115,7 @@ class _Writer:
         name = self._scrubbed(named.name) if named.name is not None else self._next_name()
         key = replace(schema, is_optional=False, default=None) if key is None else key
         space, _, short = name.rpartition(".")
-        if not all(map(names.is_valid, name.split("."))):
+        if not names.is_valid_full(name):
             raise RecordError(f"Avro does not allow the schema name {name!r}: {_SCRUB}")
         known = self._defined.get(name)
         if known is not None:

@@ -29,6 +29,11 @@ def is_valid(name: str) -> bool:
     return _VALID.fullmatch(name) is not None
 
 
+def is_valid_full(name: str) -> bool:
+    """Return whether Avro allows this as a full name, with dots between its parts."""
+    return all(map(is_valid, name.split(".")))
+
+
 def scrubbed(name: str) -> str:
     """Return a name with the characters that Avro does not allow replaced, as Confluent's converter does."""
     encoded = quote_plus(name, safe="*-._")

@@ -1,15 +1,14 @@
 """Reads the JSON of an Avro schema: names resolved, everything checked, other schemas that it refers to included."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import RecordError
+from fencepost.converter.registry.avro.names import is_valid, is_valid_full
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MISSING: Any = object()
 """The default of a field that has none. None is a default: null."""
 
@@ -173,13 +172,13 @@ def _full_name(name: str, namespace: str) -> str:
 
 def _defined_name(schema: dict[str, Any], namespace: str) -> str:
     name, given = schema.get("name"), schema.get("namespace", namespace)
-    if not isinstance(name, str) or not isinstance(given, str) or not _NAME.fullmatch(full := _full_name(name, given)):
+    if not isinstance(name, str) or not isinstance(given, str) or not is_valid_full(full := _full_name(name, given)):
         raise _invalid("a name has letters, digits and _, and begins with no digit", name)
     return full
 
 
 def _is_name(name: Any) -> bool:
-    return isinstance(name, str) and "." not in name and _NAME.fullmatch(name) is not None
+    return isinstance(name, str) and is_valid(name)
 
 
 def _check_symbols(schema: dict[str, Any]) -> None:
