@@ -1,6 +1,5 @@
 """JsonConverter: values as JSON, alone or in an envelope with their schema."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from fencepost.converter.json_encoding import (
     encoder,
 )
 from fencepost.converter.json_envelopes import parsed_all, payloads, prefix_of
-from fencepost.converter.json_parsing import exact_decimal, parsed
+from fencepost.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
 from fencepost.converter.json_structs import dumped_structs
 from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
@@ -243,11 +242,8 @@ def _dumped(value: Any) -> bytes:
 
 
 def _parsed(data: bytes, *, keeps_digits: bool = False) -> Any:
-    """Parse JSON; with `keeps_digits`, all numbers with a fraction become Decimals, as decimals may be numbers."""
     try:
-        if keeps_digits:
-            return json.loads(data, parse_float=exact_decimal)
-        return parsed(data)
+        return parsed_with_decimals(data) if keeps_digits else parsed(data)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"Converting bytes from JSON failed due to serialization error: {error}") from error
 

@@ -29,6 +29,11 @@ def parsed(data: bytes) -> Any:
     return found
 
 
+def parsed_with_decimals(data: bytes) -> Any:
+    """Parse JSON in which a decimal may be a number: all numbers with a fraction become Decimals. Raises ValueError."""
+    return json.loads(data, parse_float=exact_decimal)
+
+
 def _is_rounded(number: bytes) -> bool:
     if number.isdigit():
         return len(number) > _MOST_DIGITS or int(number) > _MOST

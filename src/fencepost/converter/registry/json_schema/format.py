@@ -9,7 +9,7 @@ import orjson
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.converter.json_column import dumped_all, is_plain
 from fencepost.converter.json_encoding import decimal_fallback
-from fencepost.converter.json_parsing import exact_decimal, parsed
+from fencepost.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.converter.registry.client import WrittenSchema
 from fencepost.converter.registry.format import Format, Reader, Referenced, Writer, Written
 from fencepost.converter.registry.json_schema.decoding import decoder
@@ -71,7 +71,7 @@ class _JsonReader:
         self._schema = schema
         self._decode = decoder(schema)
         self._check = check
-        self._parse = _parsed_with_decimals if _has_decimal(schema) else parsed
+        self._parse = parsed_with_decimals if _has_decimal(schema) else parsed
 
     def read(self, data: bytes, start: int) -> tuple[Schema, Any]:
         try:
@@ -91,10 +91,6 @@ def _dumped(ready: Any) -> bytes:
         return orjson.dumps(ready, default=decimal_fallback)
     except (TypeError, RecursionError) as error:
         raise RecordError(f"Converting to JSON failed: {error}") from error
-
-
-def _parsed_with_decimals(data: bytes) -> Any:
-    return json.loads(data, parse_float=exact_decimal)
 
 
 def _name(root: Any) -> str | None:
