@@ -1,7 +1,6 @@
 """Encodes whole columns as JSON, many values in one call, without checking each if one check of all suffices."""
 
-from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -10,8 +9,8 @@ import orjson
 from fencepost.api import Schema
 from fencepost.converter.json_encoding import EncodingOptions, decimal_fallback, encoder
 from fencepost.converter.logical import LOGICAL_TYPES
+from fencepost.converter.plain_column import are_plain
 from fencepost.record import SchemaType
-from fencepost.record.java_integer import INTEGER_BITS
 
 # Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
 _MARK = "\x7f"
@@ -86,8 +85,7 @@ def _dense(schema: Schema, options: EncodingOptions) -> _EncodeDense:
         return lambda column, kinds: None
     if schema.type is SchemaType.STRUCT:
         return _structs(schema, options)
-    expected, test = _PLAIN.get(schema.type, (None, None))
-    return lambda column, kinds: column if kinds == {expected} and (test is None or test(column)) else None
+    return lambda column, kinds: column if are_plain(schema.type, column, kinds) else None
 
 
 def _structs(schema: Schema, options: EncodingOptions) -> _EncodeDense:
@@ -120,8 +118,7 @@ def is_plain(schema: Schema, column: Sequence[Any]) -> bool:
         return True
     if schema.type is SchemaType.STRUCT:
         return kinds == {dict} and _are_plain_structs(schema, column)
-    expected, test = _PLAIN.get(schema.type, (None, None))
-    return kinds == {expected} and (test is None or test(column))
+    return are_plain(schema.type, column, kinds)
 
 
 def _are_plain_structs(schema: Schema, structs: Sequence[Any]) -> bool:
@@ -129,20 +126,3 @@ def _are_plain_structs(schema: Schema, structs: Sequence[Any]) -> bool:
     if set(map(tuple, structs)) != {names}:
         return False
     return all(is_plain(field.schema, list(map(itemgetter(field.name), structs))) for field in schema.fields)
-
-
-def _within(bits: int) -> Callable[[Sequence[int]], bool]:
-    limit = 1 << (bits - 1)
-    return lambda column: -limit <= min(column) and max(column) < limit
-
-
-def _all_finite(column: Iterable[float]) -> bool:
-    return all(map(isfinite, column))
-
-
-_PLAIN: dict[SchemaType, tuple[type | None, Callable[[Sequence[Any]], bool] | None]] = {
-    **{kind: (int, _within(bits)) for kind, bits in INTEGER_BITS.items()},
-    SchemaType.FLOAT64: (float, _all_finite),
-    SchemaType.BOOLEAN: (bool, None),
-    SchemaType.STRING: (str, None),
-}

@@ -13,7 +13,7 @@ from typing import Any
 from fencepost.api import RecordError, Schema
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.logical import LOGICAL_TYPES
-from fencepost.record.java_integer import INTEGER_BITS
+from fencepost.converter.plain_column import are_plain
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 Column = Sequence[Any]
@@ -59,14 +59,11 @@ def _dense(schema: Schema, is_null_replaced: bool) -> _DecodeDense:
     def one_by_one(column: Column, kinds: set[type]) -> Column:
         return [decode(schema, value, is_null_replaced=is_null_replaced) for value in column]
 
-    is_plain = _PLAIN.get(schema.type)
-    if is_plain is not None:
-        return lambda column, kinds: column if is_plain(column, kinds) else one_by_one(column, kinds)
     if schema.type is SchemaType.FLOAT64:
         return lambda column, kinds: _float64(column, kinds) or one_by_one(column, kinds)
     if schema.type is SchemaType.FLOAT32:
         return lambda column, kinds: _float32(column, kinds) or one_by_one(column, kinds)
-    return one_by_one
+    return lambda column, kinds: column if are_plain(schema.type, column, kinds) else one_by_one(column, kinds)
 
 
 def _struct(schema: Schema, is_null_replaced: bool) -> _DecodeDense:
@@ -113,11 +110,6 @@ def _logical(schema: Schema) -> _DecodeDense:
     return decode_all
 
 
-def _within(bits: int) -> Callable[[Column, set[type]], bool]:
-    limit = 1 << (bits - 1)
-    return lambda column, kinds: kinds == {int} and -limit <= min(column) and max(column) < limit
-
-
 def _float64(column: Column, kinds: set[type]) -> Column | None:
     if kinds == {float}:
         return column
@@ -132,10 +124,3 @@ def _float32(column: Column, kinds: set[type]) -> Column | None:
     if kinds == {float} and min(column) >= -_MOST_FLOAT32 and max(column) <= _MOST_FLOAT32:
         return array("f", column).tolist()
     return None
-
-
-_PLAIN: dict[SchemaType, Callable[[Column, set[type]], bool]] = {
-    **{kind: _within(bits) for kind, bits in INTEGER_BITS.items()},
-    SchemaType.BOOLEAN: lambda _, kinds: kinds == {bool},
-    SchemaType.STRING: lambda _, kinds: kinds == {str},
-}
