@@ -13,9 +13,9 @@ from fencepost.converter.plain_column import are_plain
 from fencepost.record import SchemaType
 
 # Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
-_MARK = "\x7f"
-_MARK_BYTES = _MARK.encode()
-_BETWEEN = b',"' + _MARK_BYTES + b'",'
+MARK = "\x7f"
+MARK_BYTES = MARK.encode()
+_BETWEEN = b',"' + MARK_BYTES + b'",'
 
 Column = Sequence[Any]
 EncodeColumn = Callable[[Column], Column]
@@ -37,13 +37,13 @@ def dumped_all(
     """
     if not values:
         return []
-    marked: list[Any] = [_MARK] * (2 * len(values) - 1)
+    marked: list[Any] = [MARK] * (2 * len(values) - 1)
     marked[::2] = values
     written = orjson.dumps(marked, default=default)[1:-1]
-    if written.count(_MARK_BYTES) != len(values) - 1 or _MARK_BYTES in prefix:
+    if written.count(MARK_BYTES) != len(values) - 1 or MARK_BYTES in prefix:
         return None
-    enveloped = prefix + written.replace(_BETWEEN, suffix + _MARK_BYTES + prefix) + suffix
-    return enveloped.split(_MARK_BYTES)
+    enveloped = prefix + written.replace(_BETWEEN, suffix + MARK_BYTES + prefix) + suffix
+    return enveloped.split(MARK_BYTES)
 
 
 def column_encoder(schema: Schema, options: EncodingOptions) -> EncodeColumn:

@@ -10,16 +10,13 @@ from typing import Any
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.json_column import column_encoder
+from fencepost.converter.json_column import MARK, MARK_BYTES, column_encoder
 from fencepost.converter.json_encoding import EncodingOptions, decimal_fallback, encoder
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
 
 Piece = bytes | Sequence[Any]
 """A part of every row: a text that all rows share, or a column of values for `orjson`, one for each row."""
-
-_MARK = "\x7f"  # JSON does not escape it, so counting shows whether a text contains one
-_MARK_BYTES = _MARK.encode()
 
 
 def dumped_structs(
@@ -32,7 +29,7 @@ def dumped_structs(
     if not len(structs):
         return []
     constants, columns = _alternating([prefix, *_pieces(schema, structs, options), suffix])
-    if any(_MARK_BYTES in constant for constant in constants):
+    if any(MARK_BYTES in constant for constant in constants):
         return None
     if not columns:
         return Repeated(constants[0], len(structs))
@@ -45,16 +42,16 @@ def _joined(constants: list[bytes], columns: list[Sequence[Any]], count: int) ->
     marked: list[Any] = [None] * (width * count)
     for place, column in enumerate(columns):
         marked[2 * place :: width] = column
-        marked[2 * place + 1 :: width] = [f"{_MARK}{place}"] * count
+        marked[2 * place + 1 :: width] = [f"{MARK}{place}"] * count
     written = orjson.dumps(marked, default=decimal_fallback)
-    if written.count(_MARK_BYTES) != len(columns) * count:
+    if written.count(MARK_BYTES) != len(columns) * count:
         return None
-    between = [*constants[1:-1], constants[-1] + _MARK_BYTES + constants[0]]
-    ends = b',"' + _MARK_BYTES + str(len(columns) - 1).encode() + b'"]'
+    between = [*constants[1:-1], constants[-1] + MARK_BYTES + constants[0]]
+    ends = b',"' + MARK_BYTES + str(len(columns) - 1).encode() + b'"]'
     written = constants[0] + written[1 : -len(ends)] + constants[-1]
     for place, constant in enumerate(between):
-        written = written.replace(b',"' + _MARK_BYTES + str(place).encode() + b'",', constant)
-    return written.split(_MARK_BYTES)
+        written = written.replace(b',"' + MARK_BYTES + str(place).encode() + b'",', constant)
+    return written.split(MARK_BYTES)
 
 
 def _alternating(pieces: Sequence[Piece]) -> tuple[list[bytes], list[Sequence[Any]]]:
