@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema
-from fencepost.record.java_time import DAY_MS, EPOCH, EPOCH_DAY, MILLISECOND, milliseconds
+from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
 MOST_DIGITS = 4_000  # of a decimal; Python turns integers of up to 4,300 into text
@@ -122,13 +122,13 @@ def _day(days: int) -> dt.date:
 def _time(ms: int) -> dt.time:
     if not 0 <= ms < DAY_MS:
         raise RecordError(f"Time values must be milliseconds of a day, below {DAY_MS}, but found {ms}")
-    return (EPOCH + ms * MILLISECOND).time()
+    return moment(ms).time()
 
 
 def _moment(ms: int) -> dt.datetime:
     try:
-        return EPOCH + ms * MILLISECOND
-    except OverflowError:
+        return moment(ms)
+    except ValueError:
         text = f"Timestamp values must be in the years 1 to 9999, but found {ms} ms since 1970"
         raise RecordError(text) from None
 

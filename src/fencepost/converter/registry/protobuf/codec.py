@@ -20,7 +20,7 @@ from fencepost.converter.registry.protobuf.to_connect import (
     union_name,
 )
 from fencepost.record import Field
-from fencepost.record.java_time import EPOCH, MILLISECOND
+from fencepost.record.java_time import moment
 
 Fill = Callable[[Any, Any], None]
 """Writes a value into a message."""
@@ -337,5 +337,5 @@ _LOGICAL_GETTERS: dict[str, Convert] = {
     settings.DECIMAL: _decimal,
     settings.DATE: lambda found: dt.date(found.year, found.month, found.day),
     settings.TIME: lambda found: dt.time(found.hours, found.minutes, found.seconds, found.nanos // _MS_NS * 1000),
-    settings.TIMESTAMP: lambda found: EPOCH + (found.seconds * 1000 + found.nanos // _MS_NS) * MILLISECOND,
+    settings.TIMESTAMP: lambda found: moment(found.seconds * 1000 + found.nanos // _MS_NS),
 }
