@@ -4,19 +4,42 @@ It writes counted repetitions out, and needs four times as long for every two re
 """
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 MAX_SIZE = 100_000
 MAX_DEPTH = 10
+_EMPTY = 100  # a thousand groups with nothing in them, written out, take as long as a hundred thousand characters
 
 _TOKEN = re.compile(
     r"\\."
-    r"|(?P<open>\((?:\?(?:P?<[^>=!]*>|<?[=!]|[:>]|[a-zA-Z-]+:?))?)"
+    r"|(?P<comment>\(\?#(?:\\.|[^\\)])*\)?)"
+    r"|\(\?(?P<on>[a-zA-Z]*)(?:-(?P<off>[a-zA-Z]*))?(?P<flags_end>[:)])"
+    r"|(?P<open>\((?:\?(?:P?<[^>=!]*>|<?[=!]|>))?)"
     r"|(?P<close>\))"
-    r"|(?P<class_start>\[)|(?P<class_end>\])"
-    r"|(?P<repeat>[*+?]|\{(?P<least>\d+)(?P<range>,(?P<most>\d*))?\})[+?]?"
+    r"|(?P<repeat>[*+?]|\{(?P<least>[\d\s]*)(?:,(?P<most>[\d\s]*)|(?<=\d)\s*)\})[+?]?"
     r"|.",
     re.DOTALL,
 )
+_OF_CLASS = re.compile(r"\\.|&&\]?|(?P<start>\[\^?\]?)|(?P<end>\])|.", re.DOTALL)
+_SPACE = re.compile(r"\s+|#[^\n]*")
+
+
+class _Size(NamedTuple):
+    """The size of a part of a pattern: what it consists of, its nested repetitions, and its groups of nothing."""
+
+    parts: int = 0
+    depth: int = 0
+    empty: int = 0
+
+    def followed_by(self, other: "_Size") -> "_Size":
+        return _Size(self.parts + other.parts, max(self.depth, other.depth), self.empty + other.empty)
+
+    def repeated(self, count: int) -> "_Size":
+        return _Size(self.parts * count, self.depth + 1, self.empty * count)
+
+    def closed(self) -> "_Size":
+        return self if self.parts else self._replace(empty=self.empty + 1)
 
 
 def size_fault(pattern: str) -> str | None:
@@ -31,33 +54,58 @@ def size_fault(pattern: str) -> str | None:
 
 def _measured(pattern: str) -> tuple[int, int]:
     """Return the number of parts, and how many repetitions are inside of each other at most."""
-    groups = [(0, 0)]  # size and depth of each open group, without its last part
-    last = (0, 0)
-    class_depth = 0
-    for token in _TOKEN.finditer(pattern):
-        if token["class_start"] or (token["class_end"] and class_depth):
-            class_depth += 1 if token["class_start"] else -1
-        elif class_depth:
+    groups = [_Size()]  # of each open group, without its last part
+    last = _Size()
+    for token in _tokens(pattern):
+        if token["repeat"]:
+            last = last.repeated(_count(token))
             continue
-        elif token["repeat"]:
-            last = (last[0] * _count(token), last[1] + 1)
-            continue
-        if class_depth:
-            continue
-        groups[-1] = _together(groups[-1], last)
-        last = (1, 0)
-        if token["open"]:
-            groups.append((0, 0))
-            last = (0, 0)
+        groups[-1] = groups[-1].followed_by(last)
+        last = _Size(parts=1)
+        if token["open"] or token["flags_end"]:
+            groups.append(_Size())
+            last = _Size()
         elif token["close"] and len(groups) > 1:
-            last = groups.pop()
-    groups[-1] = _together(groups[-1], last)
-    return sum(size for size, _ in groups), max(depth for _, depth in groups)
+            last = groups.pop().closed()
+    groups[-1] = groups[-1].followed_by(last)
+    return sum(one.parts + _EMPTY * one.empty for one in groups), max(one.depth for one in groups)
 
 
-def _together(group: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
-    return group[0] + part[0], max(group[1], part[1])
+def _tokens(pattern: str) -> Iterator[re.Match[str]]:
+    """Yield repetitions, the two ends of groups, and parts: a class of characters is one.
+
+    Comments, flags, and space that means nothing are left out, as a repetition after them is of what is before them.
+    """
+    spaced = [False]  # for each open group, whether space in it means nothing: (?x)
+    at = 0
+    while at < len(pattern):
+        if spaced[-1] and (space := _SPACE.match(pattern, at)) is not None:
+            at = space.end()
+            continue
+        token = _TOKEN.match(pattern, at)
+        assert token is not None  # its last branch is any character
+        at = _class_end(pattern, at) if token[0] == "[" else token.end()
+        is_spaced = (spaced[-1] or "x" in (token["on"] or "")) and "x" not in (token["off"] or "")
+        if token["flags_end"] == ")":
+            spaced[-1] = is_spaced
+        elif not token["comment"]:
+            if token["open"] or token["flags_end"]:
+                spaced.append(is_spaced)
+            elif token["close"] and len(spaced) > 1:
+                spaced.pop()
+            yield token
+
+
+def _class_end(pattern: str, start: int) -> int:
+    """Return where a class of characters ends. A bracket that closes is a character at the beginning, or after &&."""
+    depth = 0
+    for token in _OF_CLASS.finditer(pattern, start):
+        depth += bool(token["start"]) - bool(token["end"])
+        if not depth:
+            return token.end()
+    return len(pattern)
 
 
 def _count(token: re.Match[str]) -> int:
-    return max(1, int(token["most"] or token["least"] or 1))
+    least, most = ("".join((token[name] or "").split()) for name in ("least", "most"))
+    return max(1, int(most or least or 1))

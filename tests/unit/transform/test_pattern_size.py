@@ -16,6 +16,21 @@ from fencepost.transform.pattern_size import size_fault
         ("((x{200}){200}){200}", "more than 100000 parts"),
         ("([a-z]{1000}){1,1000}", "more than 100000 parts"),
         ("(?<name>a{0,500}b{500,})" * 2 + "(c{10}){100000}", "more than 100000 parts"),
+        ("(){20000}", "more than 100000 parts"),
+        ("(?:()(())){400}", "more than 100000 parts"),
+        ("((){50}a?){50}", "more than 100000 parts"),
+        ("(?:" * 11 + "a" + "{,2})" * 11, "more than 10 repetitions"),
+        ("(?:a{1000})(?i){1000}", "more than 100000 parts"),
+        (r"(?:a{1000})(?#[\)){1000}", "more than 100000 parts"),
+        ("(?:(?:a{1000})[])]){1000}", "more than 100000 parts"),
+        ("(?:(?:a{1000})[^])]){1000}", "more than 100000 parts"),
+        ("(?:(?:a{1000})[a&&])]){1000}", "more than 100000 parts"),
+        ("[(?<a](?:b{1000}){1000}>", "more than 100000 parts"),
+        ("[(?#](?:b{1000}){1000})", "more than 100000 parts"),
+        ("(?x)(?:a{1000}) #[\n {1 000}", "more than 100000 parts"),
+        ("(?:(?x: a #[\n))#(?:a{1000}){1000}", "more than 100000 parts"),
+        ("(?x)(?-x:#(?:a{1000}){1000}\n)", "more than 100000 parts"),
+        ("(?x)(?-x)#(?:a{1000}){1000}", "more than 100000 parts"),
     ],
 )
 def test_a_pattern_that_is_too_large_is_refused_before_it_is_compiled(pattern: str, reason: str) -> None:
@@ -33,6 +48,10 @@ def test_a_pattern_that_is_too_large_is_refused_before_it_is_compiled(pattern: s
         "[a-z&&[^(*]]+" * 40,
         "(?i)(?<dc>[^.]++)[.](?=x)(?!y)(?<=z)(?>a*)x*?",
         "(a+)" * 1000,
+        "(?#(((a+)+)+)+)" * 1000,
+        "(?x) # (((((((((((a+)+)+)+)+)+)+)+)+)+)+)+\n a+",
+        "a{b}{,c}{}" * 1000,
+        "(?:(?:()a){3}|(){2})*",
     ],
 )
 def test_patterns_that_people_write_are_taken(pattern: str) -> None:
