@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     r"|\\p\{(?P<cls>\w+)\}"  # a POSIX class
     r"|\\(?P<escape>.)"
     r"|\(\?<(?P<group>[a-zA-Z][a-zA-Z0-9]*)>"
-    r"|(?P<bracket>[\[\]])"
+    r"|(?P<bracket>\[\^?\]?|\])"  # a bracket that closes is a character at the beginning of a class
     r"|(?P<operator>--|~~|\|\|)",  # of sets, in the library; Java takes them literally
     re.DOTALL,
 )
@@ -65,7 +65,7 @@ class JavaPattern:
             if (fault := size_fault(self.pattern)) is not None:
                 raise re.error(fault)
             self._compiled = regex.compile(self.pattern, regex.ASCII | regex.VERSION1)
-        except (regex.error, RecursionError) as error:
+        except (regex.error, RecursionError, ValueError) as error:  # ValueError: flags that exclude each other
             raise re.error(str(error) or "it is nested too deeply") from None
         self.groups: int = self._compiled.groups
         self.groupindex: Mapping[str, int] = self._compiled.groupindex
@@ -111,7 +111,7 @@ def _translated(pattern: str) -> str:
     def translated(token: re.Match[str]) -> str:
         nonlocal depth
         if token["bracket"]:
-            depth = max(0, depth + (1 if token["bracket"] == "[" else -1))
+            depth = max(0, depth + (1 if token["bracket"].startswith("[") else -1))
             return token[0]
         if token["operator"] == "--" and depth:
             raise re.error("-- in a class of characters is not supported here; write the hyphen as \\-")

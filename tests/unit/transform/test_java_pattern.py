@@ -50,6 +50,9 @@ def test_a_repetition_of_repetitions_is_decided(pattern: str) -> None:
         ("[[a-f][0-9]]+", "a0", True),
         ("[a~~b]+", "a~b", True),
         ("[a||b]+", "a|b", True),
+        ("[]a||b]+", "]a|b", True),
+        ("[^]a||b]+", "x", True),
+        ("[^]a||b]+", "|", False),
         ("(?i)ORDERS", "orders", True),
         ("(?>a+)b", "aab", True),
         ("a++a", "aaa", False),
@@ -60,7 +63,9 @@ def test_syntax_of_java_is_understood(pattern: str, text: str, is_match: bool) -
     assert (compiled(pattern).fullmatch(text) is not None) is is_match
 
 
-@pytest.mark.parametrize("pattern", ["(", "*", "[", "a{2,1}", r"\p{Nope}", "[+--]", "(?<1>a)", "(" * 5000])
+@pytest.mark.parametrize(
+    "pattern", ["(", "*", "[", "a{2,1}", r"\p{Nope}", "[+--]", "(?<1>a)", "(" * 5000, "(?iu)a", "a{" + "9" * 5000 + "}"]
+)
 def test_a_wrong_pattern_is_an_error_of_the_pattern(pattern: str) -> None:
     with pytest.raises(re.error):
         compiled(pattern)
