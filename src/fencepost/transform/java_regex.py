@@ -92,6 +92,7 @@ class JavaPattern:
             ) from None
 
 
+@lru_cache(64)  # a pattern that passed is not tried again, however often its config is read
 def _probe(pattern: JavaPattern) -> None:
     """Raise RecordError if the longest names of a topic, made of one of the pattern's own characters, take too long."""
     characters = "".join(sorted({*_NAME_CHARACTERS.findall(pattern.source), "a"}))
