@@ -122,6 +122,19 @@ def each(check: Check) -> Check:
     return Check(test, f"list of {check.text}")
 
 
+def parsed_by(parse: Callable[[Any], object], text: str) -> Check:
+    """Return a check for a value that `parse` accepts; it raises ValueError, with the reason, for any other."""
+
+    def test(value: Any) -> str | None:
+        try:
+            parse(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return Check(test, text)
+
+
 def no_control_characters() -> Check:
     """Return a check for a text that is not empty and has no ISO control characters: the name of a connector."""
 

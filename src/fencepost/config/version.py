@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cmp_to_key, lru_cache
 from typing import NamedTuple
 
-from fencepost.config.check import Check
+from fencepost.config.check import Check, parsed_by
 from fencepost.config.errors import ConfigError
 
 LATEST = "latest"
@@ -146,15 +146,7 @@ def check_version(key: str, text: str | None) -> VersionRequirement | None:
 
 def version_requirement() -> Check:
     """Return a check for a version or a range of versions."""
-
-    def test(value: str) -> str | None:
-        try:
-            requirement_of(value)
-        except ValueError as error:
-            return str(error)
-        return None
-
-    return Check(test, f"a version, a range such as [1.0,2.0), or {LATEST}")
+    return parsed_by(requirement_of, f"a version, a range such as [1.0,2.0), or {LATEST}")
 
 
 def _ranges(text: str) -> list[_Range]:

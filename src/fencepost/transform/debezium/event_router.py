@@ -17,7 +17,7 @@ from fencepost.api import (
     Transform,
     setting,
 )
-from fencepost.config.check import Check, one_of
+from fencepost.config.check import each, one_of, parsed_by
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import repeated_name
 from fencepost.transform.debezium.change_event import (
@@ -77,18 +77,6 @@ class _Placement(NamedTuple):
         return cls(parts[0], parts[1].lower(), parts[-1] if len(parts) == 3 else parts[0])
 
 
-def _placements() -> Check:
-    def test(texts: list[str]) -> str | None:
-        try:
-            for text in texts:
-                _Placement.parsed(text)
-        except ValueError as error:
-            return str(error)
-        return None
-
-    return Check(test, "list of column:placement[:alias]")
-
-
 class _Row(NamedTuple):
     """A row of the outbox table, with its schema."""
 
@@ -130,7 +118,7 @@ class OutboxTable(Config):
     table_fields_additional_placement: list[str] = setting(
         "table.fields.additional.placement",
         default=[],
-        check=_placements(),
+        check=each(parsed_by(_Placement.parsed, "column:placement[:alias]")),
         doc="Other columns, and where they go: `column:header:alias`, `column:envelope:alias` or `column:partition`. "
         "The alias is optional. With an envelope, the value is a struct whose field `payload` is the payload.",
     )
@@ -230,11 +218,11 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
         row = _Row(row_schema(record.value_schema, AFTER), event.get(AFTER) or {})
         headers = [*record.headers, Header(_ID, *row.typed(self.table_field_event_id))]
         partition = None
-        for each in self._placements:
-            if each.place == _HEADER:
-                headers.append(Header(each.alias, *row.typed(each.field)))
-            elif each.place == _PARTITION:
-                partition = _of_type(SchemaType.INT32, *row.typed(each.field), each.field)
+        for one in self._placements:
+            if one.place == _HEADER:
+                headers.append(Header(one.alias, *row.typed(one.field)))
+            elif one.place == _PARTITION:
+                partition = _of_type(SchemaType.INT32, *row.typed(one.field), one.field)
         _of_type(SchemaType.STRING, *row.typed(self.route_by_field), self.route_by_field)
         topic = row.value.get(self.route_by_field)
         if topic is None:
@@ -262,7 +250,7 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
             payload, schema = self._expanded(payload, schema)
         if not self._has_envelope:
             return payload, schema
-        added = [(each.alias, *row.typed(each.field)) for each in self._placements if each.place == _ENVELOPE]
+        added = [(one.alias, *row.typed(one.field)) for one in self._placements if one.place == _ENVELOPE]
         members = [(_PAYLOAD, payload, schema), *added]
         fields = tuple(Field(name, member) for name, _, member in members)
         if (name := repeated_name(fields)) is not None:

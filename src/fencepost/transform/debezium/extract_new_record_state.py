@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.api import LOW, Config, ConnectRecord, Header, Record, RecordError, Schema, Transform, setting
-from fencepost.config.check import Check, one_of
+from fencepost.config.check import Check, each, one_of, parsed_by
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import STRING, repeated_name
 from fencepost.transform.debezium.change_event import (
@@ -36,14 +36,8 @@ _REFUSED = {"drop.tombstones": _FORMER, "delete.handling.mode": _FORMER}
 
 
 def _metadata() -> Check:
-    def test(texts: list[str]) -> str | None:
-        try:
-            metadata_fields(texts, "")
-        except ValueError as error:
-            return str(error)
-        return None
-
-    return Check(test, "list of field, struct.field or struct.field:new_name")
+    """Return the check of `add.fields` and `add.headers`."""
+    return each(parsed_by(partial(MetadataField.parsed, prefix=""), "field, struct.field or struct.field:new_name"))
 
 
 class _RowSchema(NamedTuple):
