@@ -98,8 +98,11 @@ class HeaderFrom(NullReplacing, FieldTransform):
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)
-        structs, changed = StructColumn.of_rows(values), super().apply_batch(batch)
-        if structs is None or changed is None:
+        structs = StructColumn.of_rows(values)
+        if structs is None:
+            return None
+        changed = super().apply_batch(self.side.with_column(batch, schema, structs))
+        if changed is None:
             return None
         added = [
             self._header_column(*pair, structs, schema) for pair in zip(self.fields, self.headers, strict=True)
