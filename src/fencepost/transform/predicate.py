@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from fencepost.api import ConnectRecord, Predicate, non_empty, setting
+from fencepost.api import ConnectRecord, Header, Predicate, non_empty, setting
 from fencepost.record import HeaderColumn, RecordColumns, Repeated, StructColumn, Utf8Column
 from fencepost.transform.java_regex import compiled, java_regex
 from fencepost.transform.regex_router import REMEMBERED_TOPICS
@@ -16,12 +16,15 @@ class HasHeaderKey(Predicate):
     name: str = setting("name", check=non_empty(), doc="The header name.")
 
     def test(self, record: ConnectRecord) -> bool:
-        return any(header.key == self.name for header in record.headers)
+        return self._is_among(record.headers)
 
     def matches(self, batch: RecordColumns) -> Sequence[bool] | None:
         if isinstance(batch.headers, HeaderColumn):
             return [any(key == self.name for key, _ in pairs) for pairs in batch.headers.raw]
-        return mapped(lambda headers: any(header.key == self.name for header in headers), batch.headers)
+        return mapped(self._is_among, batch.headers)
+
+    def _is_among(self, headers: Sequence[Header]) -> bool:
+        return any(header.key == self.name for header in headers)
 
 
 class RecordIsTombstone(Predicate):
