@@ -91,6 +91,12 @@ def metadata_fields(texts: Iterable[str], prefix: str) -> tuple[MetadataField, .
     return tuple(MetadataField.parsed(text, prefix) for text in texts)
 
 
+def schemas_in(envelope: Schema, fields: Iterable[MetadataField]) -> tuple[tuple[MetadataField, Schema], ...]:
+    """Return those of the facts that an envelope has, with their schemas. Raises RecordError for a struct."""
+    found = [(field, field.schema_in(envelope)) for field in fields]
+    return tuple((field, schema) for field, schema in found if schema is not None)
+
+
 def with_fields(schema: Schema, fields: Iterable[Field]) -> Schema:
     """Return a struct's schema with other fields; it is required and has no default, as Kafka copies schemas."""
     return replace(schema, fields=tuple(fields), is_optional=False, default=None)

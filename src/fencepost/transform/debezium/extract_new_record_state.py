@@ -19,6 +19,7 @@ from fencepost.transform.debezium.change_event import (
     metadata_fields,
     refused,
     row_schema,
+    schemas_in,
     with_fields,
 )
 from fencepost.transform.side import Defaults, defaults_of, fill_nulls, remembering
@@ -118,6 +119,7 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
         self._fields = metadata_fields(self.add_fields, self.add_fields_prefix)
         self._headers = metadata_fields(self.add_headers, self.add_headers_prefix)
         self._schema_of = {side: remembering(partial(self._row_schema, side=side)) for side in (BEFORE, AFTER)}
+        self._header_schemas = remembering(partial(schemas_in, fields=self._headers))
 
     def check_together(self) -> list[str]:
         return refused(self.originals, _REFUSED)
@@ -166,22 +168,17 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
     def _row_schema(self, envelope: Schema, side: str) -> _RowSchema:
         row = row_schema(envelope, side)
         is_rewriting = self._mode in _REWRITES
-        members = [*row.fields, _DELETED] if is_rewriting else list(row.fields)
-        added = []
-        for field in self._fields:
-            found = field.schema_in(envelope)
-            if found is not None:
-                members.append(Field(field.name, found))
-                added.append(field)
+        added = schemas_in(envelope, self._fields)
+        members = [*row.fields, *([_DELETED] if is_rewriting else []), *(Field(one.name, its) for one, its in added)]
         if (name := repeated_name(members)) is not None:
             raise RecordError(f"The row would have two fields of the name {name}: set add.fields.prefix, or rename one")
         defaults = defaults_of(row) if is_rewriting and self.replace_null_with_default else ()
-        return _RowSchema(with_fields(row, members), defaults, tuple(added))
+        return _RowSchema(with_fields(row, members), defaults, tuple(field for field, _ in added))
 
     def _with_headers(self, changed: Record, record: ConnectRecord, event: Mapping[str, Any]) -> Record:
         assert record.value_schema is not None
-        schemas = [(field, field.schema_in(record.value_schema)) for field in self._headers]
-        added = [Header(field.name, field.value_in(event), schema) for field, schema in schemas if schema is not None]
+        schemas = self._header_schemas(record.value_schema)
+        added = [Header(field.name, field.value_in(event), schema) for field, schema in schemas]
         return changed.replace(headers=(*changed.headers, *added)) if added else changed
 
     def _routed(self, record: Record, schema: Schema, row: Mapping[str, Any]) -> Record:
