@@ -1,5 +1,7 @@
 """The payload of an outbox row: JSON in a text as a struct or array, with a schema that follows from its content."""
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ from fencepost.record import Field, SchemaType
 from fencepost.record.java_integer import fits
 from fencepost.record.schema import BOOLEAN, BYTES, FLOAT64, INT32, INT64, STRING
 
+_LONG_INTEGER = re.compile(r"\d{19}")
 _PLAIN = {bool: BOOLEAN.optional(), str: STRING.optional(), float: FLOAT64.optional()}
 
 
@@ -22,6 +25,8 @@ class JsonExpansion:
     def expanded(self, text: str, name: str) -> tuple[Schema, Any]:
         """Return the schema, of that name, and the value of an object or array. Raises ValueError for anything else."""
         value = orjson.loads(text)
+        if _LONG_INTEGER.search(text):  # which it rounds
+            value = json.loads(text)
         if not isinstance(value, dict | list) or text[:1] not in ("{", "["):
             raise ValueError("it is neither an object nor an array")
         schema = self._schema(value, name)
