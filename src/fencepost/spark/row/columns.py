@@ -38,7 +38,7 @@ class RecordMaker:
             return OutgoingColumns(topics or (), json_rows(batch))
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return OutgoingColumns(
-            topics or _topics(columns["topic"]),
+            topics or topic_names(columns["topic"]),
             _bytes(columns["value"]),
             keys=_bytes(columns["key"]) if "key" in columns else None,
             partitions=columns["partition"].to_pylist() if "partition" in columns else None,
@@ -65,7 +65,8 @@ def _bytes(column: Any) -> Sequence[bytes | None]:
     return BinaryColumn(column.cast(pa.binary()))
 
 
-def _topics(column: Any) -> list[str]:
+def topic_names(column: Any) -> list[str]:
+    """Return the names in the column `topic`. Raises ConfigError for a row without one."""
     if column.null_count:
         raise ConfigError("column topic has rows without a topic: fill it, or set option topic")
     names: list[str] = column.to_pylist()

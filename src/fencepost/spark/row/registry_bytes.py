@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from fencepost.api import Converter, Schema, SchemaType
 from fencepost.config import ConfigError
-from fencepost.record import Field
+from fencepost.record import Field, Repeated
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
+from fencepost.spark.row.columns import topic_names
+from fencepost.task.life.columns import column_to_bytes
 
 _PRECISION = "connect.decimal.precision"
 _PLAIN: Mapping[pa.DataType, SchemaType] = {
@@ -40,33 +42,18 @@ class RegistryBytes:
         """Return a batch whose values are bytes.
 
         Raises UnavailableError if the registry is away, RecordError if it or the format refuses the values, and
-        ConfigError for columns that have no schema.
+        ConfigError for columns that have no schema, and for rows without a topic.
         """
         column = batch[_VALUE]
         schema = connect_schema(column.type, is_optional=not pa.types.is_struct(column.type))
         values = _python(column)
-        made: list[bytes | None] = [None] * len(values)
-        for topic, places in self._places(batch).items():
-            own = values if len(places) == len(values) else [values[place] for place in places]
-            for place, each in zip(places, self._of_topic(topic, schema, own), strict=True):
-                made[place] = each
-        arrays = [pa.array(made, pa.binary()) if name == _VALUE else batch[name] for name in batch.schema.names]
+        topics = topic_names(batch[_TOPIC]) if self._topic is None else Repeated(self._topic, len(values))
+        made = column_to_bytes(self._converter, topics, schema, values)
+        if made is None:  # one of them does not fit, or the registry has something against them: what is said now
+            pairs = zip(topics, values, strict=True)
+            made = [self._converter.from_connect_data(topic, schema, value) for topic, value in pairs]
+        arrays = [pa.array(list(made), pa.binary()) if name == _VALUE else batch[name] for name in batch.schema.names]
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-    def _places(self, batch: pa.RecordBatch) -> Mapping[str, Sequence[int]]:
-        if self._topic is not None:
-            return {self._topic: range(batch.num_rows)}
-        topics = batch[_TOPIC].to_pylist()
-        return {topic: [n for n, each in enumerate(topics) if each == topic] for topic in dict.fromkeys(topics)}
-
-    def _of_topic(self, topic: str, schema: Schema, values: Sequence[Any]) -> Sequence[bytes | None]:
-        converter = self._converter.for_topic(topic)
-        found = converter.from_column(schema, values)
-        if (
-            found is None
-        ):  # one of the values does not fit, or the registry has something against them: what is said now
-            found = [converter.from_connect_data(topic, schema, value) for value in values]
-        return found
 
 
 def connect_schema(kind: pa.DataType, *, is_optional: bool = True) -> Schema:

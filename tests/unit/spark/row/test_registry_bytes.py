@@ -60,6 +60,13 @@ def test_each_topic_gets_its_own_values_and_all_stay_in_their_order(converter: _
     assert {topic for topic, *_ in converter.seen} == {"t", "u"}
 
 
+def test_a_row_without_a_topic_is_refused_before_the_registry_hears_of_it(converter: _Converter) -> None:
+    batch = pa.RecordBatch.from_pydict({"value": ["a", "b"], "topic": ["t", None]})
+    with pytest.raises(ConfigError, match="rows without a topic"):
+        RegistryBytes(converter, None).written(batch)
+    assert converter.seen == []
+
+
 def test_a_column_that_is_refused_is_written_value_by_value(converter: _Converter) -> None:
     writing = RegistryBytes(converter, "t")
     assert writing.written(pa.RecordBatch.from_pydict({"value": ["slow", "b"]}))["value"].to_pylist() == [
