@@ -21,7 +21,9 @@ def read_range(
     from fencepost.kafka.read.range_input import RangeInput  # imports Arrow, which the planning process does not need
 
     as_read = dict(types)
-    if values is not None and "value" in types:
+    if "value" not in types:
+        values = None  # there is nothing to make columns of
+    if values is not None:
         as_read |= {name: RECORD_COLUMNS[name] for name in ("value", "offset")}
     read = RangeInput(
         config.conf(),
@@ -30,4 +32,4 @@ def read_range(
         fails_on_loss=config.fails_on_loss,
         idle_s=config.idle_ms / 1000,
     ).batches()
-    return read if values is None or "value" not in types else values.read(read, wanted.place, list(types))
+    return read if values is None else values.read(read, wanted.place, list(types))

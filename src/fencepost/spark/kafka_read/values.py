@@ -40,7 +40,7 @@ class QueryValues:
         # A topic that is new to the query has the columns of the others, or it cannot be read.
         schema = self.schemas.get(place.topic) or next(iter(self.schemas.values()))
         registry = ValueRegistry(self.conf, schema.kind)
-        columns = RegistryColumns(schema, registry.by_id, to_arrow_type(self.columns(), timezone="UTC"))
+        columns = RegistryColumns(schema, registry.by_id, to_arrow_type(schema.columns(), timezone="UTC"))
         for batch in batches:
             made, reasons = columns.structs(batch["value"])
             if reasons.null_count < len(reasons):
