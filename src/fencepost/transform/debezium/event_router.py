@@ -243,8 +243,7 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
 
     def _value(self, row: _Row, topic: str) -> tuple[Any, Schema | None]:
         payload, schema = row.typed(self.table_field_event_payload)
-        is_empty = payload is None or not str(payload).strip()
-        if is_empty and self.route_tombstone_on_empty_payload:
+        if self.route_tombstone_on_empty_payload and (payload is None or not str(payload).strip()):
             return None, None
         if self.table_expand_json_payload and isinstance(payload, str):
             payload, schema = self._expanded(payload, schema)
