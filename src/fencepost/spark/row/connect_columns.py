@@ -7,13 +7,14 @@ import pyarrow as pa
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.config import ConfigError
+from fencepost.converter.registry.avro.names import PRECISION
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
 if TYPE_CHECKING:
     from fencepost.converter.registry.client import WrittenSchema
     from fencepost.converter.registry.format import Reader
 
-_PRECISION, _MOST_DIGITS = "connect.decimal.precision", 38
+_MOST_DIGITS = 38
 _PLAIN: Mapping[SchemaType, pa.DataType] = {
     SchemaType.INT8: pa.int8(),
     SchemaType.INT16: pa.int16(),
@@ -39,7 +40,7 @@ def column_type(schema: Schema) -> pa.DataType:
         return _LOGICAL[schema.name]
     if schema.name == DECIMAL_NAME:
         parameters = dict(schema.parameters)
-        precision = min(int(parameters.get(_PRECISION, _MOST_DIGITS)), _MOST_DIGITS)
+        precision = min(int(parameters.get(PRECISION, _MOST_DIGITS)), _MOST_DIGITS)
         return pa.decimal128(precision, int(parameters.get("scale", "0")))
     if schema.type in _PLAIN:
         return _PLAIN[schema.type]

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from fencepost.api import Converter, Schema, SchemaType
 from fencepost.config import ConfigError
+from fencepost.converter.registry.avro.names import PRECISION
 from fencepost.record import Field, Repeated
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.spark.row.columns import topic_names
 from fencepost.task.life.columns import column_to_bytes
 
-_PRECISION = "connect.decimal.precision"
 _PLAIN: Mapping[pa.DataType, SchemaType] = {
     pa.int8(): SchemaType.INT8,
     pa.int16(): SchemaType.INT16,
@@ -70,7 +70,7 @@ def connect_schema(kind: pa.DataType, *, is_optional: bool = True) -> Schema:
         keys, values = Schema(SchemaType.STRING), connect_schema(kind.item_type)
         return Schema(SchemaType.MAP, is_optional=is_optional, key_schema=keys, value_schema=values)
     if pa.types.is_decimal(kind):
-        parameters = (("scale", str(kind.scale)), (_PRECISION, str(kind.precision)))
+        parameters = (("scale", str(kind.scale)), (PRECISION, str(kind.precision)))
         return Schema(SchemaType.BYTES, is_optional, name=DECIMAL_NAME, version=1, parameters=parameters)
     for is_it, schema in _LOGICAL:
         if is_it(kind):

@@ -20,10 +20,6 @@ _AVRO = "AVRO"
 class ValueColumn(Protocol):
     """Decodes values of one writer's schema."""
 
-    @property
-    def type(self) -> Any:
-        """Return the Arrow type of the column."""
-
     def decoded(self, values: Any, after: int) -> tuple[Any, Mapping[int, str]]:
         """Return the column of bytes without nulls, whose payload begins after so many, and what is wrong by number."""
 
