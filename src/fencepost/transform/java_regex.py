@@ -144,6 +144,15 @@ def replacer(pattern: JavaPattern, replacement: str) -> Callable[[re.Match[str]]
     return lambda match: "".join(part if isinstance(part, str) else (match[part] or "") for part in parts)
 
 
+def replacement_faults(key: str, pattern: str, replacement: str) -> list[str]:
+    """Return what is wrong with the replacement in a setting; the pattern must be right."""
+    try:
+        replacer(compiled(pattern), replacement)
+    except ValueError as error:
+        return [f"Invalid value {replacement} for configuration {key}: {error}"]
+    return []
+
+
 def _reference(pattern: JavaPattern, found: re.Match[str]) -> list[str | int]:
     if found["literal"] is not None:
         return [found["literal"]]

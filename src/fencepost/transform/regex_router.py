@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from fencepost.api import HIGH, Record, Transform, setting
 from fencepost.record import Repeated
-from fencepost.transform.java_regex import compiled, java_regex, replacer
+from fencepost.transform.java_regex import compiled, java_regex, replacement_faults, replacer
 
 REMEMBERED_TOPICS = 1024
 
@@ -26,11 +26,7 @@ class RegexRouter(Transform):
         self._routed = lru_cache(REMEMBERED_TOPICS)(self._route)
 
     def check_together(self) -> list[str]:
-        try:
-            replacer(compiled(self.regex), self.replacement)
-        except ValueError as error:
-            return [f"Invalid value {self.replacement} for configuration replacement: {error}"]
-        return []
+        return replacement_faults(self.key_of("replacement"), self.regex, self.replacement)
 
     def apply(self, record: Record) -> Record | None:
         topic = self._routed(record.topic)

@@ -31,7 +31,7 @@ from fencepost.transform.debezium.change_event import (
     row_schema,
 )
 from fencepost.transform.debezium.json_payload import JsonExpansion
-from fencepost.transform.java_regex import java_regex
+from fencepost.transform.java_regex import java_regex, replacement_faults
 from fencepost.transform.regex_router import RegexRouter
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,9 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
         self._expansion = JsonExpansion(keeps_nulls=self.table_json_payload_null_behavior.lower() == _OPTIONAL_BYTES)
 
     def check_together(self) -> list[str]:
-        return refused(self.originals, _REFUSED)
+        key = self.key_of("route_topic_replacement")
+        faults = replacement_faults(key, self.route_topic_regex, self.route_topic_replacement)
+        return refused(self.originals, _REFUSED) + faults
 
     def apply(self, record: Record) -> Record | None:
         if record.value is None:
