@@ -163,11 +163,20 @@ class ConnectorStatus:
         object.__setattr__(self, "tasks", sorted(self.tasks, key=lambda task: task.id))
 
 
+@dataclass(frozen=True, slots=True)
+class KeyWarning:
+    """A key that nothing reads, and that looks like a typo."""
+
+    name: str
+    message: str
+
+
 class StoredConnector(NamedTuple):
-    """Answer to a PUT of a config; `info.tasks` are the tasks known before the change."""
+    """A connector whose config was stored; after a PUT or PATCH, `info.tasks` are the tasks known before the change."""
 
     created: bool
     info: ConnectorInfo
+    warnings: Sequence[KeyWarning] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +222,6 @@ class KeyReport:
 
     definition: KeyDefinition | None
     value: KeyValue
-
-
-@dataclass(frozen=True, slots=True)
-class KeyWarning:
-    """A key that nothing reads, and that looks like a typo."""
-
-    name: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

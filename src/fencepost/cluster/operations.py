@@ -21,7 +21,6 @@ from fencepost.cluster.info import (
     Health,
     InitialState,
     KeyDefinition,
-    KeyWarning,
     Place,
     PluginInfo,
     RetentionInfo,
@@ -86,7 +85,7 @@ class ConnectorOperations(Protocol):
         config: RawConfig,
         initial_state: InitialState | None,
         initial_offsets: Sequence[ConnectorOffset] | None = None,
-    ) -> ConnectorInfo:
+    ) -> StoredConnector:
         """BadRequestError if invalid; AlreadyExistsError "Connector C already exists".
 
         `initial_offsets` (KIP-995) replace all offsets that the name still has; the connector exists only once they
@@ -96,7 +95,7 @@ class ConnectorOperations(Protocol):
     def put_config(self, name: str, config: RawConfig) -> StoredConnector:
         """BadRequestError if invalid."""
 
-    def patch_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+    def patch_config(self, name: str, patch: RawConfig) -> StoredConnector:
         """Set the keys of `patch`; a None removes one. NotFoundError; BadRequestError if the result is invalid."""
 
     def delete(self, name: str) -> None:
@@ -166,9 +165,6 @@ class PluginOperations(Protocol):
 
     def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
         """Errors of values are in the report. `config` names a connector class that fits `plugin`."""
-
-    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
-        """Return a warning for each key of a connector's config that looks like a typo."""
 
 
 class ClusterOperations(Protocol):

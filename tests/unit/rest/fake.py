@@ -56,6 +56,10 @@ class FakeConnector:
         return 0 if self.state == "STOPPED" else int(self.config.get("tasks.max") or 1)
 
 
+def _warnings(config: RawConfig) -> Sequence[KeyWarning]:
+    return [KeyWarning("odd", "odd: nothing reads it")] if "odd" in config else []
+
+
 class FakeConnectors:
     """The `ConnectorOperations` of a fake worker."""
 
@@ -75,7 +79,7 @@ class FakeConnectors:
         config: RawConfig,
         initial_state: InitialState | None,
         initial_offsets: Sequence[ConnectorOffset] | None = None,
-    ) -> ConnectorInfo:
+    ) -> StoredConnector:
         self._worker.wait()
         self._worker.calls.append(("create", name, dict(config), initial_state))
         if initial_offsets is not None:
@@ -84,24 +88,24 @@ class FakeConnectors:
             raise AlreadyExistsError(f"Connector {name} already exists")
         self._worker.check(config)
         self._worker.connectors[name] = FakeConnector(dict(config), (initial_state or InitialState.RUNNING).value)
-        return replace(
-            self._worker.info_of(name), tasks=(), offsets_status=None if initial_offsets is None else "altered"
-        )
+        status = None if initial_offsets is None else "altered"
+        info = replace(self._worker.info_of(name), tasks=(), offsets_status=status)
+        return StoredConnector(True, info, _warnings(config))
 
     def put_config(self, name: str, config: RawConfig) -> StoredConnector:
         self._worker.wait()
         self._worker.calls.append(("put", name, dict(config)))
         self._worker.check(config)
         if name not in self._worker.connectors:
-            return StoredConnector(True, self.create(name, config, None))
+            return self.create(name, config, None)
         before = self._worker.info_of(name).tasks
         self._worker.connectors[name].config = dict(config)
-        return StoredConnector(False, replace(self._worker.info_of(name), tasks=before))
+        return StoredConnector(False, replace(self._worker.info_of(name), tasks=before), _warnings(config))
 
-    def patch_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+    def patch_config(self, name: str, patch: RawConfig) -> StoredConnector:
         patched = {**self._worker.existing(name).config, **patch}
         config = {key: value for key, value in patched.items() if value is not None}
-        return self.put_config(name, config).info
+        return self.put_config(name, config)
 
     def delete(self, name: str) -> None:
         self._worker.existing(name)
@@ -190,9 +194,6 @@ class FakePlugins:
         odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
         reports = [file, odd] if odd else [file]
         return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
-
-    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
-        return [KeyWarning("odd", "odd: nothing reads it")] if "odd" in config else []
 
 
 class FakeWorker:

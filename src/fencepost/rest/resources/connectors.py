@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
-from fencepost.cluster.info import ConnectorInfo, ConnectorStatus
+from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, StoredConnector
 from fencepost.cluster.operations import LocalOperations
 from fencepost.rest.body import read_create_request, read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
@@ -53,10 +53,10 @@ async def create_connector(request: Request, worker: Worker) -> Response:
     """Creates a connector; 409 if there is one of that name."""
     wanted = await read_create_request(request)
     config = _named(wanted.config, wanted.name)
-    info = await worker.run(
+    stored = await worker.run(
         worker.operations.connectors.create, wanted.name, config, wanted.initial_state, wanted.initial_offsets
     )
-    return json_response(info, 201, {"location": connector_location(wanted.name), **await _warnings(info, worker)})
+    return _stored(stored, wanted.name)
 
 
 @router.get("/{name}", response_model=ConnectorInfo)
@@ -87,11 +87,7 @@ async def get_config(name: ConnectorName, worker: Worker) -> Response:
 async def put_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Replaces the config of a connector, or creates it; the tasks answered are those before the change."""
     config = _named(await read_string_map(request, _CONFIG), name)
-    is_created, info = await worker.run(worker.operations.connectors.put_config, name, config)
-    warnings = await _warnings(info, worker)
-    if is_created:
-        return json_response(info, 201, {"location": connector_location(name), **warnings})
-    return json_response(info, headers=warnings)
+    return _stored(await worker.run(worker.operations.connectors.put_config, name, config), name)
 
 
 @router.patch("/{name}/config", response_model=ConnectorInfo, openapi_extra=takes(PATCH_SCHEMA))
@@ -100,8 +96,7 @@ async def patch_config(name: ConnectorName, request: Request, worker: Worker) ->
     patch = await read_string_map(request, _CONFIG)
     if patch.get(_NAME) is not None:
         _named(patch, name)
-    info = await worker.run(worker.operations.connectors.patch_config, name, patch)
-    return json_response(info, headers=await _warnings(info, worker))
+    return _stored(await worker.run(worker.operations.connectors.patch_config, name, patch), name)
 
 
 @router.get("/{name}/status", response_model=ConnectorStatus)
@@ -110,8 +105,11 @@ async def get_status(name: ConnectorName, worker: Worker) -> Response:
     return json_response(worker.local.connector_status(name))
 
 
-async def _warnings(info: ConnectorInfo, worker: Worker) -> dict[str, str]:
-    return warning_header(await worker.run(worker.operations.plugins.warnings, info.config))
+def _stored(stored: StoredConnector, name: str) -> Response:
+    warnings = warning_header(stored.warnings)
+    if stored.created:
+        return json_response(stored.info, 201, {"location": connector_location(name), **warnings})
+    return json_response(stored.info, headers=warnings)
 
 
 def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.info import KeyDefinition, KeyWarning, PluginInfo, ValidationReport
+from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginVersionError, registry
 from fencepost.worker.validation.choice import plugin_definitions
-from fencepost.worker.validation.validation import config_warnings, validate_connector
+from fencepost.worker.validation.validation import validate_connector
 
 
 class Plugins:
@@ -45,6 +45,3 @@ class Plugins:
         except ConfigError as error:
             raise BadRequestError(str(error)) from None
         return validate_connector(config, plugins=registry(), worker=self._config)
-
-    def warnings(self, config: RawConfig) -> Sequence[KeyWarning]:
-        return config_warnings(config, worker=self._config, plugins=registry())

@@ -24,9 +24,10 @@ from fencepost.storage.change import RestartRequested
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import StatusTable
+from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.connector.answer import info_of, status_of, with_restarting
-from fencepost.worker.operation.connector.masking import HIDDEN, masked, unmasked
+from fencepost.worker.operation.connector.masking import masked, unmasked
 from fencepost.worker.operation.connector.restart import plan_restart
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.request import READ_S, Requests
@@ -74,7 +75,7 @@ class Connectors:
         config: RawConfig,
         initial_state: InitialState | None,
         initial_offsets: Sequence[ConnectorOffset] | None = None,
-    ) -> ConnectorInfo:
+    ) -> StoredConnector:
         self._requests.ensure_leading()
         if name in self._requests.snapshot.connectors:
             raise AlreadyExistsError(f"Connector {name} already exists")
@@ -88,7 +89,7 @@ class Connectors:
         else:
             snapshot, status = self._offsets.create(command, initial_offsets, stage)
         _log(name, warnings)
-        return replace(info_of(snapshot, name), offsets_status=status)
+        return StoredConnector(True, replace(info_of(snapshot, name), offsets_status=status), warnings)
 
     def put_config(self, name: str, config: RawConfig) -> StoredConnector:
         self._requests.ensure_leading()
@@ -103,9 +104,10 @@ class Connectors:
         snapshot = self._requests.lead(PutConnector(name, config, expected=expected), _writing(name))
         _log(name, warnings)
         tasks = info_of(before, name).tasks if name in before.connectors else ()
-        return StoredConnector(name not in before.connectors, replace(info_of(snapshot, name), tasks=tasks))
+        info = replace(info_of(snapshot, name), tasks=tasks)
+        return StoredConnector(name not in before.connectors, info, warnings)
 
-    def patch_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+    def patch_config(self, name: str, patch: RawConfig) -> StoredConnector:
         self._requests.ensure_leading()
         for _ in range(_PATCH_TRIES):
             with self._requests.asking("reading to the end of the config topic"):
@@ -115,7 +117,7 @@ class Connectors:
             stored = snapshot.connectors[name]
             merged = {k: v for k, v in {**stored, **patch}.items() if not (k in patch and v is None)}
             try:
-                return self._put(name, merged, expected=stored).info
+                return self._put(name, merged, expected=stored)
             except StaleConfigError:
                 continue  # another change came first: apply the patch to its result
         raise ConflictError(f"The config of connector {name} keeps changing; send the request again")

@@ -8,8 +8,7 @@ from fencepost.config import Config, ConfigError, Type
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig
 from fencepost.plugin import PluginKind, registry
-
-HIDDEN = "[hidden]"
+from fencepost.telemetry.secret import HIDDEN
 
 _NAMED_LIKE_A_SECRET = re.compile(
     r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key)$", re.IGNORECASE
