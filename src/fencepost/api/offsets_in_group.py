@@ -22,7 +22,7 @@ class OffsetsInGroup(ABC):
     ...         return [TopicPartition(own["topic"], 0) for own in task_configs]
     ...     def position(self, partition, offset):
     ...         return offset["offset"], ""
-    ...     def source(self, place, position, note):
+    ...     def source(self, place, position, metadata):
     ...         return {"topic": place.topic, "partition": place.partition}, {"offset": position}
     >>> CopyPositions().source(TopicPartition("orders", 0), 17, "")
     ({'topic': 'orders', 'partition': 0}, {'offset': 17})

@@ -11,7 +11,6 @@ from functools import cmp_to_key, lru_cache
 from typing import NamedTuple
 
 from fencepost.config.check import Check, parsed_by
-from fencepost.config.errors import ConfigError
 
 LATEST = "latest"
 """The requirement that any version meets; of several, the newest is used, as without a requirement."""
@@ -115,33 +114,26 @@ class VersionRequirement:
 
     def __init__(self, text: str) -> None:
         """Raises ValueError, with the reason, if the text is neither a version nor a range."""
-        self.text = text.strip()
-        if not self.text:
+        given = text.strip()
+        if not given:
             raise ValueError("must not be empty")
-        bare = not self.text.startswith(("[", "("))
-        if bare and any(sign in self.text for sign in "[]()"):
+        is_bare = not given.startswith(("[", "("))
+        if is_bare and any(sign in given for sign in "[]()"):
             raise ValueError(f"{_NO_SETS}: {text}")
-        self._ranges = tuple(_ranges(f"[{self.text}]" if bare else self.text))
+        self._text = f"[{given}]" if is_bare else given
+        self._ranges = tuple(_ranges(self._text))
 
     def allows(self, version: str | None) -> bool:
         """Return whether a plug-in of this version may be used; one without a version never may."""
         return version is not None and any(one.has(version) for one in self._ranges)
 
     def __str__(self) -> str:
-        return self.text if self.text.startswith(("[", "(")) else f"[{self.text}]"
+        return self._text
 
 
 def requirement_of(text: str | None) -> VersionRequirement | None:
     """Return the requirement of a config's value; None if any version will do. Raises ValueError with the reason."""
     return None if text is None or text.strip() == LATEST else VersionRequirement(text)
-
-
-def check_version(key: str, text: str | None) -> VersionRequirement | None:
-    """Return the requirement of a key's value. Raises ConfigError, which names the key."""
-    try:
-        return requirement_of(text)
-    except ValueError as error:
-        raise ConfigError(f"Invalid value {text} for configuration {key}: {error}") from None
 
 
 def version_requirement() -> Check:

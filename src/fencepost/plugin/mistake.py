@@ -3,6 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,21 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         if kind is PluginKind.CONNECTOR
         else f"Class {name} could not be found"
     )
-    names = sorted(known)
-    close = [] if len(names) <= _FEW else _close(kind, name, names)
-    sentences = [what, *causes, offer or RESTART, f"`fencepost plugin list` names every {kind.value.replace('_', ' ')}"]
-    text = [f"{sentence.rstrip('.')}." for sentence in sentences]
-    if len(names) <= _FEW:
-        text.insert(1 + len(causes), f"There are {', '.join(names)}.")
-    if close:
-        text.insert(1 + len(causes), f"Did you mean {' or '.join(close)}?")
+    where = f"`fencepost plugin list` names every {kind.value.replace('_', ' ')}"
+    text = [*_ended(what, *causes), *_likely(kind, name, sorted(known)), *_ended(offer or RESTART, where)]
     return " ".join(text).removesuffix(".")
+
+
+def _ended(*sentences: str) -> list[str]:
+    return [f"{sentence.rstrip('.')}." for sentence in sentences]
+
+
+def _likely(kind: PluginKind, name: str, known: Sequence[str]) -> list[str]:
+    """Return a sentence with the names that may be meant, if there are some: all, if these are few."""
+    if len(known) <= _FEW:
+        return [f"There are {', '.join(known)}."]
+    close = _close(kind, name, known)
+    return [f"Did you mean {' or '.join(close)}?"] if close else []
 
 
 def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
@@ -64,6 +71,7 @@ def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(candidates[each] for each in found))[:_MOST_CLOSE]
 
 
+@cache
 def class_fault(cls: type[Any]) -> str | None:
     """Return why a class of connectors cannot run; None if it can, or is a plug-in of another kind."""
     if not issubclass(cls, Connector):

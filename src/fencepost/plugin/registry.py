@@ -34,10 +34,6 @@ class PluginDescription(NamedTuple):
 class PluginVersionError(ConfigError):
     """The plug-in is installed, but not in a version that the config allows."""
 
-    def __init__(self, text: str, versions: Sequence[str]) -> None:
-        super().__init__(text)
-        self.versions = tuple(versions)
-
 
 class _Installed(NamedTuple):
     """A version of a plug-in; `target` is the module and the name of a built-in class, which may not be loaded yet."""
@@ -194,8 +190,7 @@ def _no_version(full: str, requirement: VersionRequirement, installed: Sequence[
     versions = [one.version or UNDEFINED for one in installed]
     return PluginVersionError(
         f"Plugin {full} not found that matches the version range {requirement}, available versions: "
-        f"[{', '.join(versions)}]. Ask for one of these, or for none to get the newest",
-        versions,
+        f"[{', '.join(versions)}]. Ask for one of these, or for none to get the newest"
     )
 
 

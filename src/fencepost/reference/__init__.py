@@ -5,6 +5,6 @@ needs values looks them up itself, with its own files and environment. Between p
 Invariant: E11 (what was looked up is a secret, and no text shows it).
 """
 
-from fencepost.reference.providers import LookedUp, Providers, providers_of
+from fencepost.reference.providers import LookedUp, Providers, is_of_providers, providers_of
 
-__all__ = ["LookedUp", "Providers", "providers_of"]
+__all__ = ["LookedUp", "Providers", "is_of_providers", "providers_of"]

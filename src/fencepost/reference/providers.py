@@ -3,7 +3,6 @@
 A key `config.providers` names them; `config.providers.NAME.class` and `config.providers.NAME.param.*` configure each.
 """
 
-import difflib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,12 +12,11 @@ from typing import Any
 
 from fencepost.api import ConfigError, ConfigProvider, RetriableError
 from fencepost.config.reference import Reference, has_references, references, replaced
-from fencepost.config.worker import WorkerConfig
+from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
 from fencepost.telemetry.secret import hide, remember
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
-_CUTOFF = 0.75
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,26 @@ class LookedUp:
             raise ConfigError(list(self.faults.values()))
         return dict(self.values)
 
+    def keep_hidden(self) -> None:
+        """Hide the values as long as this process lives: it uses them until then, and looks them up only once (E11)."""
+        for value in self.found.values():
+            remember(value, is_kept=True)
+
     def require_now(self) -> dict[str, Any]:
         """Return the values. Raises ConfigError, also if a store is away."""
         try:
             return self.require()
         except RetriableError as error:
             raise ConfigError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """A value, when it was looked up, and for how long it was valid then; None if it does not expire."""
+
+    value: str = field(repr=False)
+    at_s: float
+    ttl_ms: int | None
 
 
 @dataclass
@@ -64,33 +76,44 @@ class _Answers:
     away: RetriableError | None = None
     ttls_ms: list[int] = field(default_factory=list)
 
+    def take_again(self, text: str, recent: _Recent, max_age_s: float) -> None:
+        """Take a value that was looked up before, unless it is too old or has expired."""
+        age_s = time.monotonic() - recent.at_s
+        left_ms = None if recent.ttl_ms is None else recent.ttl_ms - int(age_s * 1000)
+        if age_s >= max_age_s or (left_ms is not None and left_ms <= 0):
+            return
+        self.found[text] = recent.value
+        if left_ms is not None:
+            self.ttls_ms.append(left_ms)
+
 
 class Providers:
     """The declared providers, each created when it is first needed. Thread-safe."""
 
     def __init__(self, settings: Mapping[str, str], find_plugin: Callable[[str, str], type[Any]] = find) -> None:
         """`settings`: the properties of a worker's file, or only those of providers."""
-        self.settings = {k: str(v) for k, v in settings.items() if _is_of_providers(k)}
+        self.settings = {k: str(v) for k, v in settings.items() if is_of_providers(k)}
         self.names = tuple(n.strip() for n in self.settings.get(_PROVIDERS, "").split(",") if n.strip())
         self._find = find_plugin
         self._lock = threading.RLock()
         self._made: dict[str, ConfigProvider] = {}
-        self._recent: dict[str, tuple[str, float]] = {}  # values, and when they were looked up
+        self._recent: dict[str, _Recent] = {}  # by the texts of references
 
     def look_up(self, config: Mapping[str, Any], max_age_s: float = 0.0) -> LookedUp:
         """Look up every reference of a config; settings of providers are left as they are. Values are remembered as
         secrets. Never raises.
 
-        Values that were looked up less than `max_age_s` ago are used again.
+        Values that were looked up less than `max_age_s` ago, and have not expired, are used again.
         """
         return self._look_up(config, self.names, max_age_s)
 
     def _look_up(self, config: Mapping[str, Any], names: Sequence[str], max_age_s: float = 0.0) -> LookedUp:
-        asked = {key: list(references(key, value)) for key, value in config.items() if not _is_of_providers(key)}
+        asked = {key: list(references(key, value)) for key, value in config.items() if not is_of_providers(key)}
         every = [one for each in asked.values() for one in each]
-        oldest_s = time.monotonic() - max_age_s
-        recent = {one.text: self._recent[one.text] for one in every if one.text in self._recent}
-        answers = _Answers({text: value for text, (value, at_s) in recent.items() if at_s > oldest_s})
+        answers = _Answers()
+        for one in every:
+            if (recent := self._recent.get(one.text)) is not None:
+                answers.take_again(one.text, recent, max_age_s)
         for (name, path), wanted in _by_path(one for one in every if one.text not in answers.found).items():
             if name in names:
                 self._ask(name, path, wanted, answers)
@@ -134,9 +157,9 @@ class Providers:
             if data.ttl_ms is not None:
                 answers.ttls_ms.append(data.ttl_ms)
             for one in wanted:
-                self._take(one, data.values.get(one.key), answers)
+                self._take(one, data.values.get(one.key), data.ttl_ms, answers)
 
-    def _take(self, one: Reference, value: str | None, answers: _Answers) -> None:
+    def _take(self, one: Reference, value: str | None, ttl_ms: int | None, answers: _Answers) -> None:
         """Take the answer for one reference."""
         if value is None:
             where = one.path or f"the provider {one.provider}"
@@ -150,7 +173,7 @@ class Providers:
         else:
             remember(value)
             answers.found[one.text] = value
-            self._recent[one.text] = (value, time.monotonic())
+            self._recent[one.text] = _Recent(value, time.monotonic(), ttl_ms)
 
     def _provider(self, name: str) -> ConfigProvider:
         """Return a provider. Raises ConfigError or RetriableError."""
@@ -171,8 +194,10 @@ class Providers:
         prefix = f"{_PROVIDERS}.{name}.param."
         own = {k.removeprefix(prefix): value for k, value in self.settings.items() if k.startswith(prefix)}
         _ensure_known(prefix, own, cls)
+        known = self._look_up(own, self.names[: self.names.index(name)])
+        known.keep_hidden()
         try:
-            made: ConfigProvider = cls(self._look_up(own, self.names[: self.names.index(name)]).require())
+            made: ConfigProvider = cls(known.require())
         except ConfigError as error:
             raise ConfigError([f"{prefix}*: {message}" for message in error.messages]) from None
         return made
@@ -192,9 +217,9 @@ def _fault(key: str, value: str, one: Reference, names: Sequence[str], answers: 
 def _ensure_known(prefix: str, given: Iterable[str], cls: type[ConfigProvider]) -> None:
     """Refuse misspelt settings: without `allowed.paths`, a provider would read any file."""
     for key in given:
-        near = difflib.get_close_matches(key, list(cls.settings()), n=1, cutoff=_CUTOFF)
-        if key not in cls.settings() and near:
-            raise ConfigError(f"Unknown configuration {prefix}{key}: did you mean {prefix}{near[0]}?")
+        near = None if key in cls.settings() else nearest(key, cls.settings())
+        if near is not None:
+            raise ConfigError(f"Unknown configuration {prefix}{key}: did you mean {prefix}{near}?")
 
 
 def _by_path(every: Iterable[Reference]) -> dict[tuple[str, str], list[Reference]]:
@@ -204,13 +229,14 @@ def _by_path(every: Iterable[Reference]) -> dict[tuple[str, str], list[Reference
     return found
 
 
-def _is_of_providers(key: str) -> bool:
+def is_of_providers(key: str) -> bool:
+    """Say whether a key declares or configures config providers."""
     return key == _PROVIDERS or key.startswith(f"{_PROVIDERS}.")
 
 
 def providers_of(properties: Mapping[str, object]) -> Providers:
     """Return the providers that these properties declare; this process has one object for equal settings."""
-    return _cached(tuple(sorted((k, str(v)) for k, v in properties.items() if _is_of_providers(k))))
+    return _cached(tuple(sorted((k, str(v)) for k, v in properties.items() if is_of_providers(k))))
 
 
 @lru_cache(maxsize=64)

@@ -22,4 +22,5 @@ def worker_properties(properties: Mapping[str, str]) -> dict[str, str]:
     found = providers_of(properties).look_up(properties)
     if _PLUGIN_PATH in found.values and found.values[_PLUGIN_PATH] != directories:
         raise ConfigError(f"{_PLUGIN_PATH}: it names where providers are found, so it cannot be a reference: write it")
+    found.keep_hidden()
     return found.require_now()

@@ -22,26 +22,32 @@ _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
 class Secrets:
-    """Values to hide. Thread-safe; the oldest are forgotten when there are too many."""
+    """Values to hide. Thread-safe; those remembered longest ago are forgotten when there are too many."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: dict[str, None] = {}  # the newest last
+        self._kept: set[str] = set()
         self._pattern: re.Pattern[str] | None = None  # of the texts; None if it is to be made
 
-    def remember(self, value: str) -> None:
+    def remember(self, value: str, *, is_kept: bool = False) -> None:
         """Hide this value from now on, in the forms in which errors and logs quote it.
 
         Values of fewer than four characters, and words such as `true`, are part of too many other texts to be hidden.
+        One that `is_kept` is never forgotten: it is looked up once, and used as long as the process lives.
         """
         with self._lock:
-            forms = [form for form in _forms(value) if form not in self._texts]
-            for form in forms:
-                self._texts[form] = None
-            for oldest in list(self._texts)[: max(0, len(self._texts) - _MOST)]:
-                del self._texts[oldest]
-            if forms:
+            forms = list(_forms(value))
+            if any(form not in self._texts for form in forms):
                 self._pattern = None
+            for form in forms:
+                self._texts.pop(form, None)  # it moves to the end
+                self._texts[form] = None
+            if is_kept:
+                self._kept.update(forms)
+            passing = [form for form in self._texts if form not in self._kept]
+            for oldest in passing[: max(0, len(passing) - _MOST)]:
+                del self._texts[oldest]
 
     def hide(self, text: str) -> str:
         """Return the text with each secret replaced by `[hidden]`."""

@@ -19,8 +19,9 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
-from fencepost.kafka.read.log import LogReader
 from fencepost.plugin import PluginRegistry
+from fencepost.plugin.directory import public_name
+from fencepost.testing.reader import read_committed
 from fencepost.testing.source import Item, TestingSource, TestingSourceConnector
 from fencepost.testing.source_run import properties_of
 from fencepost.testing.verdict import Observation
@@ -121,19 +122,9 @@ class Pipeline:
 
     def committed(self, topic: str | None = None) -> list[Observation]:
         """Return the records of a topic (a script's, if None) that are committed now; none if it does not exist yet."""
-        return self._read(self.script.topic if topic is None else topic)
-
-    def _read(self, topic: str) -> list[Observation]:
+        topic = self.script.topic if topic is None else topic
         conf = {"bootstrap.servers": self.bootstrap_servers}
-        if Admin(conf).topics.partitions(topic) is None:
-            return []
-        found: list[Observation] = []
-        reader = LogReader(conf, topic)
-        try:
-            reader.read_to_end(_TIMEOUT_S, lambda r: found.append(Observation(topic, r.partition, r.key, r.value)))
-        finally:
-            reader.close()
-        return found
+        return [] if Admin(conf).topics.partitions(topic) is None else read_committed(conf, topic, _TIMEOUT_S)
 
     def wait_for(self, count: int, topic: str | None = None, *, within_s: float = 60.0) -> list[Observation]:
         """Return the committed records of a topic (a script's, if None) once there are so many.
@@ -164,10 +155,9 @@ class Pipeline:
         marks = TestingSourceConnector.key_of("mark_bootstrap_servers")
         if marks in self._config:
             self._config[marks] = self._config[marks] or self.bootstrap_servers
-        from fencepost.testing.pipeline_process import full_name
         from fencepost.worker.validation.validation import require_valid, validate_connector
 
-        config = {**self._config, "connector.class": full_name(self._connector)}
+        config = {**self._config, "connector.class": public_name(self._connector)}
         plugins = PluginRegistry(connectors=[self._connector])
         try:
             require_valid(validate_connector(config, plugins=plugins, worker=WorkerConfig(self._worker())))

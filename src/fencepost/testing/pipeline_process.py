@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.api import SinkConnector
+from fencepost.config.setting import as_text
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.plugin import PluginRegistry, use_registry
+from fencepost.plugin.directory import public_name
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.life.task_life import TaskLife
-from fencepost.task.sink.runner import SinkRunner
-from fencepost.task.source.runner import TaskRunner
-from fencepost.task.stream.runner import StreamRunner
+from fencepost.task.slot.slot import runner_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.specs import task_spec
@@ -77,18 +77,13 @@ def _imported(name: str) -> Any:
         return None
 
 
-def full_name(connector: type[Any]) -> str:
-    """Return the `connector.class` under which a registry finds a class that it was given."""
-    return f"{connector.__module__}.{connector.__qualname__}"
-
-
 class TaskProcess:
     """The tasks of one connector, each with its runner."""
 
     def __init__(self, worker: dict[str, str], config: dict[str, str], connector: type[Any], tasks: int) -> None:
         settings = WorkerSettings(WorkerConfig(worker), "http://127.0.0.1:8083", uuid.uuid4().hex)
         name = config["name"]
-        own = [{k: str(v) for k, v in one.items()} for one in connector(config).task_configs(tasks)]
+        own = [{k: as_text(k, v) for k, v in one.items()} for one in connector(config).task_configs(tasks)]
         snapshot = ClusterSnapshot(
             connectors={name: config},
             task_configs={TaskId(name, number): one for number, one in enumerate(own)},
@@ -98,14 +93,14 @@ class TaskProcess:
         Admin(settings.admin_conf()).topics.ensure(topic, partitions=1, replication=1)
         self._offsets = OffsetReader(settings.reader_conf(), topic)
         self._print = threading.Lock()
-        is_sink = settings.config is not None and _is_sink(connector)
+        is_sink = issubclass(connector, SinkConnector)
         specs = [
             task_spec(
                 settings, snapshot, TaskHandle(StartIdentity(TaskId(name, n), 1, uuid.uuid4().hex, 0, is_sink), "")
             )
             for n in range(len(own))
         ]
-        self._runners = [self._runner(spec) for spec in specs]
+        self._runners = [runner_of(spec, self._admit, self._report) for spec in specs]
 
     def run(self) -> None:
         """Run all tasks until the input ends."""
@@ -116,13 +111,6 @@ class TaskProcess:
             runner.control.stop()
         for runner in self._runners:
             runner.thread.join(_STOP_S)
-
-    def _runner(self, spec: TaskSpec) -> TaskLife:
-        if spec.is_stream:
-            return StreamRunner(spec, self._admit, self._report)
-        if spec.is_sink:
-            return SinkRunner(spec, self._admit, self._report)
-        return TaskRunner(spec, self._admit, self._report)
 
     def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         if spec.is_sink or not wants_offsets:
@@ -136,17 +124,11 @@ class TaskProcess:
             print(line, flush=True)
 
 
-def _is_sink(connector: type[Any]) -> bool:
-    from fencepost.api import SinkConnector
-
-    return issubclass(connector, SinkConnector)
-
-
 def main(_: Sequence[str]) -> int:
     spec = json.loads(sys.stdin.readline())
     sys.path[:] = spec["path"]
     connector = ClassPlace(**spec["connector"]).load()
-    config = {**spec["config"], "connector.class": full_name(connector)}
+    config = {**spec["config"], "connector.class": public_name(connector)}
     use_registry(PluginRegistry(connectors=[connector]))
     TaskProcess(spec["worker"], config, connector, spec["tasks"]).run()
     return 0

@@ -56,7 +56,7 @@ class CommittedReader:
 
     def read_all(self, within_s: float = 60.0) -> list[Observation]:
         """Read all visible records again, from the beginning to the end at the call, with other consumers."""
-        return [o for watch in self._watches for o in _read_all(self._conf, watch.topic, within_s)]
+        return [o for watch in self._watches for o in read_committed(self._conf, watch.topic, within_s)]
 
 
 class _Watch:
@@ -105,7 +105,8 @@ class _Watch:
         self._seen.append(Observation(self.topic, record.partition, record.key, record.value))
 
 
-def _read_all(conf: Mapping[str, Any], topic: str, within_s: float) -> list[Observation]:
+def read_committed(conf: Mapping[str, Any], topic: str, within_s: float) -> list[Observation]:
+    """Return the visible records of a topic, from its beginning to its end at the call."""
     found: list[Observation] = []
     reader = LogReader(conf, topic)
     try:

@@ -74,7 +74,12 @@ class ClientRecipes:
         return ClientRecipe(kind, self._worker(_PRODUCER), producer_overrides(connector_config))
 
     def _worker(self, prefix: str) -> dict[str, object]:
-        return {**self.config.internal_client_properties, **self.config.client_properties(prefix)}
+        return shared_properties(self.config, prefix)
+
+
+def shared_properties(config: WorkerConfig, prefix: str) -> dict[str, object]:
+    """Return Java's properties that all connectors' clients of a kind get from the worker's file."""
+    return {**config.internal_client_properties, **config.client_properties(prefix)}
 
 
 def overrides(connector_config: RawConfig, prefix: str) -> dict[str, str]:
@@ -91,8 +96,4 @@ def producer_overrides(connector_config: RawConfig) -> dict[str, str]:
 
 def producer_properties(config: WorkerConfig, connector_config: Mapping[str, str | None]) -> dict[str, object]:
     """Return Java's properties of a connector's producers, of a config whose references are looked up."""
-    return {
-        **config.internal_client_properties,
-        **config.client_properties(_PRODUCER),
-        **producer_overrides(connector_config),
-    }
+    return {**shared_properties(config, _PRODUCER), **producer_overrides(connector_config)}

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,20 +17,21 @@ from fencepost.kafka.setting.client_settings import (
     member_conf,
     producer_conf,
     reader_conf,
-    transactional_conf,
 )
 from fencepost.kafka.setting.translation import Translated
 from fencepost.reference import LookedUp, providers_of
 from fencepost.storage.offset_view import OffsetTopic
-from fencepost.task.channel.client_recipe import ClientRecipe
-from fencepost.worker.client_recipes import ClientRecipes, overrides, producer_properties
+from fencepost.task.channel.client_recipe import ClientRecipe, without_id
+from fencepost.worker.client_recipes import ClientRecipes, overrides, producer_properties, shared_properties
 from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)
 
 _CONSUMER = "consumer."
 _HEARTBEAT_MS = 1000
-_RECENT_S = 10.0
+RECENT_S = 10.0
+"""How old a value may be that was looked up for the same start or request."""
+
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 
@@ -68,7 +68,7 @@ class WorkerSettings:
         return logged(producer_conf(self.config.internal_client_properties))
 
     def leader_conf(self) -> dict[str, Any]:
-        return _without_id(self.config.internal_client_properties)
+        return logged(without_id(self.config.internal_client_properties))
 
     def member_conf(self) -> dict[str, Any]:
         conf = logged(member_conf(self.config.internal_client_properties, self.group_id))
@@ -162,11 +162,7 @@ class WorkerSettings:
 
     def consumer_properties(self, connector_config: RawConfig) -> dict[str, object]:
         """Return Java's properties of a sink's consumers."""
-        return {
-            **self.config.internal_client_properties,
-            **self.config.client_properties(_CONSUMER),
-            **overrides(self._known(connector_config), _CONSUMER),
-        }
+        return {**shared_properties(self.config, _CONSUMER), **overrides(self._known(connector_config), _CONSUMER)}
 
     def sink_group(self, connector: str, connector_config: RawConfig) -> str:
         """Return the consumer group of a sink."""
@@ -200,16 +196,9 @@ def known(worker: WorkerConfig, config: RawConfig) -> RawConfig:
     Raises ConfigError; KafkaUnavailableError if a store is away, as the connector's cluster cannot be asked then.
     """
     try:
-        return looked_up(worker, config, _RECENT_S).require() if has_references(config) else config
+        return looked_up(worker, config, RECENT_S).require()
     except RetriableError as error:
         raise KafkaUnavailableError(str(error)) from error
-
-
-def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
-    """Return the settings of a transactional producer without its id."""
-    conf = logged(transactional_conf(properties, ""))
-    del conf["transactional.id"]
-    return conf
 
 
 def own_group(connector: str) -> str:

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import ConfigError, DataFrameConnector, SinkBatch, SinkConnector, SinkTask, setting
+from fencepost.api import (
+    Batch,
+    ConfigError,
+    DataFrameConnector,
+    SinkBatch,
+    SinkConnector,
+    SinkTask,
+    SourceConnector,
+    SourceTask,
+    setting,
+)
 from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
 from fencepost.connector.topic.transform import TopicTransformConnector
 from fencepost.embedded import EmbeddedKafka
@@ -75,6 +85,35 @@ def test_a_sink_of_the_test_file_itself_is_found(kafka: EmbeddedKafka, topic_nam
         pipeline.produce(topic_name, range(5))
         eventually(lambda: len(out.read_text().splitlines()) >= 5, within_s=60)
     assert out.read_text().splitlines() == ["0", "1", "2", "3", "4"]
+
+
+class TypedTask(SourceTask["TypedConnector"]):
+    is_done = False
+
+    def poll(self) -> Batch | None:
+        if self.is_done:
+            self.context.wait(0.1)
+            return None
+        self.is_done = True
+        told = {"files": self.config.files, "follows": self.config.follows, "until": self.config.until}
+        return Batch.of_rows([told], topic=self.config.topic, source_partition={"only": "one"}, offset="files")
+
+
+class TypedConnector(SourceConnector):
+    task = TypedTask
+    topic: str = setting("topic")
+    files: list[str] = setting("files", default=[])
+    follows: bool = setting("follows", default=False)
+    until: str | None = setting("until", default="never")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        return [{"topic": self.topic, "files": ["a", "b"], "follows": True, "until": None}]
+
+
+def test_a_task_gets_what_its_connector_planned_as_from_a_worker(kafka: EmbeddedKafka, topic_name: str) -> None:
+    with Pipeline(TypedConnector, {"name": topic_name, "topic": topic_name}, kafka=kafka) as pipeline:
+        [seen] = pipeline.wait_for(1, topic_name)
+    assert json.loads(seen.value or b"") == {"files": ["a", "b"], "follows": True, "until": None}
 
 
 def test_a_config_with_mistakes_is_refused_as_a_worker_does(kafka: EmbeddedKafka) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.config import ConfigError
-from fencepost.config.version import VersionRequirement, check_version, compared, in_order, requirement_of
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.version import VersionRequirement, compared, in_order, requirement_of
 
 # From Maven's own description of its order, and what versions of connectors look like; each line from old to new.
 CHAINS = (
@@ -104,7 +105,7 @@ def test_nothing_is_required_by_the_latest(text: str | None) -> None:
 )
 def test_what_is_no_requirement_is_refused_with_the_key(text: str, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_version("connector.plugin.version", text)
+        ConnectorConfig.settings()["connector.plugin.version"].parse(text)
     assert str(caught.value).startswith(f"Invalid value {text} for configuration connector.plugin.version: {reason}")
 
 

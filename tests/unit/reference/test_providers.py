@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -198,6 +199,21 @@ def test_the_shortest_time_counts_and_recent_values_serve_only_who_wants_them() 
     assert providers.look_up({"x": "${own:a}"}, max_age_s=60).values == {"x": "old value"}
     assert providers.look_up({"x": "${own:a}"}).values == {"x": "new value"}
     assert providers.look_up({"x": "plain"}).ttl_ms is None
+
+
+def test_a_recent_value_is_used_again_until_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("fencepost.reference.providers.time", SimpleNamespace(monotonic=lambda: now[0]))
+    Own.answers, Own.ttl_ms = {"a": "old value"}, 7_000
+    providers = Providers(OWN, _find)
+    providers.look_up({"x": "${own:a}"})
+    Own.answers = {"a": "new value"}
+    now[0] = 105.0
+    again = providers.look_up({"x": "${own:a}"}, max_age_s=60)
+    assert (again.values, again.ttl_ms) == ({"x": "old value"}, 2_000)
+    now[0] = 107.0
+    after = providers.look_up({"x": "${own:a}"}, max_age_s=60)
+    assert (after.values, after.ttl_ms) == ({"x": "new value"}, 7_000)
 
 
 def test_what_was_looked_up_is_a_secret() -> None:

@@ -63,6 +63,24 @@ def test_the_oldest_are_forgotten_when_there_are_too_many() -> None:
     assert secrets.hide("secret000000 secret002000") == "secret000000 [hidden]"
 
 
+def test_a_secret_that_is_looked_up_again_is_not_among_the_oldest() -> None:
+    secrets = Secrets()
+    secrets.remember("hunter22")
+    for number in range(3_000):
+        secrets.remember(f"secret{number:06}")
+        if number == 1_500:
+            secrets.remember("hunter22")
+    assert secrets.hide("hunter22 secret000000 secret002999") == "[hidden] secret000000 [hidden]"
+
+
+def test_a_secret_that_is_kept_is_hidden_whatever_comes_later() -> None:
+    secrets = Secrets()
+    secrets.remember("hunter22", is_kept=True)
+    for number in range(2_001):
+        secrets.remember(f"secret{number:06}")
+    assert secrets.hide("hunter22 secret000000 secret002000") == "[hidden] secret000000 [hidden]"
+
+
 def test_a_trace_shows_no_secret_of_any_error_in_it() -> None:
     secret = "".join(("correct", " ", "horse"))
     remember(secret)

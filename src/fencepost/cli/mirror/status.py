@@ -31,8 +31,8 @@ from fencepost.record import TopicPartition
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
+from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import class_of
-from fencepost.worker.operation.connector.masking import HIDDEN
 from fencepost.worker.supervision.offset.held import read_offsets
 
 _ROLE = "status"

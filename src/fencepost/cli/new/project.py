@@ -32,11 +32,6 @@ _CONFIGS: dict[ConnectorKind, dict[str, str]] = {
     ConnectorKind.SINK: {"topics": "orders", "database": "/tmp/orders.db"},
     ConnectorKind.STREAM: {"topics": "orders", "target": "large-orders"},
 }
-_DESCRIPTIONS = {
-    ConnectorKind.SOURCE: "A source connector for Fencepost.",
-    ConnectorKind.SINK: "A sink connector for Fencepost.",
-    ConnectorKind.STREAM: "A stream connector for Fencepost.",
-}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -93,7 +88,7 @@ class Project:
             "name": self.name,
             "package": self.package,
             "class": self.class_name,
-            "description": _DESCRIPTIONS[self.kind],
+            "description": f"A {self.kind.value} connector for Fencepost.",
             "group": PluginKind.CONNECTOR.entry_point_group,
             "config": json.dumps(config, indent=2),
         }

@@ -37,6 +37,8 @@ from fencepost.mirror.setting.clients import is_to_connect
 from fencepost.reference.worker_file import worker_properties
 
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
+_Parts = Mapping[str, Mapping[str, str]]
+"""The settings of a file by their prefix, which is empty or ends in a point, and without it."""
 
 
 class MirrorFile(Config):
@@ -94,25 +96,29 @@ class MirrorFile(Config):
         return [*self._wrong_names(), *self._wrong_choices()] or self._nothing_to_run()
 
     def _flow(self, source: str, target: str) -> Flow:
-        flow = self._flow_of(self.originals, source, target)
-        if not has_references(self._written):
-            return flow
-        return replace(flow, written=self._flow_of(self._written, source, target))
+        flow, written = self._flow_of(self._parts, source, target), self._written_parts
+        return flow if written is None else replace(flow, written=self._flow_of(written, source, target))
 
-    def _flow_of(self, properties: Mapping[str, object], source: str, target: str) -> Flow:
-        alone = self._below(properties, "")
-        own = self._below(properties, f"{source}{ARROW}{target}.")
-        ends = self._cluster(properties, source), self._cluster(properties, target)
-        return Flow(source, target, alone, own, *ends, self.has_internal_rest)
+    def _flow_of(self, parts: _Parts, source: str, target: str) -> Flow:
+        own = parts.get(f"{source}{ARROW}{target}.", {})
+        ends = _cluster(parts, source), _cluster(parts, target)
+        return Flow(source, target, parts.get("", {}), own, *ends, self.has_internal_rest)
 
-    def _cluster(self, properties: Mapping[str, object], alias: str) -> dict[str, str]:
-        shared = {k: v for k, v in self._below(properties, "").items() if is_to_connect(k)}
-        return {**shared, **self._below(properties, f"{alias}.")}
+    @cached_property
+    def _parts(self) -> _Parts:
+        return self._by_prefix(self.originals)
 
-    def _below(self, properties: Mapping[str, object], prefix: str) -> dict[str, str]:
-        """Return the properties with exactly this prefix, without it."""
-        found = {key: str(value) for key, value in properties.items() if self._prefix_of(key) == prefix}
-        return {key.removeprefix(prefix): value for key, value in found.items()}
+    @cached_property
+    def _written_parts(self) -> _Parts | None:
+        """Return the same with references to config providers; None if the file has none."""
+        return self._by_prefix(self._written) if has_references(self._written) else None
+
+    def _by_prefix(self, properties: Mapping[str, object]) -> _Parts:
+        parts: dict[str, dict[str, str]] = {}
+        for key, value in properties.items():
+            prefix = self._prefix_of(key)
+            parts.setdefault(prefix, {})[key.removeprefix(prefix)] = str(value)
+        return parts
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
@@ -165,8 +171,14 @@ class MirrorFile(Config):
         return [
             f'Missing required configuration "{alias}.{_BOOTSTRAP}": set it to brokers of the cluster {alias}'
             for alias in used
-            if not self._cluster(self.originals, alias).get(_BOOTSTRAP, "").strip()
+            if not _cluster(self._parts, alias).get(_BOOTSTRAP, "").strip()
         ]
+
+
+def _cluster(parts: _Parts, alias: str) -> dict[str, str]:
+    """Return the settings of a cluster: those that apply to every cluster, then its own."""
+    shared = {key: value for key, value in parts.get("", {}).items() if is_to_connect(key)}
+    return {**shared, **parts.get(f"{alias}.", {})}
 
 
 def _known_below(prefix: str) -> set[str]:

@@ -57,7 +57,7 @@ def _names(names: tuple[str, ...], own: Mapping[str, str]) -> tuple[str, ...]:
     return (own.get(_GROUP, "").strip() or names[0], *names[1:]) if names else ()
 
 
-def _transactional(properties: Mapping[str, Any]) -> Translated:
+def without_id(properties: Mapping[str, Any]) -> Translated:
     """Return the settings of a transactional producer without its id."""
     found = transactional_conf(properties, "")
     return Translated({key: value for key, value in found.conf.items() if key != _ID}, found.warnings)
@@ -65,7 +65,7 @@ def _transactional(properties: Mapping[str, Any]) -> Translated:
 
 _MAKERS: Mapping[str, Callable[[Mapping[str, Any], tuple[str, ...]], Translated]] = {
     "producer": lambda properties, _: producer_conf(properties),
-    "transactional": lambda properties, _: _transactional(properties),
+    "transactional": lambda properties, _: without_id(properties),
     "admin": lambda properties, _: admin_conf(properties),
     "reader": lambda properties, _: reader_conf(properties),
     "sink": lambda properties, names: sink_conf(properties, names[0], names[1]),

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -23,6 +24,8 @@ from fencepost.task.channel.message import (
     Verb,
 )
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.delivery.copies import Copy
+from fencepost.task.life.producing_life import Admit
 from fencepost.task.life.task_life import TaskLife
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections
@@ -93,18 +96,11 @@ class Slot:
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
             return
-        runner = self._runner(spec)
+        runner = runner_of(spec, self._worker.admit, self._report, partial(self._worker.copy, spec))
         with self._lock:
             self._runners[spec.incarnation] = runner
             self._starts.put(spec.incarnation)
         self._begin_due()
-
-    def _runner(self, spec: TaskSpec) -> TaskLife:
-        if spec.is_stream:
-            return StreamRunner(spec, self._worker.admit, self._report)
-        if spec.is_sink:
-            return SinkRunner(spec, self._worker.admit, self._report)
-        return TaskRunner(spec, self._worker.admit, self._report, partial(self._worker.copy, spec))
 
     def _begin_due(self) -> None:
         if self._worker.is_leaving:
@@ -159,6 +155,15 @@ class Slot:
             runner.thread.join(max(0.0, deadline - time.monotonic()))
             if runner.thread.is_alive():
                 runner.abandon()
+
+
+def runner_of(spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None) -> TaskLife:
+    """Return what runs a task in a thread of its own; `copy` lets the worker write copies of a source's offsets."""
+    if spec.is_stream:
+        return StreamRunner(spec, admit, report)
+    if spec.is_sink:
+        return SinkRunner(spec, admit, report)
+    return TaskRunner(spec, admit, report, copy)
 
 
 def run_slot(spec_text: str, attempt: int) -> None:

@@ -14,6 +14,7 @@ from fencepost.worker.validation.chain import CONVERTERS, converter_settings, wi
 from fencepost.worker.validation.findings import definition_of, framework_config
 
 CLASS, VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
+_CONVERTER_OF = {f"{converter}.{PLUGIN_VERSION}": converter for converter in CONVERTERS}
 
 
 def plugin_definitions(kind: PluginKind, plugin: type[Config], plugins: PluginRegistry) -> list[KeyDefinition]:
@@ -48,8 +49,8 @@ def without_choices(
         key = value.setting.key
         if key == VERSION:
             value = _with_versions(value, PluginKind.CONNECTOR, given[CLASS], plugins)
-        elif key.removesuffix(f".{PLUGIN_VERSION}") in CONVERTERS and key not in CONVERTERS:
-            value = replace(value, is_visible=key.removesuffix(f".{PLUGIN_VERSION}") in given)
+        elif key in _CONVERTER_OF:
+            value = replace(value, is_visible=_CONVERTER_OF[key] in given)
         found.append(value)
     return found
 
@@ -64,8 +65,8 @@ def _with_choices(
         kind, default = CONVERTERS[key][0], inherited[key]
         value = with_default(value, _full_name(kind, default, plugins) or default, tuple(plugins.names(kind)))
         return value if value.value is None else replace(value, value=_full_name(kind, value.value, plugins))
-    if key.removesuffix(f".{PLUGIN_VERSION}") in CONVERTERS:
-        converter = key.removesuffix(f".{PLUGIN_VERSION}")
+    if key in _CONVERTER_OF:
+        converter = _CONVERTER_OF[key]
         return _with_versions(value, CONVERTERS[converter][0], effective[converter], plugins)
     return value
 

@@ -10,7 +10,8 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults, transaction_timeout_ms
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
-from fencepost.worker.client_recipes import producer_properties
+from fencepost.telemetry.secret import HIDDEN
+from fencepost.worker.client_recipes import producer_properties, shared_properties
 from fencepost.worker.validation.findings import below
 
 _OVERRIDE = "override."
@@ -45,7 +46,7 @@ def client_choice_fault(given: Mapping[str, str], worker: WorkerConfig) -> str |
 
 def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:
     """Return how long a transaction of the connector's producers may take; None if their settings are wrong."""
-    shared = {**worker.internal_client_properties, **worker.client_properties("producer.")}
+    shared = shared_properties(worker, "producer.")
     try:
         conf = translate(
             ClientKind.PRODUCER, {**shared, **below(f"{ClientKind.PRODUCER.value}.{_OVERRIDE}", given)}
@@ -67,7 +68,7 @@ def _overrides_of(kind: ClientKind, given: Mapping[str, str], worker: WorkerConf
     )
     refused = _untranslatable(kind, overrides, worker) | refused
     return [
-        KeyReport(None, KeyValue(prefix + key, "[hidden]", errors=(refused[key],) if key in refused else ()))
+        KeyReport(None, KeyValue(prefix + key, HIDDEN, errors=(refused[key],) if key in refused else ()))
         for key in overrides
     ]
 
@@ -75,7 +76,7 @@ def _overrides_of(kind: ClientKind, given: Mapping[str, str], worker: WorkerConf
 def _untranslatable(kind: ClientKind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     """Check overrides together with the worker's settings, as the client uses them; only faults of overrides count."""
     try:
-        shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
+        shared = shared_properties(worker, f"{kind.value}.")
         translate(kind, {**shared, **overrides})
         if kind is ClientKind.CONSUMER:
             check_sink_settings({**shared, **overrides})

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fencepost.cluster.info import KeyReport
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import HIDDEN, hide
 
 
 def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> KeyReport:
@@ -20,7 +20,7 @@ def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> Ke
     found = report.value
     key = found.name
     errors = (faults[key],) if key in faults else found.errors
-    is_reference = found.value != "[hidden]" and has_references({key: config.get(key)})
+    is_reference = found.value != HIDDEN and has_references({key: config.get(key)})
     value = replace(
         found,
         value=config.get(key) if is_reference else found.value,

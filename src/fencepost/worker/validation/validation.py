@@ -37,6 +37,7 @@ from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
+from fencepost.reference import is_of_providers
 from fencepost.worker.fixed_reference import fixed_reference_faults
 from fencepost.worker.settings import looked_up, with_converters
 from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
@@ -61,7 +62,6 @@ from fencepost.worker.validation.stream import check_stream
 from fencepost.worker.validation.typo import key_warnings
 
 _NULL = "Null value can not be supplied as the configuration value."
-_PROVIDERS_KEY = WorkerConfig.key_of("config_providers")
 
 
 def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
@@ -209,7 +209,7 @@ def _provider_faults(given: Mapping[str, str]) -> dict[str, str]:
     return {
         key: f"'{key}' can not be set by a connector: config providers belong in the worker's file."
         for key in given
-        if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}.")
+        if is_of_providers(key)
     }
 
 

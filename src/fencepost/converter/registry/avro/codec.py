@@ -202,7 +202,9 @@ class _Builder:
                 decoders.append((each.name, node.decode))
         reduced = {"type": "record", "name": avro.name, "fields": fields}
         return Node(
-            reduced, struct_encoder(encoders, omits_unknown=self._omits_unknown), _record_decoder(decoders) if decoders else None
+            reduced,
+            struct_encoder(encoders, omits_unknown=self._omits_unknown),
+            _record_decoder(decoders) if decoders else None,
         )
 
     def _enum(self, avro: AvroType, schema: Schema) -> Node:

@@ -62,7 +62,10 @@ def _map(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
     values = _type(part(schema.value_schema), mapping, is_member=False)
     if has_text_keys(schema):
         return {"type": "object", TYPE: "map", "additionalProperties": values}
-    properties = {KEY: {**_type(part(schema.key_schema), mapping, is_member=False), INDEX: 0}, VALUE: {**values, INDEX: 1}}
+    properties = {
+        KEY: {**_type(part(schema.key_schema), mapping, is_member=False), INDEX: 0},
+        VALUE: {**values, INDEX: 1},
+    }
     return {"type": "array", TYPE: "map", "items": {"type": "object", "properties": properties}}
 
 

@@ -6,7 +6,7 @@ It plans new records as ranges of offsets, and takes part in rebalances while Sp
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fencepost.api import Epoch, EpochConnector
@@ -170,9 +170,7 @@ class EpochLife(FrameLife):
         topics = {each.topic for each in plan.epoch.ranges}
         if self._reader.registry_conf is None or topics <= plan.schemas.keys():
             return plan
-        found: list[Mapping[str, int]] = []
-        self._work.run("schemas", lambda: found.append(self._reader.planned_schemas(topics)))
-        return plan.with_schemas(found[0])
+        return plan.with_schemas(self._work.run("schemas", lambda: self._reader.planned_schemas(topics)))
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
         """Count an epoch that is committed."""

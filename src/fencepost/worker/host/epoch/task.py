@@ -56,11 +56,10 @@ class EpochTask(EpochLife):
 
     def _started(self, number: int, offsets: EpochOffsets) -> None:
         self._connector.owner = f"{self._logs.admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
-        known: list[int | None] = []
         start = self._connector.started
         with self._core():  # for the Spark jobs of `started`
-            self._work.run("started", lambda: known.append(start(self._runtime.session, number, tokens(offsets))))
-        self._planner.known = max(self._planner.known, *(each or 0 for each in known))
+            known = self._work.run("started", lambda: start(self._runtime.session, number, tokens(offsets)))
+        self._planner.known = max(self._planner.known, known or 0)
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
@@ -119,7 +118,6 @@ class EpochTask(EpochLife):
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
-        made: list[str] = []
         with_schemas = self._with_schemas(epoch)
         if with_schemas is not epoch:  # it was planned before the connector's converter had any
             epoch = with_schemas
@@ -134,20 +132,20 @@ class EpochTask(EpochLife):
             run = self._host.channel.add(reading)
             tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
-            def write() -> None:
+            def write() -> str:
                 session, url = self._runtime.session, self._host.channel.url
                 frame = self._reader.frame(session, epoch.epoch, url, run, tally, epoch.schemas)
-                made.append(self._connector.write(session, frame, epoch.epoch))
+                return self._connector.write(session, frame, epoch.epoch)
 
             try:
-                self._work.run("write", write)
+                token = self._work.run("write", write)
                 count = None if tally is None else tally.count()
                 if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
                     self._work.run("dead letters", lambda: self._write_dead_letters(epoch, run, count))
                     self._has_dead_letters_of = epoch.epoch.id
             finally:
                 self._host.channel.remove(run)
-        written = epoch.with_token(made[0])
+        written = epoch.with_token(token)
         offsets = written.offsets()
         if max(len(s.metadata.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:
             name = type(self._connector).__name__

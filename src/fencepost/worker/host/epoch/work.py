@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable
+from typing import TypeVar
 
 from fencepost.api import FatalError, FencedError, RetriableError, UnavailableError
 from fencepost.config import ConfigError
@@ -14,6 +15,8 @@ from fencepost.task.channel.client import ChannelError
 from fencepost.task.control import Control
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership
 from fencepost.worker.host.frame.jobs import FrameJobs
+
+T = TypeVar("T")
 
 _WAIT_FOR_WORK_S = 0.02
 _LATER = (
@@ -36,20 +39,22 @@ class EpochWork:
         self._ends = ends
         self._thread: threading.Thread | None = None
 
-    def run(self, what: str, work: Callable[[], object]) -> None:
-        """Run work in a thread of its own, and take part in rebalances in the meantime. Raises what the work raises.
+    def run(self, what: str, work: Callable[[], T]) -> T:
+        """Run work in a thread of its own, and take part in rebalances in the meantime.
 
-        Raises CutShortError if the partitions or the task are lost first; the work's Spark jobs are cancelled then.
+        Returns what the work returns, and raises what it raises. Raises CutShortError if the partitions or the task are
+        lost first; the work's Spark jobs are cancelled then.
         """
         jobs = self._jobs
         group = f"epoch-{jobs.task}-{uuid.uuid4().hex}"
+        returned: list[T] = []
         raised: list[BaseException] = []
 
         def run() -> None:
             try:
                 jobs.runtime.adopt_thread()
                 with job_group(jobs.runtime.session.sparkContext, group, f"{jobs.task}: {what}"):
-                    work()
+                    returned.append(work())
             except BaseException as error:
                 raised.append(error)
 
@@ -74,6 +79,7 @@ class EpochWork:
             if translated is error:
                 raise error
             raise translated from error
+        return returned[0]
 
     def end(self) -> None:
         """Wait for the running work, and cancel it if it takes too long."""

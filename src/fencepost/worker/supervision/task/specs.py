@@ -45,7 +45,7 @@ from fencepost.task.channel.task_spec import (
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
-from fencepost.worker.settings import WorkerSettings, logged, looked_up, own_group, sink_client_id
+from fencepost.worker.settings import RECENT_S, WorkerSettings, logged, looked_up, own_group, sink_client_id
 from fencepost.worker.supervision.task.handle import TaskHandle
 
 
@@ -58,7 +58,8 @@ def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskH
     if not has_references(stored) and not has_references(stored_task):
         return _made(settings, snapshot, handle, stored, stored_task)
     refuse_fixed_references(stored)
-    config, task = looked_up(settings.config, stored), looked_up(settings.config, stored_task)
+    config = looked_up(settings.config, stored)
+    task = looked_up(settings.config, stored_task, RECENT_S)  # it refers to what the connector's config refers to
     spec = _made(settings, snapshot, handle, config.require(), task.require())
     ttl_ms = min((each.ttl_ms for each in (config, task) if each.ttl_ms is not None), default=None)
     references = References(

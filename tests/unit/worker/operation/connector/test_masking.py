@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencepost.worker.operation.connector.masking import HIDDEN, masked, unmasked
+from fencepost.telemetry.secret import HIDDEN
+from fencepost.worker.operation.connector.masking import masked, unmasked
 
 _CONFIG = {
     "connector.class": "FileStreamSource",

@@ -1,12 +1,15 @@
 """The spec of a task whose configs refer to config providers: what travels, and what an executor makes of it."""
 
 import json
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
 
+from fencepost.api import ConfigData
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
+from fencepost.provider.environment import EnvVarConfigProvider
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
@@ -84,6 +87,22 @@ def test_an_executor_looks_up_what_is_there_now(settings: WorkerSettings, monkey
     monkeypatch.delenv("SPEC_TOPIC")
     with pytest.raises(ConfigError, match=r"topic: \$\{env:SPEC_TOPIC\} cannot be looked up: there is no SPEC_TOPIC"):
         resolved(travelled)
+
+
+def test_a_start_asks_once_for_what_both_configs_refer_to(
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    get = EnvVarConfigProvider.get
+
+    def counted(self: EnvVarConfigProvider, path: str, keys: Set[str]) -> ConfigData:
+        asked.append(sorted(keys))
+        return get(self, path, keys)
+
+    monkeypatch.setattr(EnvVarConfigProvider, "get", counted)
+    spec = spec_of(settings, SOURCE, {"topic": "${env:SPEC_TOPIC}"})
+    assert spec.task_config == {"topic": "looked-up"}
+    assert asked == [["SPEC_TOPIC"]]
 
 
 def test_a_spec_without_references_travels_as_it_is(settings: WorkerSettings) -> None:
