@@ -115,7 +115,7 @@ def _connector_settings() -> Iterator[str]:
     )
     yield from _paragraph(_OVERRIDES)
     yield from ("", "## Every connector")
-    yield from _table(_own(ConnectorConfig))
+    yield from _table(ConnectorConfig.settings().values())
     yield from _paragraph("And what Kafka Connect has not, which `validate` names only where it is wrong:")
     yield from _table(_own(RuntimeChoice))
     yield from ("", "## Every source connector")
@@ -205,7 +205,7 @@ def _default(setting: Setting) -> str:
     text = rendered(setting.default, setting.kind)
     if text is None:
         return "unset"
-    return f"`{_escaped(text)}`" if text else "empty"
+    return f"`{_in_cell(text)}`" if text else "empty"
 
 
 def _title(name: str) -> str:
@@ -227,7 +227,12 @@ def _paragraph(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return _in_cell(text).replace("<", "&lt;")
+
+
+def _in_cell(text: str) -> str:
+    """Return code for a cell of a table: an entity would be shown as it is written."""
+    return text.replace("|", "\\|")
 
 
 # reading from Spark

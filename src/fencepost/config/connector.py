@@ -62,9 +62,9 @@ class RuntimeChoice(Config):
     producer_client: str | None = setting(
         "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
         doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
-        "request, and with which a mirror copies whole batches. With auto it is the latter for what comes in columns "
-        "or batches (lines of files, mirrors), where nothing looks inside records and it has all settings. Without, "
-        "what the worker's file says under the same key, and otherwise auto.",
+        "request, and with which a mirror copies whole batches. With auto it is the latter, if it has all settings, for "
+        "columns that transforms and converters keep (lines of files), and for batches if nothing looks inside records "
+        "(mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
     )  # fmt: skip
     restart_enabled: bool = setting(
         "errors.restart.enabled", default=False, importance=MEDIUM,
