@@ -198,7 +198,7 @@ class _Arena:
         count = int(self._lines * case.lines) // case.connectors
         path = self._directory / f"{case.form.key}-{count}.txt"
         if not path.exists():
-            if shutil.disk_usage(self._directory).free < 4 * count * (WIDTH + 1):
+            if shutil.disk_usage(self._directory).free < 4 * count * (case.form.width + 1):
                 raise OSError(f"not enough room below {self._directory} for {count:,} lines: set TMPDIR")
             case.form.write(path, count)
         return path

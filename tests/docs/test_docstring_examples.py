@@ -3,6 +3,7 @@
 import doctest
 import importlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -50,9 +51,14 @@ def test_the_example_in_the_docstring_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_NEEDS_KAFKA))
-def test_the_example_in_the_docstring_runs_on_a_real_kafka(name: str, kafka: EmbeddedKafka) -> None:
+def test_the_example_in_the_docstring_runs_on_a_real_kafka(
+    name: str, kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an example would start a Kafka it gets the one that all tests share, and a topic that no other test has."""
+    monkeypatch.setattr("fencepost.testing.pipeline.EmbeddedKafka", lambda: nullcontext(kafka))
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.ensure("lines", partitions=1, replication=1)
-    run_example(name, _docstring(name, _ALL[name]), bootstrap=kafka.bootstrap_servers)
+    text = _docstring(name, _ALL[name]).replace('"n"', f'"{topic_name}"')
+    run_example(name, text, bootstrap=kafka.bootstrap_servers)
 
 
 def test_what_is_exported_to_testers_is_what_the_package_says() -> None:

@@ -276,6 +276,7 @@ def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
     if "connector.class" not in config:
         config = {"connector.class": "Counter", **config}  # a PATCH
     report = validate_connector(config, plugins=registry, worker=WorkerConfig(_WORKER))
+    assert [warning.message for warning in report.warnings] == []
     if _MISTAKE in sent.block.text:
         assert report.error_count == 1
     else:

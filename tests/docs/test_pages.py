@@ -9,6 +9,10 @@ from types import ModuleType
 import pytest
 from page import PAGES, ROOT, anchors, blocks, links
 
+from fencepost.config import Config
+from fencepost.config.connector import SinkConnectorConfig, SourceConnectorConfig, StreamConnectorConfig
+from fencepost.config.worker import WorkerConfig
+
 _NAMED_TEST = re.compile(r"`(test_\w+)`")
 _TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
 
@@ -55,6 +59,14 @@ def test_reference_pages_are_current() -> None:
     generate = _generator()
     stale = [n for n, text in generate.pages().items() if (generate.REFERENCE / n).read_text() != text]
     assert stale == [], "run `python docs/generate.py`"
+
+
+@pytest.mark.parametrize("config", [SourceConnectorConfig, SinkConnectorConfig, StreamConnectorConfig, WorkerConfig])
+def test_reference_pages_have_all_settings(config: type[Config]) -> None:
+    """Settings that a class inherits are on the page, too."""
+    page = "worker-settings.md" if config is WorkerConfig else "connector-settings.md"
+    text = (ROOT / "docs" / "reference" / page).read_text()
+    assert [key for key in config.settings() if f"\n| `{key}` |" not in text] == []
 
 
 def test_tests_that_pages_name_exist() -> None:

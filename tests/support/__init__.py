@@ -5,12 +5,16 @@ faults      `proxy` is between clients and a broker and acts on chosen requests;
 workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker` one without Spark; also `footprint`.
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,
             `stream_stage` and `retention_scene` on one. Mirrors: `mirror.mirror_process`; REST: `unit/rest/fake`.
-arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config topic), `smt`, `no_exception` (plug-ins).
+arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config topic), `smt`, `no_exception` (plug-ins),
+            `plugins` (the registry of plug-ins, with classes of a test).
 authors     `new_project` (what `fencepost new` writes), `conformance_verdicts` (what a conformance class says).
 data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `slow_batch` make and compare batches.
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.
 registries  `schema_registry` is a real one for the whole run, `memory_registry` stands in for one.
-            `avro_topic` writes topics of Avro, and `avro_values` makes schemas and values for Hypothesis.
+            `scripted_registry` answers what a test wants, and `avro_topic` writes topics of Avro.
+services    `http_answers` answers HTTP requests by a function of a test; `gcp_account` makes an account of Google's.
+made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_values`; `column_records` also compares
+            transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
 packages    `chaos` plans and carries out faults under load, `late` delivers single requests late, `mirror` compares

@@ -7,7 +7,7 @@ import httpx
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
-from support.avro_values import encoded
+from support.avro_values import framed
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 
@@ -17,11 +17,6 @@ def register(url: str, subject: str, schema: Any) -> int:
     answer = httpx.post(f"{url}/subjects/{subject}/versions", json={"schema": json.dumps(schema)}, timeout=60)
     assert answer.status_code == 200, answer.text
     return int(answer.json()["id"])
-
-
-def value(id_: int, schema: Any, row: Any) -> bytes:
-    """Return a row as a serializer writes it."""
-    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, row)
 
 
 class AvroTopic:
@@ -37,7 +32,7 @@ class AvroTopic:
 
     def write(self, id_: int, schema: Any, rows: dict[int, list[Any]]) -> None:
         """Write rows to these partitions."""
-        self.write_bytes({partition: [value(id_, schema, row) for row in own] for partition, own in rows.items()})
+        self.write_bytes({partition: [framed(id_, schema, row) for row in own] for partition, own in rows.items()})
 
     def write_bytes(self, values: dict[int, list[bytes | None]]) -> None:
         for partition, own in values.items():

@@ -75,6 +75,11 @@ def encoded(schema: Json, value: Any) -> bytes:
     return out.getvalue()
 
 
+def framed(id_: int, schema: Json, value: Any) -> bytes:
+    """Return a value as a serializer with a registry writes it: after the id of its schema."""
+    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, value)
+
+
 def read(writer: Json, data: bytes, reader: Json | None = None) -> Any:
     """Return a value as fastavro reads it."""
     own = None if reader is None else fastavro.parse_schema(reader)

@@ -1,4 +1,4 @@
-"""Batches for transforms, as columns and as records, made up by Hypothesis; and the comparison of both ways."""
+"""Batches for transforms, as columns and as records, made up by Hypothesis; chains, and the comparison of both ways."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fencepost.api import ConnectRecord, Header, Schema, SchemaType, SinkRecord, SourceRecord
+from fencepost.api import ConnectRecord, Header, Record, Schema, SchemaType, SinkRecord, SourceRecord
 from fencepost.record import Batch, RecordColumns, Repeated, StructColumn, TypedColumn, Utf8Column
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
 from fencepost.transform.chain import Chain
@@ -144,6 +144,23 @@ def _record(batch: RecordColumns, index: int) -> ConnectRecord:
     if batch.kafka_offsets is not None:
         return SinkRecord(topic, partition, batch.kafka_offsets[index], *value, *key, *rest)  # type: ignore[arg-type]
     return SourceRecord({}, {"n": batch.rows[index]}, topic, *value, *key, partition, *rest)
+
+
+class Watched(Chain):
+    """A chain that counts the records that come to it one by one."""
+
+    records = 0
+
+    def apply(self, record: Record) -> Record | None:
+        self.records += 1
+        return super().apply(record)
+
+
+class OneByOne(Chain):
+    """A chain that takes no batch."""
+
+    def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
+        return None
 
 
 @dataclass(frozen=True)

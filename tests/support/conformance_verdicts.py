@@ -1,5 +1,6 @@
 """What a conformance class says of a connector, check by check."""
 
+import re
 import unittest
 from typing import Any
 
@@ -25,3 +26,14 @@ def verdicts(of: type[Any]) -> dict[str, str]:
 def failed(of: type[Any]) -> dict[str, str]:
     """Return the checks that failed, with what they said."""
     return {name: said for name, said in verdicts(of).items() if said not in ("passed", "skipped")}
+
+
+def ensure_only(check: str, said: str, suite: type[Any], made: type[Any]) -> None:
+    """Check that for a connector this check of a conformance class fails, in words that `said` matches, and no other."""
+
+    class Faulty(suite):  # type: ignore[misc]
+        connector = made
+
+    found = failed(Faulty)
+    assert list(found) == [check]
+    assert re.search(said, found[check], re.DOTALL), found[check]

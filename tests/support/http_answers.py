@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
+    """An answer, whose body is a text, or becomes JSON."""
+
     body: Any
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
 
 class HttpAnswers:
-    """Answers each request by a function, on a port of its own; with TLS if it is given a context."""
+    """Answers each request by a function, on a port of its own; with TLS if it is given a context. A context manager."""
 
     def __init__(self, answer: Callable[[Asked], Answer], tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer
@@ -38,6 +40,12 @@ class HttpAnswers:
         self.port = self._server.server_address[1]
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -55,7 +63,7 @@ class HttpAnswers:
                 asked = Asked(self.command, self.path, headers, self.rfile.read(size).decode())
                 outer.asked.append(asked)
                 found = outer.answer(asked)
-                body = json.dumps(found.body).encode()
+                body = (found.body if isinstance(found.body, str) else json.dumps(found.body)).encode()
                 self.send_response(found.status)
                 for key, value in {"content-type": "application/json", **found.headers}.items():
                     self.send_header(key, value)

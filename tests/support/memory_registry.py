@@ -1,13 +1,16 @@
 """A schema registry in memory, for tests of what converters do with one. It counts what it was asked for."""
 
 from collections import Counter
+from typing import TypeVar
 from uuid import UUID, uuid5
 
 from fencepost.api import RecordError, UnavailableError
 from fencepost.converter.registry.client import WrittenSchema
+from fencepost.converter.registry.converter import RegistryConverter
 from fencepost.converter.registry.wire import SchemaKey
 
 _SPACE = UUID(int=1)
+C = TypeVar("C", bound=RegistryConverter)
 
 
 class MemoryRegistry:
@@ -62,3 +65,11 @@ class MemoryRegistry:
         self.asked[what] += 1
         if self.is_away:
             raise UnavailableError("the registry is away")
+
+
+def with_registry(cls: type[C], registry: MemoryRegistry, kind: str = "value", **settings: str) -> C:
+    """Return a converter of keys or values that uses this registry; of its settings, dots are written as `_`."""
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    made = cls({"schema.registry.url": "http://unused", "converter.type": kind, **given})
+    made.__dict__["_registry"] = registry
+    return made

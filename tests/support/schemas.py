@@ -13,8 +13,7 @@ from fencepost.record.java_float import float32
 from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP, decimal
 
-_SCALE = 2
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _NAMES = st.sampled_from(["a", "b", "c", "ä", "a.b", "schema", "payload"])
 _LOGICAL = {
     DATE.name: st.dates(),
@@ -22,7 +21,6 @@ _LOGICAL = {
     TIMESTAMP.name: st.datetimes(timezones=st.just(dt.UTC)).map(
         lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     ),
-    DECIMAL_NAME: st.integers(-(10**30), 10**30).map(lambda number: Decimal(number).scaleb(-_SCALE)),
 }
 _PLAIN = [Schema(kind) for kind in SchemaType if kind not in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT)]
 
@@ -30,7 +28,7 @@ _PLAIN = [Schema(kind) for kind in SchemaType if kind not in (SchemaType.ARRAY, 
 @st.composite
 def schemas(draw: st.DrawFn, depth: int = 2) -> Schema:
     """Schemas of all types, with names, versions, defaults and parameters; structs are nested `depth` times."""
-    found = draw(st.sampled_from([*_PLAIN, DATE, TIME, TIMESTAMP, decimal(_SCALE)]))
+    found = draw(st.sampled_from([*_PLAIN, DATE, TIME, TIMESTAMP, decimal(2)]))
     if depth and draw(st.booleans()):
         found = draw(_nested(depth - 1))
     if found.name is None:
@@ -63,6 +61,9 @@ def values_of(schema: Schema) -> st.SearchStrategy[Any]:
 
 def _values_of(schema: Schema) -> st.SearchStrategy[Any]:
     kind = schema.type
+    if schema.name == DECIMAL_NAME:
+        scale = int(dict(schema.parameters)["scale"])
+        return st.integers(-(10**30), 10**30).map(lambda number: Decimal(number).scaleb(-scale))
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name]
     if kind in INTEGER_BITS:
@@ -82,5 +83,5 @@ def _values_of(schema: Schema) -> st.SearchStrategy[Any]:
         SchemaType.FLOAT64: st.floats(allow_nan=False),
         SchemaType.BOOLEAN: st.booleans(),
         SchemaType.STRING: _TEXT,
-        SchemaType.BYTES: st.binary(max_size=8),
+        SchemaType.BYTES: st.binary(max_size=12),
     }[kind]

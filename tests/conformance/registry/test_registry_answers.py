@@ -69,7 +69,7 @@ def test_an_unknown_id_is_the_fault_of_the_record(scripted: ScriptedRegistry) ->
     for _ in range(3):
         with pytest.raises(RecordError, match=r"id 1.*Schema not found.*another registry"):
             client.schema(ONE)
-    assert len(scripted.requests) == 1, "a batch of such records asks once"
+    assert len(scripted.asked) == 1, "a batch of such records asks once"
 
 
 def test_an_unknown_subject_is_the_fault_of_the_record(scripted: ScriptedRegistry) -> None:
@@ -135,14 +135,14 @@ def test_answers_are_remembered_and_refusals_of_the_registry_are_not(scripted: S
         client.schema(ONE)
     scripted.status, scripted.body = 200, {"schema": '"int"'}
     assert client.schema(ONE) == client.schema(ONE) == INT
-    assert len(scripted.requests) == 2
+    assert len(scripted.asked) == 2
 
 
 def test_the_newest_version_is_asked_for_again_when_it_is_old(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"', "id": 4, "version": 1}
     client = registry(scripted.url)
     assert client.latest("t-value") == client.latest("t-value") == (SchemaKey(4), INT)
-    assert len(scripted.requests) == 2
+    assert len(scripted.asked) == 2
 
 
 def test_references_that_form_a_cycle_are_refused(scripted: ScriptedRegistry) -> None:
@@ -187,25 +187,17 @@ def test_a_token_is_sent(scripted: ScriptedRegistry) -> None:
 def test_a_token_is_fetched(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"'}
     scripted.by_path["/token"] = (200, {"access_token": "xyz", "token_type": "bearer", "expires_in": 60})
-    client = registry(
-        scripted.url,
-        bearer_auth_credentials_source="OAUTHBEARER",
-        bearer_auth_issuer_endpoint_url=f"{scripted.url}/token",
-        bearer_auth_client_id="me",
-        bearer_auth_client_secret="canary",
-    )
-    assert client.schema(ONE) == INT
+    oauth = {
+        "bearer_auth_credentials_source": "OAUTHBEARER",
+        "bearer_auth_issuer_endpoint_url": f"{scripted.url}/token",
+        "bearer_auth_client_id": "me",
+        "bearer_auth_client_secret": "canary",
+    }
+    assert registry(scripted.url, **oauth).schema(ONE) == INT
     assert scripted.authorizations[-1] == "Bearer xyz"
     scripted.by_path["/token"] = (503, "later")
-    other = registry(
-        scripted.url,
-        bearer_auth_credentials_source="OAUTHBEARER",
-        bearer_auth_issuer_endpoint_url=f"{scripted.url}/token",
-        bearer_auth_client_id="me",
-        bearer_auth_client_secret="canary",
-    )
     with pytest.raises(UnavailableError) as caught:
-        other.schema(ONE)
+        registry(scripted.url, **oauth).schema(ONE)
     assert "canary" not in str(caught.value)
 
 
@@ -224,7 +216,7 @@ def test_a_registry_behind_tls_is_trusted_as_the_settings_say() -> None:
             FatalError, match=r"certificate is not trusted.*schema\.registry\.ssl\.truststore\.location"
         ):
             registry(secure.url).schema(ONE)
-        assert len(secure.requests) == 1
+        assert len(secure.asked) == 1
 
 
 @pytest.mark.parametrize("status", [200, 401, 409, 503])
@@ -246,4 +238,4 @@ def test_no_secret_is_in_a_log_or_an_error(
         except Exception as error:
             texts = traceback.format_exception(error)
         assert "canary" not in "".join((caplog.text, *texts))
-    assert len(scripted.requests) >= 3
+    assert len(scripted.asked) >= 3

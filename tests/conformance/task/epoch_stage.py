@@ -30,6 +30,25 @@ from fencepost.worker.host.epoch.task import EpochTask
 from support.group_commit import put_at
 
 
+class Held:
+    """The first work that comes to a step hangs there until it is released; other work passes."""
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._met, self._released = threading.Event(), threading.Event()
+
+    def __call__(self, epoch: Epoch) -> None:
+        if not self._met.is_set():
+            self._met.set()
+            self._released.wait(self._longest_s)
+
+    def await_met(self) -> None:
+        assert self._met.wait(30)
+
+    def release(self) -> None:
+        self._released.set()
+
+
 class Store:
     """What the sinks of a test write to: aside by token, then shown, range by range."""
 
@@ -45,6 +64,12 @@ class Store:
 
     def at(self, step: str, epoch: Epoch) -> None:
         self.before.get(step, lambda _: None)(epoch)
+
+    def hold(self, step: str, longest_s: float = 60) -> Held:
+        """Let the first work that comes to a step hang."""
+        held = Held(longest_s)
+        self.before[step] = held
+        return held
 
     def move(self, token: str, piece: OffsetRange) -> None:
         """Show a piece, unless it was moved before: the same piece that was written again is shown again."""

@@ -1,6 +1,5 @@
 """The schema that defines the columns of an epoch: decided with its plan, and the same whoever writes it."""
 
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -52,23 +51,16 @@ def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planne
     stage: Stage, registry: Registry
 ) -> None:
     stage.produce(5)
-    held, hung = threading.Event(), threading.Event()
-
-    def hang(epoch: Epoch) -> None:
-        held.set()
-        hung.wait(60)
-
-    stage.store.before["write"] = hang
+    held = stage.store.hold("write")
     first = stage.start()
-    assert held.wait(30)
+    held.await_met()
     registry.newest = 2
     stage.produce(7)
-    stage.store.before.clear()
     crash(first)
     first.thread.join(30)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
-    hung.set()
+    held.release()
     stage.store.holds({0: 12})
     assert registry.used == [(0, {stage.topic: 1}), (0, {stage.topic: 1}), (5, {stage.topic: 2})]
 
@@ -120,15 +112,9 @@ def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
     """The converter was another one then, or the release."""
     monkeypatch.setattr(EpochReader, "registry_conf", None)
     stage.produce(5)
-    held, hung = threading.Event(), threading.Event()
-
-    def hang(epoch: Epoch) -> None:
-        held.set()
-        hung.wait(60)
-
-    stage.store.before["write"] = hang
+    held = stage.store.hold("write")
     first = stage.start()
-    assert held.wait(30)
+    held.await_met()
     assert stage.note().schema is None
     crash(first)
     first.thread.join(30)
@@ -137,6 +123,6 @@ def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
     stage.store.before["write"] = lambda _: noted.append(stage.note().schema)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
-    hung.set()
+    held.release()
     assert noted == [1]
     assert registry.used[-1] == (0, {stage.topic: 1})

@@ -82,22 +82,15 @@ def test_what_waits_for_more_does_not_wait_for_ever(stage: Stage) -> None:
 @pytest.mark.parametrize("step", ["write", "publish", "published"])
 def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Stage, step: str) -> None:
     stage.produce(5)
-    held, hung = threading.Event(), threading.Event()
-
-    def hang(epoch: Epoch) -> None:
-        held.set()
-        hung.wait(60)
-
-    stage.store.before[step] = hang
+    held = stage.store.hold(step)
     first = stage.start()
-    assert held.wait(30)
+    held.await_met()
     stage.produce(7)  # what a new plan would take, too
-    stage.store.before.clear()
     crash(first)
     first.thread.join(30)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
-    hung.set()
+    held.release()
     assert (0, 0, 5) in stage.store.ranges()
     eventually(lambda: len([t for t in threading.enumerate() if t.name.startswith(step)]) == 0, within_s=60)
     stage.store.holds({0: 12})
@@ -192,23 +185,16 @@ def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_ep
 def test_e16_a_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
     """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
     stage.produce(5)
-    held, hung = threading.Event(), threading.Event()
-
-    def hang(epoch: Epoch) -> None:
-        if not held.is_set():
-            held.set()
-            hung.wait(60)
-
-    stage.store.before["write"] = hang
+    held = stage.store.hold("write")
     first = stage.start()
-    assert held.wait(30)
+    held.await_met()
     member = first.membership.input
     assert member is not None
     eventually(lambda: member.abandon() or member._client.is_closed, within_s=60)  # the group is others' now
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     first.control.stop()  # else it would join once more, and hold the other one up
-    hung.set()
+    held.release()
     first.thread.join(30)
     assert not first.thread.is_alive()
     stage.produce(2)
@@ -327,23 +313,16 @@ def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epo
 
 def test_e13_a_takeover_writes_dead_letters_again_unless_the_epochs_token_is_durable(stage: Stage) -> None:
     stage.produce(5)
-    held, hung = threading.Event(), threading.Event()
-
-    def hang(epoch: Epoch) -> None:
-        held.set()
-        hung.wait(300)
-
-    stage.store.before["letters"] = hang
+    held = stage.store.hold("letters", longest_s=300)
     first = stage.start(**LETTERS)
-    assert held.wait(30)
-    stage.store.before.clear()
+    held.await_met()
     crash(first)
     first.thread.join(30)
     stage.store.before["publish"] = lambda _: crash(second)
     second = stage.start(**LETTERS)
     second.thread.join(60)
     assert len(stage.store.letters) == 1
-    hung.set()
+    held.release()
     stage.store.before.clear()
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)

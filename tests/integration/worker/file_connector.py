@@ -73,6 +73,11 @@ def with_country(n: int) -> bytes:
     return json.dumps({"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}).encode()
 
 
+def offsets(worker: Worker, name: str) -> dict[int, int]:
+    """Return the committed offsets of a sink of one topic, by partition."""
+    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
+
+
 def ensure_exact(found: list[tuple[int, int]], last: int) -> None:
     """Check that numbers 1 to `last` are there once, each in its partition, in order there."""
     twice = [n for n, count in Counter(n for _, n in found).items() if count > 1]

@@ -8,10 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from file_connector import Produce
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.new_project import KINDS, written
@@ -35,12 +34,14 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
-def produce(kafka: EmbeddedKafka, topic: str, values: list[dict[str, int]]) -> None:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.ensure(topic, partitions=1, replication=1)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for value in values:
-        producer.produce(topic, json.dumps(value).encode())
-    assert producer.flush(30) == 0
+@pytest.fixture
+def partitions() -> int:
+    return 1
+
+
+@pytest.fixture
+def value_of() -> Callable[[int], bytes]:
+    return lambda number: json.dumps({"total": number}).encode()
 
 
 def test_a_new_source_sends_lines_once(
@@ -59,27 +60,29 @@ def test_a_new_source_sends_lines_once(
     assert found == [{"number": n, "text": text} for n, text in enumerate(("one", "two", "three"), start=1)]
 
 
-def test_a_new_sink_stores_records_once(worker: Worker, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> None:
-    produce(kafka, topic_name, [{"order": number} for number in range(10)])
+def test_a_new_sink_stores_records_once(
+    worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    produce(0, 9)
     database = tmp_path / "records.db"
-    config = {"connector.class": "NewSinkConnector", "topics": topic_name, "database": str(database), **JSON}
-    assert worker.create(topic_name, config).status_code == 201
+    config = {"connector.class": "NewSinkConnector", "topics": topic, "database": str(database), **JSON}
+    assert worker.create(name, config).status_code == 201
 
     def stored() -> list[tuple[int, str]]:
         with closing(sqlite3.connect(database)) as db:
             return db.execute("SELECT kafka_offset, value FROM records ORDER BY 1").fetchall()
 
     eventually(lambda: len(stored()) >= 10, within_s=60)
-    assert stored() == [(number, json.dumps({"order": number})) for number in range(10)]
+    assert stored() == [(number, json.dumps({"total": number})) for number in range(10)]
 
 
 def test_a_new_stream_passes_large_records_on_once(
-    worker: Worker, kafka: EmbeddedKafka, topic_name: str, values: Callable[..., list[str]]
+    worker: Worker, name: str, topic: str, produce: Produce, values: Callable[..., list[str]]
 ) -> None:
-    produce(kafka, topic_name, [{"total": total} for total in range(95, 105)])
-    target = f"{topic_name}-large"
-    config = {"connector.class": "NewStream", "topics": topic_name, "target": target, **JSON}
-    assert worker.create(topic_name, config).status_code == 201
+    produce(95, 104)
+    target = f"{topic}-large"
+    config = {"connector.class": "NewStream", "topics": topic, "target": target, **JSON}
+    assert worker.create(name, config).status_code == 201
     assert [json.loads(value)["total"] for value in values(target, 5)] == list(range(100, 105))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from file_connector import ensure_exact, files_sink, settings_of_tests
+from file_connector import ensure_exact, files_sink, offsets, settings_of_tests
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -69,10 +69,6 @@ def messages(kafka: EmbeddedKafka, topic: str, count: int) -> list[Any]:
     found = consumer.consume(count, 60)
     consumer.close()
     return found
-
-
-def offsets(worker: Worker, name: str) -> dict[int, int]:
-    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
 
 
 def test_two_schemas_of_a_topic_become_parquet_exactly_once_though_the_worker_is_killed(

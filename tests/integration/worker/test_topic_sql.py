@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from file_connector import Produce
+from file_connector import Produce, offsets
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -54,10 +54,6 @@ def topic_sql(topic: str, target: str, **settings: str) -> dict[str, str]:
         "consumer.override.heartbeat.interval.ms": "500",
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
-
-
-def offsets(worker: Worker, name: str) -> dict[int, int]:
-    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
 
 
 def numbers(seen: list[Observation]) -> list[int]:

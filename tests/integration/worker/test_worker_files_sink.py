@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from file_connector import Produce, ensure_exact, files_sink, with_country
+from file_connector import Produce, ensure_exact, files_sink, offsets, with_country
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
@@ -45,10 +45,6 @@ def rows(out: Path) -> list[tuple[int, int]]:
         partition = int(path.name.split("+")[1])
         found += [(partition, n) for n in pq.ParquetFile(path).read(["n"])["n"].to_pylist()]
     return found
-
-
-def offsets(worker: Worker, name: str) -> dict[int, int]:
-    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
 
 
 def test_a_topic_becomes_parquet_files_named_by_their_offsets(

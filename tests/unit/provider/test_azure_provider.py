@@ -77,15 +77,14 @@ def _certificate(directory: Path) -> tuple[Path, ssl.SSLContext]:
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureConfigProvider]:
     authority, context = _certificate(tmp_path)
-    server = HttpAnswers(_answer, context)
     known = socket.getaddrinfo
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda host, *more, **named: known("127.0.0.1" if host == HOST else host, *more, **named)
     )
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
     monkeypatch.setattr(AzureConfigProvider, "_credential", Credential())
-    yield AzureConfigProvider({"vault.url": f"https://{HOST}:{server.port}"})
-    server.close()
+    with HttpAnswers(_answer, context) as server:
+        yield AzureConfigProvider({"vault.url": f"https://{HOST}:{server.port}"})
 
 
 def test_a_secret_is_read_by_its_fields_or_as_a_whole(provider: AzureConfigProvider) -> None:

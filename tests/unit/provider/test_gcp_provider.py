@@ -42,9 +42,8 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def provider(account: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcpConfigProvider]:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
-    server = HttpAnswers(_answer)
-    yield GcpConfigProvider({"endpoint": server.url, "transport": "rest", "project.id": "shop"})
-    server.close()
+    with HttpAnswers(_answer) as server:
+        yield GcpConfigProvider({"endpoint": server.url, "transport": "rest", "project.id": "shop"})
 
 
 def test_a_secret_is_read_by_its_fields_or_as_a_whole(provider: GcpConfigProvider) -> None:

@@ -45,9 +45,8 @@ def _answer(asked: Asked) -> Answer:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpAnswers]:
-    answers = HttpAnswers(_answer)
-    yield answers
-    answers.close()
+    with HttpAnswers(_answer) as answers:
+        yield answers
 
 
 def provider(server: HttpAnswers, **more: str) -> VaultConfigProvider:

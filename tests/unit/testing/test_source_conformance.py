@@ -1,6 +1,5 @@
 """The conformance class of sources: each check fails for its fault alone, and for no connector without one."""
 
-import re
 import threading
 import time
 import uuid
@@ -22,7 +21,7 @@ from fencepost.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.connector.generator.datagen import DatagenConnector
 from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
 from fencepost.testing import SourceConformance, SourceRun
-from support.conformance_verdicts import failed, verdicts
+from support.conformance_verdicts import ensure_only, failed, verdicts
 
 RESUMES = "test_resumes_from_any_offset"
 CRASH = "test_nothing_is_skipped_after_a_crash"
@@ -281,12 +280,7 @@ def _with(task: type[LinesTask], connector: type[LinesConnector] = LinesConnecto
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )
 def test_each_check_fails_for_its_fault_alone(made: type[LinesConnector], check: str, said: str) -> None:
-    class Faulty(Lines):
-        connector = made
-
-    found = failed(Faulty)
-    assert list(found) == [check]
-    assert re.search(said, found[check], re.DOTALL), found[check]
+    ensure_only(check, said, Lines, made)
 
 
 def test_a_source_of_too_few_records_proves_nothing() -> None:

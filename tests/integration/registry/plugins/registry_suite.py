@@ -79,7 +79,7 @@ class TableTask(SinkTask):
         for place in partitions:
             found = self.db.execute("SELECT next FROM positions WHERE place = ?", (str(place),)).fetchone()
             if found is not None:
-                self.context.offset({place: found[0]})
+                self.context.seek({place: found[0]})
 
     def put(self, batch: SinkBatch) -> None:
         with self.db:

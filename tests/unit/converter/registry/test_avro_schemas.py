@@ -14,7 +14,7 @@ from fencepost.converter.registry.avro.parsing import of_json, parsed
 from fencepost.converter.registry.avro.settings import AvroMapping
 from fencepost.converter.registry.avro.to_connect import to_connect
 from fencepost.record.schema import DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
-from support.connect_data import SCHEMAS
+from support.registry_schemas import SCHEMAS
 
 PLAIN = AvroMapping()
 

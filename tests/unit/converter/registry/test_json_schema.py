@@ -20,8 +20,9 @@ from fencepost.converter.registry.json_schema.from_connect import from_connect
 from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.converter.registry.json_schema.to_connect import to_connect
 from fencepost.record.schema import BYTES, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
-from support.connect_data import SCHEMAS, STRUCTS, drawn, drawn_column
-from support.memory_registry import MemoryRegistry
+from support.registry_schemas import SCHEMAS, STRUCTS
+from support.schemas import values_of
+from support.memory_registry import MemoryRegistry, with_registry
 
 PLAIN = JsonSchemaMapping()
 
@@ -213,7 +214,7 @@ def test_a_schema_survives(schema: Schema) -> None:
 def test_a_value_survives_and_obeys_its_schema(data: st.DataObject, schema: Schema) -> None:
     form = JsonSchemaFormat(PLAIN)
     done = form.written(schema)
-    value = drawn(data, schema)
+    value = data.draw(values_of(schema))
     payload = done.writer.encode(value)
     assert form.reader(done.schema, {}, None).read(b"\0\0\0\0\1" + payload, 5) == (schema, value)
     if b"Infinity" not in payload:
@@ -222,7 +223,7 @@ def test_a_value_survives_and_obeys_its_schema(data: st.DataObject, schema: Sche
 
 @given(st.data(), STRUCTS)
 def test_a_column_is_the_bytes_of_its_values(data: st.DataObject, schema: Schema) -> None:
-    column = drawn_column(data, schema)
+    column = data.draw(st.lists(values_of(schema), max_size=4))
     done = JsonSchemaFormat(PLAIN).written(schema)
     assert done.writer.encode_all(column, b"\0\0\0\0\x7f") == [
         b"\0\0\0\0\x7f" + done.writer.encode(value) for value in column
@@ -240,8 +241,7 @@ def test_rubbish_is_a_clear_error(data: bytes) -> None:
 
 def test_the_converter_writes_the_frame_and_reads_references() -> None:
     registry = MemoryRegistry(first_id=7)
-    converter = JsonSchemaConverter({"schema.registry.url": "http://unused", "converter.type": "value"})
-    converter.__dict__["_registry"] = registry
+    converter = with_registry(JsonSchemaConverter, registry)
     data = converter.from_connect_data("t", PERSON, {"id": 1, "name": None})
     assert data == b'\0\0\0\0\7{"id":1,"name":null}'
     assert converter.to_connect_data("t", data) == (replace(PERSON, version=1), {"id": 1, "name": None})

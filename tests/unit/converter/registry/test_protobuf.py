@@ -19,7 +19,7 @@ from fencepost.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.converter.registry.settings import HEADER_ID
 from fencepost.record import HeaderBytes
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
-from support.memory_registry import MemoryRegistry
+from support.memory_registry import MemoryRegistry, with_registry
 
 ROW = Schema.struct(
     {
@@ -245,10 +245,7 @@ def test_the_place_of_a_message_is_written_as_confluent_writes_it(indexes: list[
 
 
 def converter(registry: MemoryRegistry, **settings: str) -> ProtobufConverter:
-    given = {key.replace("_", "."): value for key, value in settings.items()}
-    made = ProtobufConverter({"schema.registry.url": "http://unused", "converter.type": "value", **given})
-    made.__dict__["_registry"] = registry
-    return made
+    return with_registry(ProtobufConverter, registry, **settings)
 
 
 def test_the_frame_has_the_place_of_the_message() -> None:

@@ -19,7 +19,7 @@ from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
 from fencepost.transform.chain import Chain
-from support.memory_registry import MemoryRegistry
+from support.memory_registry import MemoryRegistry, with_registry
 
 SUBJECT = "io.confluent.kafka.serializers.subject."
 PERSON = Schema.struct({"name": STRING, "age": INT32.optional()}, name="shop.Person")
@@ -28,10 +28,7 @@ ANN = {"name": "Ann", "age": 30}
 
 
 def converter(registry: MemoryRegistry, kind: str = "value", **settings: str) -> AvroConverter:
-    given = {key.replace("_", "."): value for key, value in settings.items()}
-    made = AvroConverter({"schema.registry.url": "http://unused", "converter.type": kind, **given})
-    made.__dict__["_registry"] = registry
-    return made
+    return with_registry(AvroConverter, registry, kind, **settings)
 
 
 def test_a_value_survives_and_the_registry_is_asked_once() -> None:

@@ -12,7 +12,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry_columns import RegistryColumns
 from fencepost.spark.row.registry_schema import ReaderSchema, common_columns, of_option, to_option
-from support.avro_values import encoded
+from support.avro_values import framed
 
 _NAME = {"name": "name", "type": "string"}
 _FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, _NAME]}
@@ -40,7 +40,7 @@ def _reader(id_: int, schema: Any) -> ReaderSchema:
 
 
 def _value(id_: int, schema: Any, **fields: Any) -> bytes:
-    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, fields)
+    return framed(id_, schema, fields)
 
 
 def _columns(registry: _Registry, reader: ReaderSchema, *, keeps_read: bool = False) -> RegistryColumns:

@@ -49,11 +49,25 @@ class Life(TaskLife):
     def _close(self) -> None: ...
 
 
+Waiting = tuple[Life, threading.Thread, list[TaskReport]]
+
+
 @pytest.fixture(autouse=True)
 def _own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "providers_of", lambda settings: Providers(settings, lambda *_: Own))
     monkeypatch.setattr(Own, "error", None)
     monkeypatch.setattr(Own, "asked", 0)
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    """A start that runs in a thread while the store is away, and what it has reported."""
+    monkeypatch.setattr(Own, "error", RetriableError("away"))
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    thread = threading.Thread(target=life.run)
+    thread.start()
+    return life, thread, reports
 
 
 def test_an_instance_runs_with_the_values() -> None:
@@ -66,12 +80,8 @@ def test_an_instance_runs_with_the_values() -> None:
     assert [report.state for report in reports] == [RunState.STOPPED]
 
 
-def test_a_start_asks_again_until_the_store_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Own, "error", RetriableError("away"))
-    reports: list[TaskReport] = []
-    life = Life(reports.append)
-    thread = threading.Thread(target=life.run)
-    thread.start()
+def test_a_start_asks_again_until_the_store_answers(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    life, thread, reports = waiting
     eventually(lambda: Own.asked >= 2, within_s=10)
     assert life.ran_with is None
     monkeypatch.setattr(Own, "error", None)
@@ -80,12 +90,8 @@ def test_a_start_asks_again_until_the_store_answers(monkeypatch: pytest.MonkeyPa
     assert [report.state for report in reports] == [RunState.STOPPED]
 
 
-def test_a_start_that_waits_for_a_store_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Own, "error", RetriableError("away"))
-    reports: list[TaskReport] = []
-    life = Life(reports.append)
-    thread = threading.Thread(target=life.run)
-    thread.start()
+def test_a_start_that_waits_for_a_store_can_be_stopped(waiting: Waiting) -> None:
+    life, thread, reports = waiting
     eventually(lambda: Own.asked >= 1, within_s=10)
     life.control.stop()
     thread.join(10)

@@ -8,39 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.api import Record, RecordError, SinkBatch
+from fencepost.api import RecordError, SinkBatch
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
-from fencepost.record import BinaryColumn, RecordColumns, Repeated, Runs, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.failure import parts
 from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.transform.chain import Chain, Link
+from support.column_records import OneByOne, Watched
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
 HOIST = ("HoistField$Value", {"field": "line"})
 MARK = ("InsertField$Value", {"topic.field": "topic", "offset.field": "at", "static.field": "s", "static.value": "v"})
-
-
-class Watched(Chain):
-    """A chain that counts the records that come to it one by one."""
-
-    records = 0
-
-    def apply(self, record: Record) -> Record | None:
-        self.records += 1
-        return super().apply(record)
-
-
-class OneByOne(Chain):
-    """A chain that takes no batch."""
-
-    def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
-        return None
 
 
 class Picky(StringConverter):

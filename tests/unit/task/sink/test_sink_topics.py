@@ -16,17 +16,11 @@ from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.transform.chain import Chain
-from support.memory_registry import MemoryRegistry
+from support.memory_registry import MemoryRegistry, with_registry
 
 A = Schema.struct({"n": INT32}, name="shop.A")
 B = Schema.struct({"name": STRING}, name="shop.B")
 PLACES = [TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("a", 1), TopicPartition("b", 0)]
-
-
-def avro(registry: MemoryRegistry) -> AvroConverter:
-    made = AvroConverter({"schema.registry.url": "http://unused", "converter.type": "value"})
-    made.__dict__["_registry"] = registry
-    return made
 
 
 @pytest.fixture
@@ -37,11 +31,11 @@ def registry() -> MemoryRegistry:
 @pytest.fixture
 def processor(registry: MemoryRegistry) -> SinkProcessor:
     tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
-    return SinkProcessor(Chain(), ByteArrayConverter({}), avro(registry), SimpleHeaderConverter({}), tolerance)
+    return SinkProcessor(Chain(), ByteArrayConverter({}), with_registry(AvroConverter, registry), SimpleHeaderConverter({}), tolerance)
 
 
 def fetched(registry: MemoryRegistry, headers: Any = None) -> Fetched:
-    writer = avro(registry)
+    writer = with_registry(AvroConverter, registry)
     values = [
         writer.from_connect_data("a", A, {"n": 1}),
         writer.from_connect_data("b", B, {"name": "x"}),

@@ -23,7 +23,7 @@ from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
 from fencepost.transform.chain import Chain, Link
-from support.column_records import batch_of, batches
+from support.column_records import OneByOne, Watched, batch_of, batches
 
 LINES = (
     ("HoistField$Value", {"field": "line"}),
@@ -33,25 +33,6 @@ LINES = (
     ("TimestampConverter$Value", {"field": "at", "target.type": "string", "format": "HH:mm:ss.SSS"}),
 )
 ALL = "org.apache.kafka.connect.transforms."
-
-
-class Watched(Chain):
-    """A chain that counts the records that come to it one by one."""
-
-    def __init__(self, links: Sequence[Link]) -> None:
-        super().__init__(links)
-        self.records = 0
-
-    def apply(self, record: Record) -> Record | None:
-        self.records += 1
-        return super().apply(record)
-
-
-class OneByOne(Chain):
-    """A chain that takes no batch."""
-
-    def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
-        return None
 
 
 def links(*steps: tuple[str, Mapping[str, str]]) -> list[Link]:
