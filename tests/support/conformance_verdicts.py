@@ -29,7 +29,7 @@ def failed(of: type[Any]) -> dict[str, str]:
 
 
 def ensure_only(check: str, said: str, suite: type[Any], made: type[Any]) -> None:
-    """Check that for a connector this check of a conformance class fails, in words that `said` matches, and no other."""
+    """Check that one check of a conformance class fails for a connector, in words that `said` matches, and no other."""
 
     class Faulty(suite):  # type: ignore[misc]
         connector = made

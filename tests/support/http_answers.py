@@ -29,7 +29,7 @@ class Answer:
 
 
 class HttpAnswers:
-    """Answers each request by a function, on a port of its own; with TLS if it is given a context. A context manager."""
+    """Answers each request by a function, on a port of its own; with TLS if given a context. A context manager."""
 
     def __init__(self, answer: Callable[[Asked], Answer], tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer

@@ -3,7 +3,6 @@
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,6 @@ def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(candidates[each] for each in found))[:_MOST_CLOSE]
 
 
-@cache
 def class_fault(cls: type[Any]) -> str | None:
     """Return why a class of connectors cannot run; None if it can, or is a plug-in of another kind."""
     if not issubclass(cls, Connector):

@@ -78,7 +78,7 @@ def test_an_unknown_subject_is_the_fault_of_the_record(scripted: ScriptedRegistr
     for _ in range(3):
         with pytest.raises(RecordError, match=r"newest schema of subject t-value.*Subject not found"):
             client.latest("t-value")
-    assert len(scripted.requests) == 1, "a batch of such records asks once"
+    assert len(scripted.asked) == 1, "a batch of such records asks once"
 
 
 def test_an_incompatible_schema_says_the_subject_the_rule_and_what_to_do(scripted: ScriptedRegistry) -> None:

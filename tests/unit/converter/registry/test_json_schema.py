@@ -20,9 +20,9 @@ from fencepost.converter.registry.json_schema.from_connect import from_connect
 from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.converter.registry.json_schema.to_connect import to_connect
 from fencepost.record.schema import BYTES, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
+from support.memory_registry import MemoryRegistry, with_registry
 from support.registry_schemas import SCHEMAS, STRUCTS
 from support.schemas import values_of
-from support.memory_registry import MemoryRegistry, with_registry
 
 PLAIN = JsonSchemaMapping()
 

@@ -31,7 +31,9 @@ def registry() -> MemoryRegistry:
 @pytest.fixture
 def processor(registry: MemoryRegistry) -> SinkProcessor:
     tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
-    return SinkProcessor(Chain(), ByteArrayConverter({}), with_registry(AvroConverter, registry), SimpleHeaderConverter({}), tolerance)
+    return SinkProcessor(
+        Chain(), ByteArrayConverter({}), with_registry(AvroConverter, registry), SimpleHeaderConverter({}), tolerance
+    )
 
 
 def fetched(registry: MemoryRegistry, headers: Any = None) -> Fetched:
