@@ -63,8 +63,8 @@ class RuntimeChoice(Config):
         "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
         doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
         "request, and with which a mirror copies whole batches. With auto it is the latter, if it has all settings, "
-        "for columns that transforms and converters keep (lines of files), and for batches if nothing looks inside records "
-        "(mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
+        "for columns that transforms and converters keep (lines of files), and for batches if nothing looks inside "
+        "records (mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
     )  # fmt: skip
     restart_enabled: bool = setting(
         "errors.restart.enabled", default=False, importance=MEDIUM,
