@@ -1,0 +1,56 @@
+"""Errors of Java plug-ins and of the host, grouped by what the caller should do."""
+
+from dataclasses import dataclass
+
+from fencepost.api import ConnectError, FatalError, RetriableError
+
+
+class JavaUnavailableError(ConnectError):
+    """No host can be started here: no Java, no jar of ours, or Kafka's jars cannot be fetched.
+
+    The text says what to do. Everything that needs no Java class works without it.
+    """
+
+
+class HostEndedError(ConnectError):
+    """The host is gone, and every object in it with it: a new host must be started.
+
+    The text says how it ended (exit code or signal, or why it was killed) and has the last lines that it printed.
+    """
+
+
+class HostTimeoutError(HostEndedError):
+    """A call was not answered in time. The host has been killed, because its thread cannot be ended in another way."""
+
+
+class JavaPluginError(FatalError):
+    """A class cannot be used. The text names the class and the plug-in's location.
+
+    It is not found, its jar is damaged, it has no public constructor without arguments, it is of another kind, or it
+    was compiled for a newer Java.
+    """
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """An exception of Java: class and message as it was thrown, and its whole stack with all causes."""
+
+    class_name: str
+    message: str | None
+    trace: str
+
+
+class JavaError(FatalError):
+    """A plug-in has thrown. The text begins with Java's first cause; the stack follows."""
+
+    def __init__(self, text: str, thrown: Thrown) -> None:
+        super().__init__(text)
+        self.thrown = thrown
+
+
+class JavaRetriableError(RetriableError):
+    """A plug-in has thrown Kafka Connect's `RetriableException`: the same call may be made again."""
+
+    def __init__(self, text: str, thrown: Thrown) -> None:
+        super().__init__(text)
+        self.thrown = thrown

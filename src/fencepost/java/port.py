@@ -1,0 +1,273 @@
+"""The port of the host: what validation, connectors and tasks need of Java plug-ins.
+
+Rules for all calls:
+
+- An object (a connector, a task) has a thread of its own in the host, in which its calls run in order. Python calls it
+  from one thread at a time. Only `interrupt` of a task, and `close`, `kill` of a host, may be called from any thread.
+- Every call may raise `HostEndedError` (start a new host), `JavaError` (the plug-in has thrown), `JavaRetriableError`
+  (it has thrown a RetriableException), and `HostTimeoutError` if it has a time limit.
+- Configs are given as the plug-in is to see them: references to secrets are resolved. They go over a socket, never on a
+  command line, and are in no text of an error or a log unless the plug-in puts them there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, Self
+
+from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
+from fencepost.api.source import SourceOffset, SourcePartition
+from fencepost.record import Batch, SinkBatch, TopicPartition
+
+CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
+"""Source partitions with their offsets; None: there is none, or it is removed."""
+
+
+class Location(NamedTuple):
+    """One plug-in of `plugin.path`: its classes share a class loader, which looks in it before it asks Kafka's."""
+
+    path: str
+    archives: tuple[str, ...]
+    """Its jars and directories of classes, in the order in which they are searched."""
+
+
+class JavaClass(NamedTuple):
+    """A class and where it is from. `location` is None for the classes of Kafka Connect's own runtime."""
+
+    name: str
+    location: Location | None = None
+
+
+Classes = Mapping[str, JavaClass]
+"""What the class names in a config mean: the text of a config value (a class name, or an alias as Kafka Connect forms
+them) to the class. Names that are missing are looked up in the connector's own location, then in Kafka's runtime."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What only the class itself says."""
+
+    kind: str
+    """`source`, `sink`, `converter`, `header_converter`, `transformation`, `predicate` or `configprovider`."""
+    version: str
+    """What `version()` returns; `undefined` if the class does not have one, as in Kafka Connect."""
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """How a host is started."""
+
+    jvm: Sequence[str] = ()
+    """Options of the JVM after ours, which they override: setting `java.host.options`."""
+    label: str = "host"
+    """What the host is for, in logs and errors: `host of slot 3`, `host for validation`."""
+
+
+class StartHost(Protocol):
+    """`fencepost.java.start.start_host`. Takes a third of a second; the first on a machine fetches Kafka's jars."""
+
+    def __call__(self, options: HostOptions) -> "JavaHost":
+        """Raises JavaUnavailableError."""
+
+
+class JavaHost(Protocol):
+    """A running JVM, the child of this process. It ends when this process does, in whatever way that happens."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def end(self) -> str | None:
+        """Return how the host has ended, in a sentence; None while it runs."""
+
+    def describe(self, java_class: JavaClass) -> Description:
+        """Load the class, create an instance, and ask it. Raises JavaPluginError with what is wrong with it."""
+
+    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
+        """Return the plug-in's settings as `GET /connector-plugins/NAME/config` has them."""
+
+    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return what `PUT .../config/validate` answers, for the plug-in's own settings alone (not those that Kafka
+        Connect adds). For a connector this is its `validate`, which may ask the outside system."""
+
+    def connector(self, java_class: JavaClass, name: str, context: ConnectorContext) -> "HostedConnector":
+        """Create a connector; it is not started. The host calls `context` from a thread of its own."""
+
+    def source_task(self, start: "SourceTaskStart") -> "HostedSourceTask":
+        """Create, initialize and start a source task with its transforms and converters."""
+
+    def sink_task(self, start: "TaskStart") -> "HostedSinkTask":
+        """Create, initialize and start a sink task with its transforms and converters."""
+
+    def threads(self) -> str:
+        """Return the stacks of all threads, for the log: what does a task that does not answer do?"""
+
+    def close(self) -> None:
+        """End the host without asking any plug-in. Does nothing if it has ended."""
+
+    def kill(self, why: str) -> None:
+        """Send SIGKILL. Calls that are under way, and later ones, raise HostEndedError with `why` in its text."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class HostedConnector(Protocol):
+    """A connector in a host. `close` is always possible; `stop` belongs to `start`."""
+
+    task_class: JavaClass
+    version: str
+
+    def start(self, properties: Mapping[str, str]) -> None: ...
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]: ...
+
+    def exactly_once_support(self, properties: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Ask a source; the connector need not be started. None: the author does not declare it."""
+
+    def can_define_transaction_boundaries(self, properties: Mapping[str, str]) -> bool:
+        """Ask a source; the connector need not be started."""
+
+    def alter_source_offsets(self, properties: Mapping[str, str], offsets: CommittedOffsets) -> bool:
+        """Let the connector check or carry out a change of offsets; it is not started. It refuses with JavaError."""
+
+    def alter_sink_offsets(self, properties: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Let a sink check or carry out a change of its group's offsets."""
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None:
+        """Forget the connector without a call of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskStart:
+    """All that a task needs. Neither config is in its repr."""
+
+    connector: str
+    task: int
+    java_class: JavaClass
+    """The task's class, as the connector's `task_class` says."""
+    task_config: Mapping[str, str] = field(repr=False)
+    """What `task_configs` returned for this task: the task sees this."""
+    connector_config: Mapping[str, str] = field(repr=False)
+    """The effective config: transforms, predicates, `errors.*`, and the three converters, the worker's if need be."""
+    classes: Classes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTaskStart(TaskStart):
+    offsets: CommittedOffsets = ()
+    """All offsets that the connector has committed, read after the task's producer was admitted."""
+    defines_transactions: bool = False
+    """Whether the task gets a TransactionContext (`transaction.boundary=connector`)."""
+
+
+class Mark(Enum):
+    """What the task's TransactionContext asks for at the end of what was polled."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A record that was dropped because `errors.tolerance` is `all`."""
+
+    row: int
+    """How many records of the batch precede it."""
+    stage: str
+    class_name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Processing:
+    """What transforms, converters and `errors.*` did with the records of one call."""
+
+    filtered: int = 0
+    """Records that transforms dropped."""
+    failures: Sequence[Failure] = ()
+    retries: int = 0
+    """How often an operation on a record was tried again."""
+
+
+@dataclass(frozen=True)
+class Polled:
+    """What a poll gave.
+
+    `batch` has bytes: `BinaryColumn`s, already transformed and converted. Its records have no offsets of their own;
+    `batch.ends` has those after the batch of all its source partitions, with those of filtered and dropped records.
+    So a batch is committed as a whole or not at all. It may be without records and still have `ends`.
+    """
+
+    number: int
+    """The batch's number, from 0."""
+    batch: Batch
+    is_whole: bool
+    """Whether what Java's `poll` returned ends here. It is cut at marks, and into parts of about `max_bytes`."""
+    mark: Mark | None = None
+    processing: Processing = field(default_factory=Processing)
+
+
+class HostedSourceTask(Protocol):
+    """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
+
+    wants_records: bool
+    """Whether the class has a `commitRecord` of its own: `commit_records` is to be called then, else it is not."""
+    wants_updates: bool
+    """Whether the class has an `updateOffsets` (KIP-910)."""
+
+    def poll(self, max_bytes: int | None = None) -> Polled | None:
+        """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
+
+    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None]) -> None:
+        """Call `commitRecord` for each record of batch `number` (None: it was not written), and for those filtered."""
+
+    def commit(self, offsets: CommittedOffsets) -> None:
+        """Offsets were committed: tell the task's offset reader, and call its `commit`."""
+
+    def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
+        """Call the task's `updateOffsets` (KIP-910) with what is about to be committed. Returns its changes."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
+
+    def interrupt(self) -> None:
+        """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a sink task asked of its context during a call."""
+
+    rewinds: Mapping[TopicPartition, int] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    paused: Sequence[TopicPartition] = ()
+    resumed: Sequence[TopicPartition] = ()
+    requests_commit: bool = False
+    errant: Sequence[tuple[int, str, str]] = ()
+    """Reported records: the row in the batch that `put` got, class and message of the error."""
+    processing: Processing = field(default_factory=Processing)
+
+
+class HostedSinkTask(Protocol):
+    """A started sink task. Offsets of a group are those of the next record, as everywhere."""
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Effects: ...
+
+    def put(self, batch: SinkBatch, group_metadata: Any = None) -> Effects:
+        """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
+        `HeaderColumn`. After JavaRetriableError, call `put` again with the same batch."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
+        """Return the offsets that may be committed."""
+
+    def close(self, partitions: Sequence[TopicPartition]) -> Effects: ...
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
+
+    def interrupt(self) -> None:
+        """Interrupt the task's thread, from any thread."""
