@@ -648,7 +648,7 @@ def test_the_worker_is_told_when_a_transaction_has_expired(
 ) -> None:
     """And of no other error. What is sent has to be more than a client holds back.
 
-    On a slow machine librdkafka gives up by its own clock, which is the transaction's, before a broker refuses the rest.
+    On a slow machine librdkafka gives up by its own clock, the transaction's, before a broker refuses the rest.
     """
     worker.chooses_client = chooses_client
     (inbox / "a.csv").write_text("id\n" + f"{'x' * 500}\n" * 20_000)
@@ -656,7 +656,7 @@ def test_the_worker_is_told_when_a_transaction_has_expired(
     split = only_split(connector, runtime)
     worker.producer_conf |= {"transaction.timeout.ms": "1000"}
     worker.unchanged = wait_until_expired(worker, then=[True])
-    with pytest.raises(SplitError, match="WriterFencedError|ProduceError: _TIMED_OUT"):
+    with pytest.raises(SplitError, match=r"WriterFencedError|ProduceError: _TIMED_OUT"):
         worker.run(connector, split)
     assert [after_s >= 1 for after_s in worker.expired] == [True]
     worker.producer_conf |= {"transaction.timeout.ms": "60000"}
