@@ -62,4 +62,5 @@ def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_p
         workload.write(60)
         clusters.await_compacted(workload.given, "w-compacted")
         chaos = MirrorChaos(clusters, workload, gated, proxy, evidence, client)
-        chaos.go_through(mirror_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS), TRANSACTIONS_PER_S)
+        plan = mirror_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS)
+        chaos.go_through(plan if IS_LONG else plan[::2], TRANSACTIONS_PER_S)  # each seed has other ones

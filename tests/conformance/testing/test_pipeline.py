@@ -96,7 +96,7 @@ class TypedTask(SourceTask["TypedConnector"]):
             return None
         self.is_done = True
         told = {"files": self.config.files, "follows": self.config.follows, "until": self.config.until}
-        return Batch.of_rows([told], topic=self.config.topic, source_partition={"only": "one"}, offset="files")
+        return Batch.of_rows([told], topic=self.config.topic, source_partition={"only": "one"}, offset="follows")
 
 
 class TypedConnector(SourceConnector):

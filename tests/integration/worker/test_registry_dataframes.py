@@ -84,7 +84,7 @@ def test_two_schemas_of_a_topic_become_parquet_exactly_once_though_the_worker_is
 
     first = avro.register(FIRST)
     more(first, FIRST, 600)
-    config = files_sink(out, topic, epoch__rows__max="300", epoch__interval__ms="100") | converter
+    config = files_sink(out, topic, epoch__rows__max="600", epoch__interval__ms="100") | converter
     config.pop("value.converter.schemas.enable")
     with Worker(kafka.bootstrap_servers, tmp_path, settings_of_tests(), group=group) as worker:
         assert worker.create("avro", config).status_code == 201
