@@ -51,22 +51,24 @@ layers: setup ## import layers
 sizes: setup ## how large classes, functions and files may be
 	$(PY) -m tests.sizes
 
-unit: setup ## unit tests: no network, no Spark
-	$(VENV)/bin/pytest -q -n 2 tests/unit
+# Tests of the pages that only read and check types.
+TEXTS := tests/docs/test_docstrings.py tests/docs/test_figures.py tests/docs/test_pages.py tests/docs/test_types.py
+unit: setup ## unit tests, and what the pages say: no network, no Spark
+	$(VENV)/bin/pytest -q -n 2 tests/unit $(TEXTS)
 
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
 # All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process begins
 # with the last files, which compute, the others with the first ones, which are long and wait for the most part; so both
-# cores are busy, and all end at about the same time: three of these and one that computes leave two cores idle for a
-# seventh of the time, two for a third (tests/support/both_ends.py).
+# cores are busy, and all end at about the same time: four of these and one that computes; with three, two cores were idle
+# for a fifth of the time (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 # Made beside four processes of tests the archive of Spark's classes takes so long that it is given up for good.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
 	PYTHONPATH=tests $(PY) -c "from support.quick import spark_options; spark_options()"
-	$(VENV)/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(SHARED)
+	$(VENV)/bin/pytest -q -n 5 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench

@@ -57,4 +57,5 @@ def test_every_fault_of_a_stream_leaves_the_function_of_the_committed_input(tmp_
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(TARGET, partitions=3, replication=1)
         chaos = StreamChaos(kafka, workload, gated, TARGET, evidence)
-        chaos.go_through(stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS), TRANSACTIONS_PER_S)
+        plan = stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS)
+        chaos.go_through(plan if IS_LONG else plan[::2], TRANSACTIONS_PER_S)  # each seed has other ones

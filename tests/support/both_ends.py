@@ -4,7 +4,7 @@ The first tests in the list wait most of the time, for sessions to run out and f
 last ones compute, in Spark. One process begins at the end, the others at the beginning: what waits runs beside what
 computes. Besides, a directory is one process's, but for the one in which they meet: what its tests share is begun once.
 
-Three files that wait leave the cores to a fourth one: all processes but one begin with the first files.
+Four files that wait leave the cores to a fifth one: all processes but one begin with the first files.
 """
 
 from typing import Any
