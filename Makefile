@@ -13,10 +13,15 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.ready java ## make .venv with everything in it, and .venv/bin/fencepost
+setup: $(VENV)/.ready java host ## make .venv with everything in it, and .venv/bin/fencepost
 
 java: $(VENV)/.ready
 	@$(PY) -c "import sys; from fencepost.embedded.java import main; sys.exit(main())"
+
+# The classes of the host of Java plug-ins. Without a JDK everything else works.
+.PHONY: host
+host: $(VENV)/.ready java
+	@$(PY) -m fencepost.java.host_jar
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@test -x $(UV) || { python3 -m venv $(VENV) && $(VENV)/bin/pip install -q uv==0.13.8; }

@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.embedded import KAFKA_VERSION, JarError, checksum, ivy
-from fencepost.embedded.home import default_cache, ensure_home, locked
+from fencepost.embedded import KAFKA_VERSION, checksum
+from fencepost.embedded.home import ensure_home
+from fencepost.embedded.jar_set import ensure_jars
 from fencepost.embedded.java import Java, find_java
 
 MODULES = (
@@ -58,23 +59,4 @@ def command(main: str, properties: Path, log: Path, jvm: Sequence[str] = JVM) ->
 
 def _jars(java: Java) -> list[Path]:
     """The listed jars. JarError where they cannot be fetched, or are others."""
-    directory = default_cache() / f"connect-{KAFKA_VERSION}"
-    expected = checksum.listed(_LISTED.read_text(encoding="ascii"))
-    jars, manifest = [directory / name for name in sorted(expected)], checksum.Manifest(directory / "manifest.json")
-    with locked(directory.with_name(f"{directory.name}.lock")):
-        if not manifest.matches(jars):
-            for module in MODULES:
-                if not (directory / f"{module}-{KAFKA_VERSION}.jar").exists():
-                    ivy.retrieve(
-                        java, ("org.apache.kafka", module, KAFKA_VERSION), directory, expected_jars=len(expected)
-                    )
-            _verify(directory, expected)
-            manifest.write(jars)
-    return jars
-
-
-def _verify(directory: Path, expected: dict[str, str]) -> None:
-    try:
-        checksum.verify(directory, expected)
-    except JarError as error:
-        raise JarError(f"{error}. Delete {directory} to have them fetched again") from None
+    return ensure_jars(java, f"connect-{KAFKA_VERSION}", MODULES, checksum.listed(_LISTED.read_text(encoding="ascii")))

@@ -16,6 +16,7 @@ services    `http_answers` answers HTTP requests by a function of a test; `gcp_a
 made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_values`; `column_records` also compares
             transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
+            `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones.
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
 packages    `chaos` plans and carries out faults under load, `late` delivers single requests late, `mirror` compares
             two clusters.

@@ -17,9 +17,11 @@ from fencepost.embedded.java import find_java
 _PROGRAMS = Path(__file__).with_name("java")
 _SHA256 = {
     "connect-api": "5ce6158d453d2d84ab3509260fff872c67fb532a51519da6acafc6835bc48cfe",
+    "connect-file": "e330c491309d8f839f2abd7260c72a3687d6d82ecf2ba0f7699a46d41a46dcac",
     "connect-mirror": "0d091c7ba172827dc42ed09fdf4390876a90ab627fd8d2bb002016f9785617e1",
     "connect-mirror-client": "c11ebb023021dccb8f18c6b57019b9dbe7c74e0b9495196a895a5d40b9faf1a8",
     "connect-runtime": "9df3d2f78f8a1740af358dd78ccdf1396559223e0cfbf1a697ab9363dead6175",
+    "connect-test-plugins": "08edbac8d0d9e02f088d847984c7456d500201e95a42e6128b9a8d33ebd6b9ab",
     "kafka-streams": "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b",
 }
 _QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1")
@@ -35,15 +37,15 @@ def share_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
 @contextmanager
 def streams_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
     """Read in a streams group (KIP-1071), by way of a repartition topic; it commits when it leaves, and not before."""
-    _ensure_compiler()
+    ensure_compiler()
     with tempfile.TemporaryDirectory() as state:
-        with _running("StreamsReader", bootstrap, group, topic, state, jar=_jar("kafka-streams")):
+        with _running("StreamsReader", bootstrap, group, topic, state, jar=kafka_jar("kafka-streams")):
             yield
 
 
 def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
     """Return the lines of `BatchReader`: one for each record, in the order of each partition."""
-    _ensure_compiler()
+    ensure_compiler()
     command = [str(find_java().path), *_QUICK, "-cp", _classpath(), str(_PROGRAMS / "BatchReader.java")]
     done = subprocess.run([*command, bootstrap, topic], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -52,15 +54,17 @@ def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
 
 def streams_copy(*arguments: str) -> list[str]:
     """Return the command of a program of Kafka Streams that copies a topic; the program says what it takes."""
-    return _command("StreamsCopy", *arguments, jar=_jar("kafka-streams"))
+    return _command("StreamsCopy", *arguments, jar=kafka_jar("kafka-streams"))
 
 
 class MirrorTools:
     """MirrorMaker's own classes, asked a line a question; each is answered with a line."""
 
     def __init__(self, directory: Path) -> None:
-        _ensure_compiler()
-        jars = [_jar(name) for name in ("connect-mirror-client", "connect-mirror", "connect-runtime", "connect-api")]
+        ensure_compiler()
+        jars = [
+            kafka_jar(name) for name in ("connect-mirror-client", "connect-mirror", "connect-runtime", "connect-api")
+        ]
         self._classpath = _classpath(directory, *jars)
         # Compiled first: classes that share a package with Kafka's have to come from a path as these do.
         compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(directory)]
@@ -83,7 +87,8 @@ def _classpath(*before: Path) -> str:
     return os.pathsep.join([*map(str, before), ensure_home(find_java()).classpath])
 
 
-def _ensure_compiler() -> None:
+def ensure_compiler() -> None:
+    """Skip the test if this Java has no compiler."""
     listed = subprocess.run([str(find_java().path), "--list-modules"], capture_output=True, text=True, check=True)
     if "jdk.compiler" not in listed.stdout:
         pytest.skip("this takes a program in Java, and this Java cannot compile it: it takes a JDK")
@@ -112,12 +117,12 @@ def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator
 
 
 def _command(program: str, *arguments: str, jar: Path | None = None) -> list[str]:
-    _ensure_compiler()
+    ensure_compiler()
     classpath = _classpath(*([jar] if jar is not None else []))
     return [str(find_java().path), *_QUICK, "-cp", classpath, str(_PROGRAMS / f"{program}.java"), *arguments]
 
 
-def _jar(module: str) -> Path:
+def kafka_jar(module: str) -> Path:
     """Return a jar of Kafka's, fetched once per user; all that it needs for what is done here, a broker has."""
     jar = default_cache() / f"{module}-{KAFKA_VERSION}.jar"
     with locked(jar.with_suffix(".lock")):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
 from fencepost.api.source import SourceOffset, SourcePartition
+from fencepost.java.error import JavaRetriableError
 from fencepost.record import Batch, SinkBatch, TopicPartition
 
 CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
@@ -47,8 +48,9 @@ them) to the class. Names that are missing are looked up in the connector's own 
 class Description:
     """What only the class itself says."""
 
-    kind: str
-    """`source`, `sink`, `converter`, `header_converter`, `transformation`, `predicate` or `configprovider`."""
+    kinds: tuple[str, ...]
+    """Of `source`, `sink`, `converter`, `header_converter`, `transformation`, `predicate` and `configprovider`: some
+    classes are both of the converters."""
     version: str
     """What `version()` returns; `undefined` if the class does not have one, as in Kafka Connect."""
 
@@ -96,7 +98,7 @@ class JavaHost(Protocol):
     def source_task(self, start: "SourceTaskStart") -> "HostedSourceTask":
         """Create, initialize and start a source task with its transforms and converters."""
 
-    def sink_task(self, start: "TaskStart") -> "HostedSinkTask":
+    def sink_task(self, start: "SinkTaskStart") -> "HostedSinkTask":
         """Create, initialize and start a sink task with its transforms and converters."""
 
     def threads(self) -> str:
@@ -154,6 +156,12 @@ class TaskStart:
     connector_config: Mapping[str, str] = field(repr=False)
     """The effective config: transforms, predicates, `errors.*`, and the three converters, the worker's if need be."""
     classes: Classes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkTaskStart(TaskStart):
+    has_reporter: bool = False
+    """Whether the task gets an ErrantRecordReporter: the config enables a log or dead letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +224,8 @@ class HostedSourceTask(Protocol):
 
     wants_records: bool
     """Whether the class has a `commitRecord` of its own: `commit_records` is to be called then, else it is not."""
+    wants_commits: bool
+    """Whether the class has a `commit` of its own. If not, `commit` costs nothing."""
     wants_updates: bool
     """Whether the class has an `updateOffsets` (KIP-910)."""
 
@@ -238,28 +248,46 @@ class HostedSourceTask(Protocol):
         """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError."""
 
 
+class Errant(NamedTuple):
+    """A record that a sink task has reported to its errant record reporter."""
+
+    place: TopicPartition
+    offset: int
+    class_name: str
+    message: str | None
+
+
+class GroupMember(NamedTuple):
+    """The membership under which a sink task owns its partitions, for tasks that commit for their group."""
+
+    group: str
+    generation: int
+    member: str
+
+
 @dataclass(frozen=True)
 class Effects:
-    """What a sink task asked of its context during a call."""
+    """What a call of a sink task has brought about, besides what it returns."""
 
     rewinds: Mapping[TopicPartition, int] = field(default_factory=dict)
     timeout_ms: int | None = None
     paused: Sequence[TopicPartition] = ()
     resumed: Sequence[TopicPartition] = ()
     requests_commit: bool = False
-    errant: Sequence[tuple[int, str, str]] = ()
-    """Reported records: the row in the batch that `put` got, class and message of the error."""
+    errant: Sequence[Errant] = ()
     processing: Processing = field(default_factory=Processing)
+    retry: JavaRetriableError | None = None
+    """What `put` has thrown, if it is to be called again with the same batch."""
 
 
 class HostedSinkTask(Protocol):
     """A started sink task. Offsets of a group are those of the next record, as everywhere."""
 
-    def open(self, partitions: Sequence[TopicPartition]) -> Effects: ...
+    def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 
-    def put(self, batch: SinkBatch, group_metadata: Any = None) -> Effects:
+    def put(self, batch: SinkBatch) -> Effects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
-        `HeaderColumn`. After JavaRetriableError, call `put` again with the same batch."""
+        `HeaderColumn`. If `retry` is set, call it again with the same batch: it is not converted again."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         """Return the offsets that may be committed."""

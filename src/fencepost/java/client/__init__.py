@@ -1,0 +1,1 @@
+"""Python's side of a host: its process, the connections, and what they carry."""

@@ -1,0 +1,85 @@
+"""What a host tells and asks of itself: calls of a connector's context, and log lines."""
+
+import logging
+import socket
+import threading
+from typing import Any
+
+from fencepost.api import ConnectorContext
+from fencepost.java.client import wire
+from fencepost.java.client.thrown import exception_of
+
+log = logging.getLogger(__name__)
+
+_TRACE = 5  # Python has no level below DEBUG
+_LEVELS = {
+    "TRACE": _TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+}
+
+
+class Events:
+    """Takes the events of one host in a thread, until its connection ends."""
+
+    def __init__(self, connection: socket.socket, label: str) -> None:
+        self._connection = connection
+        self._contexts: dict[int, ConnectorContext] = {}
+        self._thread = threading.Thread(target=self._run, name=f"events of {label}", daemon=True)
+        self._thread.start()
+
+    def register(self, session: int, context: ConnectorContext) -> None:
+        """Let the connector of a session use its context."""
+        self._contexts[session] = context
+
+    def forget(self, session: int) -> None:
+        self._contexts.pop(session, None)
+
+    def close(self) -> None:
+        """End the connection, and with it the host."""
+        try:
+            self._connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        try:
+            while (message := wire.receive(self._connection)) is not None:
+                self._take(message.head)
+        except OSError:
+            pass  # the host has ended
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "log":
+            _log(event)
+            return
+        context = self._contexts.get(event["session"])
+        try:
+            result = None if context is None else _carried_out(event, context)
+        except Exception:
+            log.exception("an event of a Java connector could not be handled: %s", event["event"])
+            result = None
+        if "id" in event:
+            wire.send(self._connection, {"id": event["id"], "result": result})
+
+
+def _carried_out(event: dict[str, Any], context: ConnectorContext) -> Any:
+    match event["event"]:
+        case "reconfigure":
+            context.request_task_reconfiguration()
+        case "error":
+            context.raise_error(exception_of(event["error"]))
+        case "offsets":
+            return context.offsets()
+    return None
+
+
+def _log(event: dict[str, Any]) -> None:
+    """Write a line of a plug-in to our log, under the name that its logger has in Java."""
+    owner = f"{event['owner']}: " if event["owner"] else ""
+    logging.getLogger(event["logger"]).log(_LEVELS[event["level"]], "%s%s", owner, event["message"])

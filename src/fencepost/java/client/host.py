@@ -1,0 +1,125 @@
+"""A running host."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from fencepost.api import ConnectorContext
+from fencepost.java.client.events import Events
+from fencepost.java.client.hosted_connector import ConnectorClient
+from fencepost.java.client.hosted_sink import SinkTaskClient
+from fencepost.java.client.hosted_source import SourceTaskClient, listed
+from fencepost.java.client.line import Line
+from fencepost.java.client.process import HostProcess
+from fencepost.java.port import (
+    Description,
+    HostedConnector,
+    HostedSinkTask,
+    HostedSourceTask,
+    JavaClass,
+    SinkTaskStart,
+    SourceTaskStart,
+    TaskStart,
+)
+
+
+class HostClient:
+    """Implements `JavaHost`."""
+
+    def __init__(self, command: Sequence[str], label: str) -> None:
+        """Start a host. Raises JavaUnavailableError."""
+        self._process = HostProcess(command, label)
+        self._events = Events(self._process.events, label)
+        self._lock = threading.Lock()
+        self._control: Line | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def end(self) -> str | None:
+        return self._process.end()
+
+    def describe(self, java_class: JavaClass) -> Description:
+        found = self._answer("describe", java_class)
+        return Description(tuple(found["kinds"]), found["version"])
+
+    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._answer("definitions", java_class)
+        return found
+
+    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
+        found: dict[str, Any] = self._answer("validate", java_class, properties=dict(properties))
+        return found
+
+    def connector(self, java_class: JavaClass, name: str, context: ConnectorContext) -> HostedConnector:
+        line = Line(self._process, {"op": "connector", "class": _described(java_class), "name": name})
+        session = line.opened["session"]
+        self._events.register(session, context)
+        return ConnectorClient(line, lambda: self._events.forget(session))
+
+    def source_task(self, start: SourceTaskStart) -> HostedSourceTask:
+        opening = {
+            "op": "source",
+            **_opening(start),
+            "offsets": listed(start.offsets),
+            "defines_transactions": start.defines_transactions,
+        }
+        return SourceTaskClient(Line(self._process, opening), self._interrupt)
+
+    def sink_task(self, start: SinkTaskStart) -> HostedSinkTask:
+        opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
+        return SinkTaskClient(Line(self._process, opening), self._interrupt)
+
+    def threads(self) -> str:
+        found: str = self._controlled("threads")
+        return found
+
+    def close(self) -> None:
+        self._events.close()
+        self._process.await_end()
+        self._process.clear()
+
+    def kill(self, why: str) -> None:
+        self._process.kill(why)
+        self.close()
+
+    def _answer(self, operation: str, java_class: JavaClass, **arguments: Any) -> Any:
+        """Ask about a class, on a connection of its own: each may take long, and none waits for another."""
+        line = Line(self._process, {"op": "questions"})
+        try:
+            return line.ask({"op": operation, "class": _described(java_class), **arguments}).head["result"]
+        finally:
+            line.close()
+
+    def _interrupt(self, session: int) -> None:
+        self._controlled("interrupt", session=session)
+
+    def _controlled(self, operation: str, **arguments: Any) -> Any:
+        with self._lock:
+            if self._control is None:
+                self._control = Line(self._process, {"op": "control"})
+            return self._control.result(operation, **arguments)
+
+
+def _described(java_class: JavaClass) -> list[Any]:
+    location = java_class.location
+    return [java_class.name, None, []] if location is None else [java_class.name, location.path, location.archives]
+
+
+def _opening(start: TaskStart) -> dict[str, Any]:
+    return {
+        "class": _described(start.java_class),
+        "connector": start.connector,
+        "task": start.task,
+        "task_config": dict(start.task_config),
+        "connector_config": dict(start.connector_config),
+        "classes": {name: _described(each) for name, each in start.classes.items()},
+    }

@@ -1,0 +1,74 @@
+"""A sink task in a host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fencepost.java.client.columns import processing_of
+from fencepost.java.client.line import Line
+from fencepost.java.client.raw_records import columns_of
+from fencepost.java.client.thrown import exception_of
+from fencepost.java.error import JavaRetriableError
+from fencepost.java.port import Effects, Errant, GroupMember
+from fencepost.record import SinkBatch, TopicPartition
+
+
+class SinkTaskClient:
+    """Implements `HostedSinkTask`."""
+
+    def __init__(self, line: Line, interrupt: Callable[[int], None]) -> None:
+        """`interrupt` interrupts the thread of a session."""
+        self._line = line
+        self._interrupt = interrupt
+        self._refused: SinkBatch | None = None  # the host still has its converted records
+
+    def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
+        return _effects(
+            self._line.result("open", partitions=_named(partitions), member=None if member is None else tuple(member))
+        )
+
+    def put(self, batch: SinkBatch) -> Effects:
+        if batch is self._refused:
+            found = self._line.result("put", again=True)
+        else:
+            head, buffers = columns_of(batch)
+            found = self._line.ask({"op": "put", **head}, buffers).head["result"]
+        effects = _effects(found)
+        self._refused = None if effects.retry is None else batch
+        return effects
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
+        listed = [(place.topic, place.partition, offset) for place, offset in offsets.items()]
+        found = self._line.result("pre_commit", offsets=listed)
+        return _offsets(found["offsets"]), _effects(found)
+
+    def close(self, partitions: Sequence[TopicPartition]) -> Effects:
+        return _effects(self._line.result("close", partitions=_named(partitions)))
+
+    def stop(self, timeout_s: float) -> None:
+        self._line.finish("stop", timeout_s)
+
+    def interrupt(self) -> None:
+        self._interrupt(self._line.opened["session"])
+
+
+def _effects(found: Mapping[str, Any]) -> Effects:
+    retry = exception_of(found["retry"]) if "retry" in found else None
+    assert retry is None or isinstance(retry, JavaRetriableError)
+    return Effects(
+        rewinds=_offsets(found["rewinds"]),
+        timeout_ms=found["timeout_ms"],
+        paused=[TopicPartition(*each) for each in found["paused"]],
+        resumed=[TopicPartition(*each) for each in found["resumed"]],
+        requests_commit=found["requests_commit"],
+        errant=[Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]],
+        processing=processing_of(found),
+        retry=retry,
+    )
+
+
+def _offsets(listed: Sequence[Any]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, partition): offset for topic, partition, offset in listed}
+
+
+def _named(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+    return [(place.topic, place.partition) for place in partitions]

@@ -1,0 +1,57 @@
+"""A source task in a host."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost.api import RecordMetadata
+from fencepost.java.client.columns import polled_of
+from fencepost.java.client.line import Line
+from fencepost.java.port import CommittedOffsets, Polled
+
+
+class SourceTaskClient:
+    """Implements `HostedSourceTask`."""
+
+    def __init__(self, line: Line, interrupt: Callable[[int], None]) -> None:
+        """`interrupt` interrupts the thread of a session."""
+        self.wants_records: bool = line.opened["wants_records"]
+        self.wants_commits: bool = line.opened["wants_commits"]
+        self.wants_updates: bool = line.opened["wants_updates"]
+        self._line = line
+        self._interrupt = interrupt
+        self._committed: list[Any] = []  # what the task's offset reader does not know yet
+
+    def poll(self, max_bytes: int | None = None) -> Polled | None:
+        request: dict[str, Any] = {"op": "poll", "committed": self._take_committed()}
+        if max_bytes is not None:
+            request["max_bytes"] = max_bytes
+        return polled_of(self._line.ask(request))
+
+    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None]) -> None:
+        self._line.result(
+            "commit_records", number=number, metadata=[None if each is None else tuple(each) for each in metadata]
+        )
+
+    def commit(self, offsets: CommittedOffsets) -> None:
+        self._committed += listed(offsets)
+        if self.wants_commits:
+            self._line.result("commit", committed=self._take_committed())
+
+    def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
+        found: list[Any] = self._line.result("update_offsets", offsets=listed(offsets))
+        return [(partition, offset) for partition, offset in found]
+
+    def stop(self, timeout_s: float) -> None:
+        self._line.finish("stop", timeout_s)
+
+    def interrupt(self) -> None:
+        self._interrupt(self._line.opened["session"])
+
+    def _take_committed(self) -> list[Any]:
+        taken, self._committed = self._committed, []
+        return taken
+
+
+def listed(offsets: CommittedOffsets) -> list[Any]:
+    """Return offsets as JSON has them."""
+    return [(dict(partition), None if offset is None else dict(offset)) for partition, offset in offsets]

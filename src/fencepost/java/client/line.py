@@ -1,0 +1,79 @@
+"""A connection to a host, on which one thing is asked at a time."""
+
+import socket
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from fencepost.java.client import wire
+from fencepost.java.client.process import HostProcess
+from fencepost.java.client.thrown import exception_of
+from fencepost.java.error import HostEndedError, HostTimeoutError
+
+
+class Line:
+    """Asks, and waits for the answer. `close` may be called from any thread."""
+
+    def __init__(self, process: HostProcess, opening: dict[str, Any]) -> None:
+        """Connect, and ask for what the connection is for: `opened` is the answer.
+
+        Raises:
+            HostEndedError: and what the plug-in has thrown.
+        """
+        self._process = process
+        self._lock = threading.Lock()
+        try:
+            self._socket: socket.socket = process.connect()
+        except OSError:
+            raise HostEndedError(process.await_end()) from None
+        try:
+            self.opened: dict[str, Any] = self.ask(opening).head["result"]
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def ask(
+        self, request: dict[str, Any], buffers: Iterable[tuple[str, Any]] = (), timeout_s: float | None = None
+    ) -> wire.Message:
+        """Return the answer; its `result` is in the head.
+
+        Raises:
+            HostTimeoutError: There was none in time; the host has been killed.
+            HostEndedError, JavaError, JavaRetriableError, JavaPluginError.
+        """
+        with self._lock:
+            if self._socket.fileno() < 0:
+                raise HostEndedError(f"{request['op']} came after the end of its task or connector")
+            answer = self._exchanged(request, buffers, timeout_s)
+        if answer is None:
+            raise HostEndedError(self._process.await_end())
+        if "error" in answer.head:
+            raise exception_of(answer.head["error"])
+        return answer
+
+    def result(self, operation: str, *, timeout_s: float | None = None, **arguments: Any) -> Any:
+        """Return the result of an operation without buffers."""
+        return self.ask({"op": operation, **arguments}, timeout_s=timeout_s).head["result"]
+
+    def finish(self, operation: str, timeout_s: float) -> None:
+        """Carry out the last operation, and close the connection. Does nothing if it is closed."""
+        if self._socket.fileno() >= 0:
+            self.result(operation, timeout_s=timeout_s)
+            self.close()
+
+    def _exchanged(
+        self, request: dict[str, Any], buffers: Iterable[tuple[str, Any]], timeout_s: float | None
+    ) -> wire.Message | None:
+        try:
+            self._socket.settimeout(timeout_s)
+            wire.send(self._socket, request, buffers)
+            return wire.receive(self._socket)
+        except TimeoutError:
+            why = f"{request['op']} did not return within {timeout_s:g} s"
+            self._process.kill(why)
+            raise HostTimeoutError(self._process.await_end()) from None
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        self._socket.close()

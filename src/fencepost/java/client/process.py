@@ -1,0 +1,133 @@
+"""The JVM of a host."""
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from fencepost.java.error import JavaUnavailableError
+
+log = logging.getLogger(__name__)
+
+_START_S = 120.0
+_LOOK_S = 0.1
+_END_S = 10.0
+_SHOWN_LINES = 20
+
+
+class HostProcess:
+    """A JVM, the child of this process, which ends with the connection `events`. Thread-safe."""
+
+    def __init__(self, command: Sequence[str], label: str) -> None:
+        """Start the JVM and wait until it listens. `command` lacks its last argument, the directory of its sockets.
+
+        Raises:
+            JavaUnavailableError: It has ended, or does not answer. The text has what it printed.
+        """
+        self.label = label
+        self._killed: str | None = None
+        self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._directory = Path(tempfile.mkdtemp(prefix="fencepost-host-", dir=_short_directory()))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._directory / "worker"))
+            listener.listen(1)
+            self._process = subprocess.Popen(
+                [*command, str(self._directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # only this process gets a Ctrl-C of the terminal
+            )
+            self._reader = threading.Thread(target=self._read, name=f"output of {label}", daemon=True)
+            self._reader.start()
+            try:
+                self.events = self._accept(listener)
+            except BaseException:
+                self.kill("it did not start")
+                self.clear()
+                raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def connect(self) -> socket.socket:
+        """Return a new connection. Raises OSError if the JVM has ended."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(self._directory / "host"))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def end(self) -> str | None:
+        """Return how the JVM has ended, in a sentence; None while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        self._reader.join(_END_S)  # what it printed last
+        how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
+        printed = "\n".join(self._last)
+        return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")
+
+    def await_end(self) -> str:
+        """Return how the JVM has ended, whose connection is gone; one that has not ended by now is killed."""
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.kill("its connection ended, and it did not")
+        return self.end() or "it has ended"
+
+    def kill(self, why: str) -> None:
+        """Send SIGKILL and wait. Does nothing if the JVM has ended."""
+        if self._process.poll() is None:
+            self._killed = self._killed or f"it was killed, because {why}"
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+    def clear(self) -> None:
+        """Remove the directory of the sockets."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _accept(self, listener: socket.socket) -> socket.socket:
+        deadline = time.monotonic() + _START_S
+        listener.settimeout(_LOOK_S)
+        while self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            connection.setblocking(True)
+            return connection
+        raise JavaUnavailableError(self.end() or f"the {self.label} (a JVM) did not answer within {_START_S:g} s")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._last.append(line.rstrip())
+                log.info("%s printed: %s", self.label, line.rstrip())
+
+
+def _short_directory() -> str | None:
+    """Return a directory for sockets, whose paths have at most 107 bytes; None: the usual one."""
+    return "/tmp" if len(tempfile.gettempdir()) > 60 else None
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, with a locale in which Java finds files with any name."""
+    has_locale = any(os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return dict(os.environ) if has_locale else {**os.environ, "LC_ALL": "C.UTF-8"}

@@ -1,0 +1,66 @@
+"""Messages between Python and a host.
+
+A message has two lengths (4 bytes each, big-endian), JSON of the first length and bytes of the second. The bytes are
+buffers, each padded to 8 bytes; `buffers` in the JSON lists their names and lengths in order.
+"""
+
+import socket
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+_LENGTHS = struct.Struct(">ii")
+
+
+@dataclass(frozen=True)
+class Message:
+    """What was received. Buffers are in one block of memory, at multiples of 8 bytes."""
+
+    head: dict[str, Any]
+    buffers: Mapping[str, memoryview]
+
+
+def send(connection: socket.socket, head: Mapping[str, Any], buffers: Iterable[tuple[str, Any]] = ()) -> None:
+    """Send a message. Raises OSError."""
+    listed = [(name, memoryview(buffer).cast("B")) for name, buffer in buffers]
+    if listed:
+        head = {**head, "buffers": [(name, len(view)) for name, view in listed]}
+    parts: list[bytes | memoryview] = []
+    for _, view in listed:
+        parts += [view, b"\0" * (-len(view) % 8)]
+    json = orjson.dumps(head)
+    connection.sendall(_LENGTHS.pack(len(json), sum(map(len, parts))) + json)
+    for part in parts:
+        connection.sendall(part)
+
+
+def receive(connection: socket.socket) -> Message | None:
+    """Return the next message; None if the other side has ended. Raises OSError, TimeoutError if it is late."""
+    lengths = _exactly(connection, _LENGTHS.size)
+    if lengths is None:
+        return None
+    json_bytes, size = _LENGTHS.unpack(lengths)
+    json = _exactly(connection, json_bytes)
+    data = b"" if size == 0 else _exactly(connection, size)
+    if json is None or data is None:
+        return None
+    head: dict[str, Any] = orjson.loads(json)
+    buffers, start, view = {}, 0, memoryview(data)
+    for name, length in head.get("buffers", ()):
+        buffers[name] = view[start : start + length]
+        start += length + -length % 8
+    return Message(head, buffers)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytearray | None:
+    data = bytearray(count)
+    view, read = memoryview(data), 0
+    while read < count:
+        got = connection.recv_into(view[read:])
+        if got == 0:
+            return None
+        read += got
+    return data

@@ -1,0 +1,152 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.sink.SinkConnectorContext;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceConnectorContext;
+import org.apache.kafka.connect.storage.OffsetStorageReader;
+
+/** A connector. */
+final class ConnectorService implements Service, Session.Described {
+    private final long session;
+    private final JavaClass described;
+    private final Events events;
+    private final Connector connector;
+    private boolean isStarted;
+
+    ConnectorService(long session, Request request, Loaders loaders, Events events) throws Exception {
+        this.session = session;
+        this.events = events;
+        described = request.javaClass("class");
+        connector = loaders.instance(described, Connector.class);
+        Logs.setOwner(request.text("name"));
+        Thread.currentThread().setContextClassLoader(loaders.of(described));
+    }
+
+    @Override
+    public Map<String, Object> facts() {
+        Map<String, Object> facts = new HashMap<>();
+        facts.put("version", Questions.version(connector));
+        facts.put("task_class", described.sibling(connector.taskClass().getName()).described());
+        return facts;
+    }
+
+    @Override
+    public Answer call(Request request) {
+        return switch (request.operation()) {
+            case "start" -> start(request);
+            case "task_configs" -> Answer.of(taskConfigs((int) request.number("max_tasks", 1)));
+            case "exactly_once_support" -> Answer.of(source().exactlyOnceSupport(request.properties("properties")));
+            case "boundaries" -> Answer.of(source().canDefineTransactionBoundaries(request.properties("properties")));
+            case "alter_source_offsets" -> Answer.of(
+                    source().alterOffsets(request.properties("properties"), request.offsets("offsets")));
+            case "alter_sink_offsets" -> Answer.of(
+                    ((SinkConnector) connector).alterOffsets(request.properties("properties"), groupOffsets(request)));
+            case "stop" -> stop();
+            default -> throw new IllegalArgumentException("no such operation: " + request.operation());
+        };
+    }
+
+    private SourceConnector source() {
+        return (SourceConnector) connector;
+    }
+
+    private Answer start(Request request) {
+        connector.initialize(connector instanceof SourceConnector ? new SourceContext() : new SinkContext());
+        isStarted = true;
+        connector.start(request.properties("properties"));
+        return Answer.NOTHING;
+    }
+
+    private List<Map<String, String>> taskConfigs(int most) {
+        List<Map<String, String>> found = connector.taskConfigs(most);
+        return found == null ? List.of() : new ArrayList<>(found);
+    }
+
+    private Answer stop() {
+        isStarted = false;
+        connector.stop();
+        return Answer.NOTHING;
+    }
+
+    @Override
+    public void end() {
+        if (isStarted) {
+            try {
+                stop();
+            } catch (Throwable error) {
+                Log.error(connector.getClass(), "stop() failed", error);
+            }
+        }
+    }
+
+    private static Map<TopicPartition, Long> groupOffsets(Request request) {
+        Map<TopicPartition, Long> found = new HashMap<>();
+        for (Object each : request.list("offsets")) {
+            List<?> parts = (List<?>) each;
+            TopicPartition partition = new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
+            found.put(partition, (Long) parts.get(2));
+        }
+        return found;
+    }
+
+    /** The context of a sink, and what a source's has in common with it. */
+    private class SinkContext implements SinkConnectorContext {
+        private final PluginMetrics metrics = new PluginMetricsImpl(new Metrics(), Map.of());
+
+        @Override
+        public void requestTaskReconfiguration() {
+            events.tell(Map.of("event", "reconfigure", "session", session));
+        }
+
+        @Override
+        public void raiseError(Exception error) {
+            events.tell(Map.of("event", "error", "session", session, "error", Thrown.described(error)));
+        }
+
+        @Override
+        public PluginMetrics pluginMetrics() {
+            return metrics;
+        }
+    }
+
+    private final class SourceContext extends SinkContext implements SourceConnectorContext {
+        @Override
+        public OffsetStorageReader offsetStorageReader() {
+            return new NewestOffsets();
+        }
+    }
+
+    /** Reads what is committed now, as a connector may do at any time. */
+    private final class NewestOffsets implements OffsetStorageReader {
+        @Override
+        public <T> Map<String, Object> offset(Map<String, T> partition) {
+            return newest().offset(partition);
+        }
+
+        @Override
+        public <T> Map<Map<String, T>, Map<String, Object>> offsets(java.util.Collection<Map<String, T>> partitions) {
+            return newest().offsets(partitions);
+        }
+
+        private Offsets newest() {
+            try {
+                Object answer = events.ask(Map.of("event", "offsets", "session", session));
+                Map<String, Object> head = new HashMap<>();
+                head.put("offsets", answer);
+                return new Offsets(new Request(head, null).offsets("offsets"));
+            } catch (Exception error) {
+                throw new org.apache.kafka.connect.errors.ConnectException("the offsets could not be read", error);
+            }
+        }
+    }
+}

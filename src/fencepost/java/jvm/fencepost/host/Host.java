@@ -1,0 +1,46 @@
+package fencepost.host;
+
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.file.Path;
+import java.util.Map;
+
+/**
+ * The JVM that runs Java plug-ins for one process of Python's.
+ *
+ * Its argument is a private directory, in which Python listens at "worker" and this at "host". The first connection, to
+ * Python, carries events; when it ends, so does this JVM, whatever plug-ins are doing. Python opens all others: one for
+ * each connector and task, with a thread of its own here.
+ */
+public final class Host {
+    private Host() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Path directory = Path.of(arguments[0]);
+        Runtime.getRuntime().addShutdownHook(new Thread(Host::reportExit));
+        ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+        server.bind(UnixDomainSocketAddress.of(directory.resolve("host")));
+        Events events = new Events(Wire.to(directory.resolve("worker")));
+        events.start();
+        Logs.sendTo(events);
+        Sessions sessions = new Sessions(new Loaders(), events);
+        while (true) {
+            sessions.begin(new Wire(server.accept()));
+        }
+    }
+
+    /** Print who has called System.exit, which ends all tasks of this host. */
+    private static void reportExit() {
+        for (Map.Entry<Thread, StackTraceElement[]> each : Thread.getAllStackTraces().entrySet()) {
+            StackTraceElement[] stack = each.getValue();
+            for (int i = 0; i < stack.length; i++) {
+                if (stack[i].getClassName().equals("java.lang.System") && stack[i].getMethodName().equals("exit")) {
+                    String caller = i + 1 < stack.length ? " by " + stack[i + 1] : "";
+                    System.err.println("System.exit was called in thread " + each.getKey().getName() + caller);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+package fencepost.host;
+
+import org.slf4j.LoggerFactory;
+
+/** What the host itself has to say about a plug-in. */
+final class Log {
+    private Log() {
+    }
+
+    static void error(Class<?> plugin, String what, Throwable error) {
+        LoggerFactory.getLogger(plugin).error(what, error);
+    }
+}

@@ -1,0 +1,92 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.Config;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.provider.ConfigProvider;
+import org.apache.kafka.connect.components.ConnectPlugin;
+import org.apache.kafka.connect.components.Versioned;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.runtime.AbstractHerder;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.HeaderConverter;
+import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/** Questions about classes, each of which is answered by a new instance. */
+final class Questions implements Service {
+    private static final Map<String, Class<?>> KINDS = new LinkedHashMap<>();
+
+    static {
+        KINDS.put("source", SourceConnector.class);
+        KINDS.put("sink", SinkConnector.class);
+        KINDS.put("converter", Converter.class);
+        KINDS.put("header_converter", HeaderConverter.class);
+        KINDS.put("transformation", Transformation.class);
+        KINDS.put("predicate", Predicate.class);
+        KINDS.put("configprovider", ConfigProvider.class);
+    }
+
+    private final Loaders loaders;
+
+    Questions(Loaders loaders) {
+        this.loaders = loaders;
+    }
+
+    @Override
+    public Answer call(Request request) throws Exception {
+        JavaClass described = request.javaClass("class");
+        Object plugin = loaders.instance(described, Object.class);
+        return loaders.swapped(described, () -> switch (request.operation()) {
+            case "describe" -> Answer.of(Map.of("kinds", kinds(plugin), "version", version(plugin)));
+            case "definitions" -> Answer.of(definitions(plugin));
+            case "validate" -> Answer.of(validated(described.name(), plugin, request.properties("properties")));
+            default -> throw new IllegalArgumentException("no such operation: " + request.operation());
+        });
+    }
+
+    private static List<String> kinds(Object plugin) {
+        return KINDS.entrySet().stream().filter(each -> each.getValue().isInstance(plugin)).map(Map.Entry::getKey).toList();
+    }
+
+    static String version(Object plugin) {
+        String version = plugin instanceof Versioned versioned ? versioned.version() : null;
+        return version == null ? "undefined" : version;
+    }
+
+    private static List<Object> definitions(Object plugin) {
+        List<Object> found = new ArrayList<>();
+        for (ConfigDef.ConfigKey key : configDef(plugin).configKeys().values()) {
+            found.add(AbstractHerder.convertConfigKey(key));
+        }
+        return found;
+    }
+
+    private static Object validated(String name, Object plugin, Map<String, String> properties) {
+        ConfigDef definitions = configDef(plugin);
+        if (!(plugin instanceof Connector connector)) {
+            return AbstractHerder.generateResult(
+                    name, definitions.configKeys(), definitions.validate(properties), definitions.groups());
+        }
+        Config config = connector.validate(properties);
+        if (config == null) {
+            throw new IllegalStateException(name + ".validate() must return a Config that is not null.");
+        }
+        return AbstractHerder.generateResult(
+                name, definitions.configKeys(), config.configValues(), definitions.groups());
+    }
+
+    private static ConfigDef configDef(Object plugin) {
+        ConfigDef found = plugin instanceof ConnectPlugin configurable ? configurable.config()
+                : plugin instanceof Connector connector ? connector.config() : new ConfigDef();
+        if (found == null) {
+            throw new IllegalStateException(plugin.getClass().getName() + ".config() must return a ConfigDef that is not null.");
+        }
+        return found;
+    }
+}

@@ -1,0 +1,75 @@
+package fencepost.host;
+
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** The connections that Python has opened. */
+final class Sessions {
+    private final Loaders loaders;
+    private final Events events;
+    private final Map<Long, Session> open = new ConcurrentHashMap<>();
+    private final AtomicLong last = new AtomicLong();
+
+    Sessions(Loaders loaders, Events events) {
+        this.loaders = loaders;
+        this.events = events;
+    }
+
+    void begin(Wire wire) {
+        long id = last.incrementAndGet();
+        Session session = new Session(id, wire, this);
+        open.put(id, session);
+        session.start();
+    }
+
+    void ended(long id) {
+        open.remove(id);
+    }
+
+    /** Create what a new connection is for. The answer to its first request is its number, with what there is to know. */
+    Service service(long id, Request request) throws Exception {
+        return switch (request.operation()) {
+            case "control" -> this::control;
+            case "questions" -> new Questions(loaders);
+            case "connector" -> new ConnectorService(id, request, loaders, events);
+            case "source" -> new SourceService(request, loaders);
+            case "sink" -> new SinkService(request, loaders);
+            default -> throw new IllegalArgumentException("no such connection: " + request.operation());
+        };
+    }
+
+    private Answer control(Request request) {
+        switch (request.operation()) {
+            case "interrupt" -> {
+                Session session = open.get(request.number("session", -1));
+                if (session != null) {
+                    session.interruptCall();
+                }
+                return Answer.NOTHING;
+            }
+            case "levels" -> {
+                Logs.setLevels(request.properties("levels"));
+                return Answer.NOTHING;
+            }
+            case "threads" -> {
+                return Answer.of(stacks());
+            }
+            default -> throw new IllegalArgumentException("no such operation: " + request.operation());
+        }
+    }
+
+    private static String stacks() {
+        Map<String, StackTraceElement[]> found = new TreeMap<>();
+        Thread.getAllStackTraces().forEach((thread, stack) -> found.put(thread.getName() + " " + thread.getState(), stack));
+        StringBuilder text = new StringBuilder();
+        for (Map.Entry<String, StackTraceElement[]> each : found.entrySet()) {
+            text.append(each.getKey()).append('\n');
+            for (StackTraceElement line : each.getValue()) {
+                text.append("    at ").append(line).append('\n');
+            }
+        }
+        return text.toString();
+    }
+}

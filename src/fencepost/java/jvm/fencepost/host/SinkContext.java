@@ -1,0 +1,106 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.connect.errors.IllegalWorkerStateException;
+import org.apache.kafka.connect.runtime.WorkerSinkTaskContext;
+import org.apache.kafka.connect.sink.ErrantRecordReporter;
+import org.apache.kafka.connect.sink.SinkRecord;
+
+/** What a sink task is given: Kafka Connect's own class, into which Iceberg's sink looks. It keeps what is asked of it. */
+final class SinkContext extends WorkerSinkTaskContext {
+    private final Map<String, String> config;
+    private final Membership membership;
+    private final boolean hasReporter;
+    private final PluginMetrics metrics = new PluginMetricsImpl(new Metrics(), Map.of());
+    private final List<TopicPartition> paused = new ArrayList<>();
+    private final List<TopicPartition> resumed = new ArrayList<>();
+    private final List<List<Object>> errant = new ArrayList<>();
+
+    SinkContext(Map<String, String> config, Membership membership, boolean hasReporter) {
+        super(membership.consumer(), null, null);
+        this.config = config;
+        this.membership = membership;
+        this.hasReporter = hasReporter;
+    }
+
+    @Override
+    public Map<String, String> configs() {
+        return config;
+    }
+
+    @Override
+    public void pause(TopicPartition... partitions) {
+        checkOwned(partitions, "pause");
+        paused.addAll(Arrays.asList(partitions));
+        resumed.removeAll(Arrays.asList(partitions));
+    }
+
+    @Override
+    public void resume(TopicPartition... partitions) {
+        checkOwned(partitions, "resume");
+        resumed.addAll(Arrays.asList(partitions));
+        paused.removeAll(Arrays.asList(partitions));
+    }
+
+    private void checkOwned(TopicPartition[] partitions, String what) {
+        if (!membership.partitions().containsAll(Arrays.asList(partitions))) {
+            throw new IllegalWorkerStateException(
+                    "SinkTasks may not " + what + " partitions that are not currently assigned to them.");
+        }
+    }
+
+    @Override
+    public ErrantRecordReporter errantRecordReporter() {
+        return hasReporter ? this::report : null;
+    }
+
+    private synchronized Future<Void> report(SinkRecord record, Throwable error) {
+        errant.add(Arrays.asList(record.originalTopic(), record.originalKafkaPartition(), record.originalKafkaOffset(),
+                error.getClass().getName(), error.getMessage()));
+        return CompletableFuture.completedFuture(null);
+    }
+
+    @Override
+    public PluginMetrics pluginMetrics() {
+        return metrics;
+    }
+
+    @Override
+    public String toString() {
+        return "SinkContext";
+    }
+
+    /** Take what the task has asked for since the last time. */
+    synchronized Map<String, Object> effects() {
+        Map<String, Object> found = new HashMap<>();
+        found.put("rewinds", offsets().entrySet().stream()
+                .map(each -> List.of(each.getKey().topic(), each.getKey().partition(), each.getValue())).toList());
+        found.put("timeout_ms", timeout() < 0 ? null : timeout());
+        found.put("paused", named(paused));
+        found.put("resumed", named(resumed));
+        found.put("requests_commit", isCommitRequested());
+        found.put("errant", List.copyOf(errant));
+        clearOffsets();
+        clearCommitRequest();
+        timeout(-1);
+        paused.clear();
+        resumed.clear();
+        errant.clear();
+        return found;
+    }
+
+    private static List<List<Object>> named(Collection<TopicPartition> partitions) {
+        return partitions.stream().map(each -> List.<Object>of(each.topic(), each.partition())).toList();
+    }
+}

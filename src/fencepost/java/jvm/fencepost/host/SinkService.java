@@ -1,0 +1,192 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.sink.SinkTask;
+
+/** A sink task, from its start to its stop. */
+final class SinkService implements Service, Session.Described {
+    private final SinkTask task;
+    private final Conversion<SinkRecord> conversion;
+    private final Membership membership = new Membership();
+    private final SinkContext context;
+    private List<SinkRecord> records = List.of();
+    private int filtered;
+    private boolean isStopped;
+
+    SinkService(Request request, Loaders loaders) throws Exception {
+        JavaClass described = request.javaClass("class");
+        Map<String, String> config = request.properties("task_config");
+        Map<String, String> connectorConfig = request.properties("connector_config");
+        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0));
+        Thread.currentThread().setContextClassLoader(loaders.of(described));
+        task = loaders.instance(described, SinkTask.class);
+        conversion = new Conversion<>(new Plugins(connectorConfig, request.classes(), described, loaders));
+        context = new SinkContext(config, membership, request.flag("has_reporter"));
+        try {
+            task.initialize(context);
+            task.start(config);
+        } catch (Throwable error) {
+            end();
+            throw error;
+        }
+    }
+
+    @Override
+    public Map<String, Object> facts() {
+        return Map.of("version", Questions.version(task));
+    }
+
+    @Override
+    public Answer call(Request request) throws Exception {
+        return switch (request.operation()) {
+            case "open" -> open(request);
+            case "put" -> put(request);
+            case "pre_commit" -> preCommit(request);
+            case "close" -> close(request);
+            case "stop" -> stop();
+            default -> throw new IllegalArgumentException("no such operation: " + request.operation());
+        };
+    }
+
+    private Answer open(Request request) {
+        List<TopicPartition> partitions = partitions(request);
+        membership.add(partitions, (List<?>) request.head().get("member"));
+        task.open(partitions);
+        return effects(new HashMap<>());
+    }
+
+    private Answer close(Request request) {
+        List<TopicPartition> partitions = partitions(request);
+        task.close(partitions);
+        membership.remove(partitions);
+        return effects(new HashMap<>());
+    }
+
+    private Answer put(Request request) throws InterruptedException {
+        Map<String, Object> facts = new HashMap<>();
+        if (!request.flag("again")) {
+            convert(request);
+        }
+        try {
+            task.put(records);
+            records = List.of();
+        } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
+            facts.put("retry", Thrown.described(error));
+        }
+        return effects(facts);
+    }
+
+    /** The runs of "places" are [topic, partition] each; "topics" are those of the records, if others. */
+    private void convert(Request request) throws InterruptedException {
+        SinkColumns columns = new SinkColumns(request);
+        List<?> places = request.list("places");
+        records = new ArrayList<>(columns.rows);
+        int row = 0;
+        for (Object each : places) {
+            List<?> run = (List<?>) each;
+            String topic = (String) run.get(0);
+            int partition = ((Number) run.get(1)).intValue();
+            for (int end = row + ((Number) run.get(2)).intValue(); row < end; row++) {
+                SinkRecord record = converted(columns, row, topic, partition);
+                if (record != null) {
+                    records.add(record);
+                }
+            }
+        }
+    }
+
+    private SinkRecord converted(SinkColumns columns, int row, String topic, int partition)
+            throws InterruptedException {
+        Tolerance tolerance = conversion.tolerance;
+        tolerance.begin();
+        RecordHeaders headers = columns.headers(row);
+        SchemaAndValue key = tolerance.run("KEY_CONVERTER", row,
+                () -> conversion.key.toConnectData(topic, headers, columns.key(row)));
+        SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", row,
+                () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
+        ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", row,
+                () -> headers(topic, headers));
+        if (tolerance.hasFailed()) {
+            return null;
+        }
+        Long timestamp = columns.timestamp(row);
+        TimestampType type = timestamp == null ? TimestampType.NO_TIMESTAMP_TYPE : TimestampType.CREATE_TIME;
+        SinkRecord record = new SinkRecord(topic, partition, key.schema(), key.value(), value.schema(), value.value(),
+                columns.offset(row), timestamp, type, found);
+        SinkRecord changed = conversion.chain.isEmpty() ? record
+                : tolerance.run("TRANSFORMATION", row, () -> conversion.chain.apply(record));
+        filtered += changed == null && !tolerance.hasFailed() ? 1 : 0;
+        return changed;
+    }
+
+    private ConnectHeaders headers(String topic, RecordHeaders raw) {
+        ConnectHeaders found = new ConnectHeaders();
+        for (Header each : raw) {
+            found.add(each.key(), conversion.header.toConnectHeader(topic, each.key(), each.value()));
+        }
+        return found;
+    }
+
+    private Answer preCommit(Request request) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (Object each : request.list("offsets")) {
+            List<?> parts = (List<?>) each;
+            offsets.put(partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
+        }
+        Map<TopicPartition, OffsetAndMetadata> allowed = task.preCommit(offsets);
+        List<List<Object>> found = new ArrayList<>();
+        if (allowed != null) {
+            allowed.forEach((each, offset) -> found.add(List.of(each.topic(), each.partition(), offset.offset())));
+        }
+        return effects(new HashMap<>(Map.of("offsets", found)));
+    }
+
+    private Answer effects(Map<String, Object> facts) {
+        facts.putAll(context.effects());
+        facts.put("filtered", filtered);
+        filtered = 0;
+        conversion.tolerance.report(facts);
+        return Answer.of(facts);
+    }
+
+    private static List<TopicPartition> partitions(Request request) {
+        List<TopicPartition> found = new ArrayList<>();
+        request.list("partitions").forEach(each -> found.add(partition((List<?>) each)));
+        return found;
+    }
+
+    private static TopicPartition partition(List<?> parts) {
+        return new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
+    }
+
+    private Answer stop() {
+        end();
+        return Answer.NOTHING;
+    }
+
+    @Override
+    public void end() {
+        if (isStopped) {
+            return;
+        }
+        isStopped = true;
+        try {
+            task.stop();
+        } catch (Throwable error) {
+            Log.error(task.getClass(), "stop() failed", error);
+        }
+        conversion.close();
+    }
+}

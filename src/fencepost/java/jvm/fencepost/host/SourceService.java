@@ -1,0 +1,246 @@
+package fencepost.host;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.connect.runtime.WorkerTransactionContext;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A source task, from its start to its stop. */
+final class SourceService implements Service, Session.Described {
+    private static final int MOST_BYTES = 4 << 20;
+
+    private final SourceTask task;
+    private final Conversion<SourceRecord> conversion;
+    private final Offsets offsets;
+    private final WorkerTransactionContext transaction;
+    private final SourceColumns columns = new SourceColumns();
+    private final Method updateOffsets;
+    private final Delivered delivered;
+    private final boolean wantsCommits;
+    private List<SourceRecord> polled = List.of();
+    private int next;
+    private long number;
+    private boolean isBatchMarkOpen;
+    private boolean isStopped;
+
+    SourceService(Request request, Loaders loaders) throws Exception {
+        JavaClass described = request.javaClass("class");
+        Map<String, String> config = request.properties("task_config");
+        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0));
+        Thread.currentThread().setContextClassLoader(loaders.of(described));
+        offsets = new Offsets(request.offsets("offsets"));
+        transaction = request.flag("defines_transactions") ? new WorkerTransactionContext() : null;
+        task = loaders.instance(described, SourceTask.class);
+        updateOffsets = method("updateOffsets", Map.class);
+        delivered = isOverridden("commitRecord", SourceRecord.class, RecordMetadata.class) ? new Delivered(task) : null;
+        wantsCommits = isOverridden("commit");
+        conversion = new Conversion<>(
+                new Plugins(request.properties("connector_config"), request.classes(), described, loaders));
+        try {
+            task.initialize(new SourceContext(config, offsets, transaction));
+            task.start(config);
+        } catch (Throwable error) {
+            end();
+            throw error;
+        }
+    }
+
+    private boolean isOverridden(String name, Class<?>... parameters) {
+        Method found = method(name, parameters);
+        return found != null && found.getDeclaringClass() != SourceTask.class;
+    }
+
+    private Method method(String name, Class<?>... parameters) {
+        try {
+            return task.getClass().getMethod(name, parameters);
+        } catch (NoSuchMethodException error) {
+            return null;
+        }
+    }
+
+    @Override
+    public Map<String, Object> facts() {
+        return Map.of(
+                "version", Questions.version(task),
+                "wants_records", delivered != null,
+                "wants_commits", wantsCommits,
+                "wants_updates", updateOffsets != null);
+    }
+
+    @Override
+    public Answer call(Request request) throws Exception {
+        return switch (request.operation()) {
+            case "poll" -> poll(request);
+            case "commit_records" -> commitRecords(request);
+            case "commit" -> commit(request);
+            case "update_offsets" -> updated(request);
+            case "stop" -> stop();
+            default -> throw new IllegalArgumentException("no such operation: " + request.operation());
+        };
+    }
+
+    /** Return the next part of what the task has polled; ask it for more if there is none. */
+    private Answer poll(Request request) throws Exception {
+        offsets.update(request.offsets("committed"));
+        columns.clear();
+        Part part = new Part();
+        if (isBatchMarkOpen) {  // the mark of the last record ended a part; the batch may have one of its own
+            isBatchMarkOpen = false;
+            part.mark = batchMark();
+            if (part.mark != null) {
+                return answer(part);
+            }
+        }
+        if (next == polled.size()) {
+            List<SourceRecord> found = task.poll();
+            polled = found == null ? List.of() : found;
+            next = 0;
+        }
+        convert(part, request.number("max_bytes", MOST_BYTES));
+        return part.taken == 0 && part.mark == null ? Answer.NOTHING : answer(part);
+    }
+
+    /** Convert polled records up to a mark, the end, or as many bytes. */
+    private void convert(Part part, long mostBytes) throws InterruptedException {
+        while (next < polled.size() && part.mark == null && (part.taken == 0 || columns.size() < mostBytes)) {
+            SourceRecord record = polled.get(next++);
+            int row = columns.rows();
+            convert(record);
+            boolean isKept = columns.rows() > row;
+            part.taken++;
+            part.filtered += isKept || conversion.tolerance.hasFailed() ? 0 : 1;
+            if (delivered != null) {
+                delivered.add(number, record, isKept ? row : -1);
+            }
+            if (record.sourceOffset() != null && record.sourcePartition() != null) {
+                part.ends.put(record.sourcePartition(), record.sourceOffset());
+            }
+            part.mark = mark(record);
+        }
+        if (next == polled.size()) {
+            isBatchMarkOpen = transaction != null && part.mark != null;
+            part.mark = part.mark == null ? batchMark() : part.mark;
+        }
+    }
+
+    private void convert(SourceRecord polled) throws InterruptedException {
+        Tolerance tolerance = conversion.tolerance;
+        int row = columns.rows();
+        tolerance.begin();
+        SourceRecord record = conversion.chain.isEmpty() ? polled
+                : tolerance.run("TRANSFORMATION", row, () -> conversion.chain.apply(polled));
+        if (record == null) {
+            return;
+        }
+        Headers headers = tolerance.run("HEADER_CONVERTER", row, () -> conversion.headers(record));
+        byte[] key = tolerance.hasFailed() ? null : tolerance.run("KEY_CONVERTER", row,
+                () -> conversion.key.fromConnectData(record.topic(), headers, record.keySchema(), record.key()));
+        byte[] value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", row,
+                () -> conversion.value.fromConnectData(record.topic(), headers, record.valueSchema(), record.value()));
+        if (!tolerance.hasFailed()) {
+            columns.add(polled, record, headers, key, value);
+        }
+    }
+
+    private String mark(SourceRecord record) {
+        if (transaction == null) {
+            return null;
+        }
+        return transaction.shouldAbortOn(record) ? "abort" : transaction.shouldCommitOn(record) ? "commit" : null;
+    }
+
+    private String batchMark() {
+        if (transaction == null) {
+            return null;
+        }
+        return transaction.shouldAbortBatch() ? "abort" : transaction.shouldCommitBatch() ? "commit" : null;
+    }
+
+    private Answer answer(Part part) {
+        Map<String, Object> facts = new HashMap<>();
+        facts.put("number", number++);
+        facts.put("ends", part.ends.entrySet().stream().map(each -> List.of(each.getKey(), each.getValue())).toList());
+        facts.put("is_whole", next == polled.size());
+        facts.put("mark", part.mark);
+        facts.put("filtered", part.filtered);
+        conversion.tolerance.report(facts);
+        if (next == polled.size()) {
+            polled = List.of();
+            next = 0;
+        }
+        return columns.answer(facts);
+    }
+
+    private Answer commitRecords(Request request) {
+        if (delivered != null) {
+            delivered.tell(request.number("number", -1), request.list("metadata"));
+        }
+        return Answer.NOTHING;
+    }
+
+    private Answer commit(Request request) throws InterruptedException {
+        offsets.update(request.offsets("committed"));
+        try {
+            task.commit();
+        } catch (RuntimeException error) {  // as in Kafka Connect: what is committed stays so
+            Log.error(task.getClass(), "commit() failed", error);
+        }
+        return Answer.NOTHING;
+    }
+
+    @SuppressWarnings("unchecked")
+    private Answer updated(Request request) throws Exception {
+        if (updateOffsets == null) {
+            return Answer.of(List.of());
+        }
+        try {
+            Object found = updateOffsets.invoke(task, request.offsets("offsets"));
+            return Answer.of(found == null ? List.of() : pairs((Map<Map<String, ?>, Map<String, ?>>) found));
+        } catch (InvocationTargetException error) {
+            if (error.getCause() instanceof Exception cause) {
+                throw cause;
+            }
+            throw error;
+        }
+    }
+
+    private static List<Object> pairs(Map<Map<String, ?>, Map<String, ?>> offsets) {
+        return offsets.entrySet().stream()
+                .<Object>map(each -> Arrays.asList(each.getKey(), each.getValue())).toList();
+    }
+
+    private Answer stop() {
+        end();
+        return Answer.NOTHING;
+    }
+
+    @Override
+    public void end() {
+        if (isStopped) {
+            return;
+        }
+        isStopped = true;
+        try {
+            task.stop();
+        } catch (Throwable error) {
+            Log.error(task.getClass(), "stop() failed", error);
+        }
+        conversion.close();
+    }
+
+    /** What one answer to "poll" has besides its columns. */
+    private static final class Part {
+        private final Map<Map<String, ?>, Map<String, ?>> ends = new LinkedHashMap<>();
+        private int taken;
+        private int filtered;
+        private String mark;
+    }
+}

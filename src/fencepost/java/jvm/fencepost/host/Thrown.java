@@ -1,0 +1,50 @@
+package fencepost.host;
+
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.connect.errors.RetriableException;
+
+/** An exception as it is sent. */
+final class Thrown {
+    private static final int MOST = 32_768;  // a StackOverflowError has a thousand lines
+
+    private Thrown() {
+    }
+
+    static Map<String, Object> described(Throwable error) {
+        Throwable root = root(error);
+        Map<String, Object> found = new HashMap<>();
+        found.put("class", error.getClass().getName());
+        found.put("message", error.getMessage());
+        found.put("root_class", root.getClass().getName());
+        found.put("root_message", root.getMessage());
+        found.put("trace", trace(error));
+        found.put("kind", kind(error));
+        return found;
+    }
+
+    private static String kind(Throwable error) {
+        if (error instanceof UnusablePluginException) {
+            return "plugin";
+        }
+        boolean isRetriable = error instanceof RetriableException
+                || error instanceof org.apache.kafka.common.errors.RetriableException;
+        return isRetriable ? "retriable" : "thrown";
+    }
+
+    private static Throwable root(Throwable error) {
+        Throwable root = error;
+        for (int depth = 0; root.getCause() != null && depth < 100; depth++) {  // a cause may be in a circle
+            root = root.getCause();
+        }
+        return root;
+    }
+
+    private static String trace(Throwable error) {
+        StringWriter text = new StringWriter();
+        error.printStackTrace(new PrintWriter(text, true));
+        return text.getBuffer().length() <= MOST ? text.toString() : text.getBuffer().substring(0, MOST) + "...";
+    }
+}

@@ -1,0 +1,79 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.errors.RetriableException;
+
+/** Retries and tolerance around transforms and converters ("errors.*", KIP-298). One thread. */
+final class Tolerance {
+    private static final long FIRST_DELAY_MS = 300;
+
+    private final boolean toleratesAll;
+    private final long timeoutMs;
+    private final long mostDelayMs;
+    private final List<List<Object>> failures = new ArrayList<>();
+    private long retries;
+    private boolean hasFailed;
+
+    Tolerance(Map<String, String> config) {
+        toleratesAll = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none"));
+        timeoutMs = Long.parseLong(config.getOrDefault("errors.retry.timeout", "0").trim());
+        mostDelayMs = Long.parseLong(config.getOrDefault("errors.retry.delay.max.ms", "60000").trim());
+    }
+
+    /** Begin a record. */
+    void begin() {
+        hasFailed = false;
+    }
+
+    /** Say whether an operation on this record has failed and is tolerated. */
+    boolean hasFailed() {
+        return hasFailed;
+    }
+
+    /** Run an operation on a record: null if it has failed and that is tolerated. */
+    <T> T run(String stage, int row, Loaders.Call<T> operation) throws InterruptedException {
+        try {
+            return retried(operation);
+        } catch (InterruptedException error) {
+            throw error;  // the task is to stop: the record has no outcome
+        } catch (Exception error) {
+            if (!toleratesAll) {
+                throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
+            }
+            hasFailed = true;
+            failures.add(Arrays.asList(row, stage, error.getClass().getName(), error.getMessage()));
+            return null;
+        }
+    }
+
+    private <T> T retried(Loaders.Call<T> operation) throws Exception {
+        long began = System.nanoTime();
+        long delayMs = FIRST_DELAY_MS;
+        while (true) {
+            try {
+                return operation.call();
+            } catch (RetriableException error) {
+                long spentMs = (System.nanoTime() - began) / 1_000_000;
+                if (timeoutMs >= 0 && spentMs >= timeoutMs) {
+                    throw error;
+                }
+                retries++;
+                long leftMs = timeoutMs < 0 ? Long.MAX_VALUE : timeoutMs - spentMs;
+                Thread.sleep(Math.min(Math.min(delayMs, mostDelayMs), leftMs));
+                delayMs *= 2;
+            }
+        }
+    }
+
+    /** Take what has happened since the last time: failures and the number of retries. */
+    void report(Map<String, Object> head) {
+        head.put("failures", List.copyOf(failures));
+        head.put("retries", retries);
+        failures.clear();
+        retries = 0;
+    }
+}

@@ -1,0 +1,347 @@
+"""A source task in a real host: what `poll` gives, what is committed, and what the task is told of it."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.api import Batch, RecordMetadata
+from fencepost.java.error import JavaError, JavaRetriableError
+from fencepost.java.port import (
+    CommittedOffsets,
+    Failure,
+    HostedSourceTask,
+    JavaClass,
+    JavaHost,
+    Location,
+    Mark,
+    Polled,
+    SourceTaskStart,
+)
+from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
+
+Started = Callable[..., HostedSourceTask]
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+CONNECT = "org.apache.kafka.connect.transforms"
+
+
+@pytest.fixture
+def started(host: JavaHost) -> Iterator[Started]:
+    tasks: list[HostedSourceTask] = []
+
+    def start(
+        java_class: JavaClass,
+        task_config: Mapping[str, str],
+        connector_config: Mapping[str, str] | None = None,
+        **start: Any,
+    ) -> HostedSourceTask:
+        config = CONVERTERS | dict(connector_config or {})
+        tasks.append(
+            host.source_task(
+                SourceTaskStart(
+                    connector="made",
+                    task=0,
+                    java_class=java_class,
+                    task_config=task_config,
+                    connector_config=config,
+                    **start,
+                )
+            )
+        )
+        return tasks[-1]
+
+    yield start
+    for task in tasks:
+        task.stop(60)
+
+
+@pytest.fixture
+def scripted(started: Started, plugins: Location, diary: Path) -> Callable[..., HostedSourceTask]:
+    def start(polls: str, connector_config: Mapping[str, str] | None = None, **start: Any) -> HostedSourceTask:
+        properties = {"polls": polls, "diary": str(diary)}
+        return started(JavaClass("tests.ScriptedTask", plugins), properties, connector_config, **start)
+
+    return start
+
+
+def polled(task: HostedSourceTask, **asked: int) -> Polled:
+    found = task.poll(**asked)
+    assert found is not None
+    return found
+
+
+def values(batch: Batch) -> list[bytes | None]:
+    return list(batch.values)
+
+
+def test_lines_of_a_file_are_polled_as_columns(started: Started, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("one\ntwø\n\nfour\n", encoding="utf-8")
+    task = started(file_class("FileStreamSourceTask"), {"file": str(tmp_path / "in.txt"), "topic": "lines"})
+    found = polled(task)
+    assert values(found.batch) == [b"one", "twø".encode(), b"", b"four"]
+    assert list(found.batch.topics) == ["lines"] * 4
+    assert found.batch.keys is None
+    assert found.batch.timestamps is not None
+    assert set(found.batch.source_offsets) == {None}
+    partition = {"filename": str(tmp_path / "in.txt")}
+    assert list(found.batch.source_partitions) == [partition] * 4
+    assert [each for each, _ in found.batch.ends] == [partition]
+    assert found.is_whole
+    assert found.mark is None
+
+
+def test_a_task_goes_on_behind_its_committed_offset(started: Started, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
+    config = {"file": str(tmp_path / "in.txt"), "topic": "lines", "batch.size": "2"}
+    first = polled(started(file_class("FileStreamSourceTask"), config)).batch
+    second = polled(started(file_class("FileStreamSourceTask"), config, offsets=[*first.ends])).batch
+    assert values(first) + values(second) == [b"one", b"two", b"three"]
+
+
+def test_verifiable_records_have_keys_and_values(started: Started) -> None:
+    config = {"id": "0", "name": "made", "topic": "v", "throughput": "-1"}
+    task = started(tool_class("VerifiableSourceTask"), config, {"value.converter": JSON, "key.converter": JSON})
+    batches = [polled(task).batch for _ in range(3)]
+    assert [json.loads(batch.values[0])["payload"] for batch in batches] == [0, 1, 2]
+    assert batches[0].keys is not None
+    assert json.loads(batches[0].keys[0])["payload"] == 0
+    assert batches[2].ends == [({"id": 0}, {"seqno": 2})]
+
+
+def test_structs_are_converted_by_javas_converter(started: Started) -> None:
+    config = {
+        "id": "0",
+        "name": "made",
+        "topic": "s",
+        "throughput": "-1",
+        "num.messages": "1",
+        "multiple.schema": "false",
+    }
+    task = started(
+        tool_class("SchemaSourceTask"), config, {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    )
+    value = json.loads(polled(task).batch.values[0])
+    assert value == {
+        "boolean": True,
+        "int": 12,
+        "long": 12,
+        "float": 12.2,
+        "double": 12.2,
+        "partitioning": 0,
+        "id": 0,
+        "seqno": 0,
+    }
+
+
+def test_nulls_keys_topics_and_partitions_stay_in_order(scripted: Started) -> None:
+    batch = polled(scripted("a,null,b@q,c@q,d,null")).batch
+    assert values(batch) == [b"a", None, b"b", b"c", b"d", None]
+    assert batch.keys is not None
+    assert list(batch.keys) == [b"k1", b"k2", b"k3", b"k4", b"k5", b"k6"]
+    assert list(batch.topics) == ["t-p", "t-p", "t-q", "t-q", "t-p", "t-p"]
+    assert [each["p"] for each in batch.source_partitions] == ["p", "p", "q", "q", "p", "p"]
+    assert sorted(batch.ends, key=str) == [({"p": "p"}, {"n": 6}), ({"p": "q"}, {"n": 4})]
+
+
+def test_only_nulls_are_a_column_as_well(scripted: Started) -> None:
+    assert values(polled(scripted("null,null")).batch) == [None, None]
+
+
+def test_headers_belong_to_their_records(scripted: Started) -> None:
+    batch = polled(scripted("a,h1,b,h2")).batch
+    assert batch.headers is not None
+    assert [[(header.key, header.value) for header in headers] for headers in batch.headers] == [
+        [],
+        [("one", b"1"), ("two", b"h1")],
+        [],
+        [("one", b"1"), ("two", b"h2")],
+    ]
+
+
+def test_a_poll_of_nothing_is_none(scripted: Started) -> None:
+    task = scripted(";a")
+    assert task.poll() is None
+    assert values(polled(task).batch) == [b"a"]
+    assert task.poll() is None
+
+
+def test_a_large_poll_is_returned_in_parts(scripted: Started) -> None:
+    task = scripted(",".join("x" * 100 for _ in range(10)) + ";last")
+    parts = [polled(task, max_bytes=300) for _ in range(4)]
+    assert [len(part.batch) for part in parts] == [3, 3, 3, 1]
+    assert [part.batch.ends for part in parts] == [[({"p": "p"}, {"n": n})] for n in (3, 6, 9, 10)]
+    assert [part.is_whole for part in parts] == [False, False, False, True]
+    assert [part.number for part in parts] == [0, 1, 2, 3]
+    assert values(polled(task).batch) == [b"last"]
+
+
+def test_offsets_come_back_as_the_task_gave_them(scripted: Started, diary: Path) -> None:
+    offsets: CommittedOffsets = [({"p": "p"}, {"n": 41}), ({"p": "q"}, {"n": 7})]
+    task = scripted("a", offsets=offsets)
+    assert diary.read_text().splitlines() == ["start {n=41}"]  # and its cast to Long has not failed
+    assert polled(task).batch.ends == [({"p": "p"}, {"n": 42})]
+
+
+def test_transforms_and_predicates_run_before_converters(scripted: Started) -> None:
+    config = with_transforms(
+        route={"type": f"{CONNECT}.RegexRouter", "regex": "t-(.*)", "replacement": "routed-$1"},
+        wrap={"type": f"{CONNECT}.HoistField$Value", "field": "v", "predicate": "isQ"},
+    )
+    config |= {"predicates": "isQ", "predicates.isQ.type": f"{CONNECT}.predicates.TopicNameMatches"}
+    config |= {"predicates.isQ.pattern": "routed-q", "value.converter": JSON, "value.converter.schemas.enable": "false"}
+    batch = polled(scripted("a,b@q", config)).batch
+    assert list(batch.topics) == ["routed-p", "routed-q"]
+    assert values(batch) == [b'"a"', b'{"v":"b"}']
+
+
+def test_a_predicate_can_be_negated(scripted: Started) -> None:
+    config = with_transforms(drop={"type": f"{CONNECT}.Filter", "predicate": "isQ", "negate": "true"})
+    config |= {"predicates": "isQ", "predicates.isQ.type": f"{CONNECT}.predicates.TopicNameMatches"}
+    found = polled(scripted("a,b@q,c", config | {"predicates.isQ.pattern": "t-q"}))
+    assert values(found.batch) == [b"b"]
+    assert found.processing.filtered == 2
+
+
+def test_offsets_of_filtered_records_are_in_the_batch(scripted: Started, plugins: Location) -> None:
+    task = scripted("a,drop;drop", with_transforms(picky={"type": "tests.Picky"}))
+    first, second = polled(task), polled(task)
+    assert values(first.batch) == [b"a"]
+    assert first.batch.ends == [({"p": "p"}, {"n": 2})]
+    assert first.processing.filtered == 1
+    assert len(second.batch) == 0
+    assert second.batch.ends == [({"p": "p"}, {"n": 3})]
+
+
+def test_names_of_classes_mean_what_is_said(scripted: Started, plugins: Location) -> None:
+    config = with_transforms(picky={"type": "Choosy"})
+    task = scripted("a,drop", config, classes={"Choosy": JavaClass("tests.Picky", plugins)})
+    assert values(polled(task).batch) == [b"a"]
+
+
+def test_a_record_that_cannot_be_transformed_fails_the_task(scripted: Started) -> None:
+    task = scripted("a,bad", with_transforms(picky={"type": "tests.Picky"}))
+    with pytest.raises(JavaError, match=r"^org\.apache\.kafka\.connect\.errors\.DataException: bad is bad\n") as raised:
+        task.poll()
+    assert "Tolerance exceeded in error handler: stage 'TRANSFORMATION' failed" in raised.value.thrown.trace
+    assert "tests.Picky.apply" in raised.value.thrown.trace
+
+
+def test_a_tolerated_failure_is_reported_and_its_offset_moves(scripted: Started) -> None:
+    config = with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"}
+    found = polled(scripted("a,bad,b,bad", config))
+    assert values(found.batch) == [b"a", b"b"]
+    assert found.batch.ends == [({"p": "p"}, {"n": 4})]
+    data_error = "org.apache.kafka.connect.errors.DataException"
+    assert found.processing.failures == [
+        Failure(1, "TRANSFORMATION", data_error, "bad is bad"),
+        Failure(2, "TRANSFORMATION", data_error, "bad is bad"),
+    ]
+    assert found.processing.filtered == 0
+
+
+def test_a_converter_that_refuses_a_record_is_tolerated(scripted: Started) -> None:
+    config = {"errors.tolerance": "all", "value.converter": "org.apache.kafka.connect.converters.LongConverter"}
+    found = polled(scripted("a,b", config))
+    assert values(found.batch) == []
+    assert [failure.stage for failure in found.processing.failures] == ["VALUE_CONVERTER"] * 2
+    assert found.batch.ends == [({"p": "p"}, {"n": 2})]
+
+
+def test_a_retriable_failure_is_tried_again_within_its_time(scripted: Started) -> None:
+    config = with_transforms(picky={"type": "tests.Picky", "troubles": 2})
+    config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1"}
+    found = polled(scripted("later", config))
+    assert values(found.batch) == [b"later"]
+    assert found.processing.retries == 2
+
+
+def test_a_retriable_failure_of_a_transform_is_none_of_poll(scripted: Started) -> None:
+    task = scripted("later", with_transforms(picky={"type": "tests.Picky", "troubles": 1}))
+    with pytest.raises(JavaError, match="RetriableException: not yet"):
+        task.poll()
+
+
+def test_a_poll_that_may_be_repeated_raises_a_retriable_error(scripted: Started) -> None:
+    task = scripted("!retriable;a")
+    with pytest.raises(JavaRetriableError, match="the source is away"):
+        task.poll()
+    assert values(polled(task).batch) == [b"a"]
+
+
+def test_the_first_cause_is_first_in_an_error(scripted: Started) -> None:
+    with pytest.raises(JavaError) as raised:
+        scripted("!fail").poll()
+    assert str(raised.value).startswith("java.io.IOException: no route to the source\n")
+    assert raised.value.thrown.class_name == "org.apache.kafka.connect.errors.ConnectException"
+    assert raised.value.thrown.message == "cannot poll"
+
+
+def marks(task: HostedSourceTask) -> list[tuple[list[bytes | None], Mark | None]]:
+    found = []
+    while (part := task.poll()) is not None:
+        found.append((values(part.batch), part.mark))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("polls", "expected"),
+    [
+        ("a,b+commit,c", [([b"a", b"b"], Mark.COMMIT), ([b"c"], None)]),
+        ("a,b+abort,c+commit", [([b"a", b"b"], Mark.ABORT), ([b"c"], Mark.COMMIT)]),
+        ("a,!commit;b,!abort", [([b"a"], Mark.COMMIT), ([b"b"], Mark.ABORT)]),
+        ("a;b,!commit", [([b"a"], None), ([b"b"], Mark.COMMIT)]),
+        ("!commit,a,b+commit;c", [([b"a", b"b"], Mark.COMMIT), ([], Mark.COMMIT), ([b"c"], None)]),
+        ("!commit", [([], Mark.COMMIT)]),
+        ("a+commit,b+commit", [([b"a"], Mark.COMMIT), ([b"b"], Mark.COMMIT)]),
+    ],
+)
+def test_batches_end_where_the_task_ends_its_transactions(
+    scripted: Started, polls: str, expected: Sequence[tuple[list[bytes], Mark | None]]
+) -> None:
+    assert marks(scripted(polls, defines_transactions=True)) == expected
+
+
+def test_a_filtered_record_ends_its_transaction(scripted: Started) -> None:
+    task = scripted("a,drop+commit,b", with_transforms(p={"type": "tests.Picky"}), defines_transactions=True)
+    assert marks(task) == [([b"a"], Mark.COMMIT), ([b"b"], None)]
+
+
+def test_both_a_commit_and_an_abort_of_a_batch_fail_the_task(scripted: Started) -> None:
+    task = scripted("a,!commit,!abort", defines_transactions=True)
+    with pytest.raises(JavaError, match="both commit and abort"):
+        task.poll()
+
+
+def test_the_task_is_told_of_its_records_and_commits(scripted: Started, diary: Path) -> None:
+    task = scripted("a,drop,b", with_transforms(p={"type": "tests.Picky"}))
+    assert task.wants_records
+    assert task.wants_commits
+    assert task.wants_updates
+    found = polled(task)
+    task.commit_records(found.number, [RecordMetadata("t-p", 1, 70, 5), RecordMetadata("t-p", 0, 9, None)])
+    task.commit(found.batch.ends)
+    told = ["record a t-p-1@70", "record drop null", "record b t-p-0@9", "commit"]
+    assert diary.read_text().splitlines() == ["start null", *told]
+
+
+def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -> None:
+    task = scripted("a")
+    offsets = polled(task).batch.ends
+    assert sorted(task.update_offsets(offsets), key=str) == [({"p": "gone"}, None), ({"p": "idle"}, {"n": 1})]
+    assert "update {{p=p}={n=1}}" in diary.read_text()
+
+
+def test_a_class_without_callbacks_says_so(started: Started, tmp_path: Path) -> None:
+    task = started(file_class("FileStreamSourceTask"), {"file": str(tmp_path / "none"), "topic": "lines"})
+    assert not task.wants_records
+    assert not task.wants_commits
+    assert not task.wants_updates
+
+
+def test_a_stop_reaches_the_task_once(scripted: Started, diary: Path) -> None:
+    task = scripted("a")
+    task.stop(60)
+    task.stop(60)
+    assert diary.read_text().splitlines() == ["start null", "stop"]

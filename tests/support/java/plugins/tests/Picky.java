@@ -1,0 +1,39 @@
+package tests;
+
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.errors.DataException;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.transforms.Transformation;
+
+/** Refuses the value "bad", filters "drop", and has trouble with "later" as often as its config says. */
+public final class Picky<R extends ConnectRecord<R>> implements Transformation<R> {
+    private int troubles;
+
+    @Override
+    public R apply(R record) {
+        if ("bad".equals(record.value())) {
+            throw new DataException("bad is bad");
+        }
+        if ("later".equals(record.value()) && troubles-- > 0) {
+            throw new RetriableException("not yet");
+        }
+        return "drop".equals(record.value()) ? null : record;
+    }
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef().define("troubles", ConfigDef.Type.INT, 0, ConfigDef.Importance.LOW, "How often.");
+    }
+
+    @Override
+    public void configure(Map<String, ?> properties) {
+        Object found = properties.get("troubles");
+        troubles = found == null ? 0 : Integer.parseInt(found.toString());
+    }
+
+    @Override
+    public void close() {
+    }
+}

@@ -1,0 +1,180 @@
+package tests;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/**
+ * Polls what its config says: "polls" has polls, divided by ";", of items, divided by ",".
+ *
+ * An item is a value (of source partition p, or with "value@q" of q), perhaps with "+commit" or "+abort" for its record;
+ * or an act: "!commit" and "!abort" of the batch, and the others below. What it is told goes to the file "diary".
+ */
+public final class ScriptedTask extends SourceTask {
+    private final List<String> polls = new ArrayList<>();
+    private Path diary;
+    private long count;
+
+    @Override
+    public String version() {
+        return "1.2.3";
+    }
+
+    @Override
+    public void start(Map<String, String> properties) {
+        polls.addAll(Arrays.asList(properties.get("polls").split(";")));
+        diary = Path.of(properties.get("diary"));
+        Map<String, Object> offset = context.offsetStorageReader().offset(Map.of("p", "p"));
+        count = offset == null ? 0 : (Long) offset.get("n");
+        write("start " + offset);
+    }
+
+    @Override
+    public List<SourceRecord> poll() throws InterruptedException {
+        if (polls.isEmpty()) {
+            return null;
+        }
+        List<SourceRecord> found = new ArrayList<>();
+        for (String item : polls.remove(0).split(",")) {
+            if (item.startsWith("!")) {
+                act(item.substring(1));
+            } else if (!item.isEmpty()) {
+                found.add(record(item));
+            }
+        }
+        return found;
+    }
+
+    private SourceRecord record(String item) {
+        String[] parts = item.split("\\+", 2);
+        String[] value = parts[0].split("@", 2);
+        Map<String, Object> offset = new HashMap<>();
+        offset.put("n", ++count);
+        String partition = value.length > 1 ? value[1] : "p";
+        SourceRecord record = new SourceRecord(Map.of("p", partition), offset, "t-" + partition, null,
+                Schema.STRING_SCHEMA, "k" + count, Schema.OPTIONAL_STRING_SCHEMA, value[0].equals("null") ? null : value[0]);
+        if (value[0].startsWith("h")) {
+            record.headers().addString("one", "1").addString("two", value[0]);
+        }
+        if (parts.length > 1 && parts[1].equals("commit")) {
+            context.transactionContext().commitTransaction(record);
+        } else if (parts.length > 1) {
+            context.transactionContext().abortTransaction(record);
+        }
+        return record;
+    }
+
+    private void act(String what) throws InterruptedException {
+        switch (what) {
+            case "commit" -> context.transactionContext().commitTransaction();
+            case "abort" -> context.transactionContext().abortTransaction();
+            case "retriable" -> throw new RetriableException("the source is away");
+            case "fail" -> throw new ConnectException("cannot poll", new IOException("no route to the source"));
+            case "exit" -> System.exit(7);
+            case "memory" -> hoard();
+            case "overflow" -> deeper(0);
+            case "sleep" -> Thread.sleep(600_000);
+            case "loop" -> loop();
+            case "socket" -> readSocket();
+            case "deadlock" -> deadlock();
+            default -> throw new IllegalArgumentException(what);
+        }
+    }
+
+    private static void hoard() {
+        List<long[]> kept = new ArrayList<>();
+        while (true) {
+            kept.add(new long[1 << 20]);
+        }
+    }
+
+    private static int deeper(int depth) {
+        return deeper(depth + 1) + 1;
+    }
+
+    private void loop() {
+        write("looping");
+        long turns = 0;
+        while (diary != null) {
+            turns++;
+        }
+        write("turns " + turns);
+    }
+
+    private void readSocket() {
+        try (ServerSocket server = new ServerSocket(0); Socket silent = new Socket("127.0.0.1", server.getLocalPort())) {
+            write("reading");
+            silent.getInputStream().read();
+        } catch (IOException error) {
+            throw new ConnectException(error);
+        }
+    }
+
+    private void deadlock() throws InterruptedException {
+        Object one = new Object();
+        Object other = new Object();
+        Thread rival = new Thread(() -> {
+            synchronized (other) {
+                synchronized (one) {
+                    other.notifyAll();
+                }
+            }
+        });
+        synchronized (one) {
+            rival.start();
+            while (rival.getState() != Thread.State.BLOCKED) {
+                Thread.onSpinWait();
+            }
+            write("locked");
+            synchronized (other) {
+                other.notifyAll();
+            }
+        }
+    }
+
+    @Override
+    public void commit() {
+        write("commit");
+    }
+
+    @Override
+    public void commitRecord(SourceRecord record, RecordMetadata metadata) {
+        write("record " + record.value() + " " + metadata);
+    }
+
+    /** KIP-910, which Kafka Connect does not have. */
+    public Map<Map<String, Object>, Map<String, Object>> updateOffsets(Map<Map<String, Object>, Map<String, Object>> offsets) {
+        write("update " + offsets);
+        Map<Map<String, Object>, Map<String, Object>> changes = new HashMap<>();
+        changes.put(Map.of("p", "idle"), Map.of("n", count));
+        changes.put(Map.of("p", "gone"), null);
+        return changes;
+    }
+
+    @Override
+    public void stop() {
+        write("stop");
+    }
+
+    private void write(String line) {
+        try {
+            Files.writeString(diary, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        } catch (IOException error) {
+            throw new ConnectException(error);
+        }
+    }
+}
