@@ -19,6 +19,14 @@ def register(url: str, subject: str, schema: Any) -> int:
     return int(answer.json()["id"])
 
 
+def registered(url: str, value: bytes) -> Any:
+    """Return the schema whose id a value begins with."""
+    assert value[0] == 0, value
+    answer = httpx.get(f"{url}/schemas/ids/{int.from_bytes(value[1:5], 'big')}", timeout=60)
+    assert answer.status_code == 200, answer.text
+    return json.loads(answer.json()["schema"])
+
+
 class AvroTopic:
     """Writes rows to a topic, with schemas of its subject."""
 

@@ -1,7 +1,6 @@
 """Topics of Avro with a real registry, through DataFrames, on a running worker: files, SQL, dead letters."""
 
 import glob
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from support.avro_topic import AVRO, AvroTopic
+from support.avro_topic import AVRO, AvroTopic, registered
+from support.avro_values import read
 from support.schema_registry import shared_registry
 from support.worker import Worker
 
@@ -150,9 +150,10 @@ def test_a_value_that_cannot_be_read_fails_the_task_if_no_error_is_tolerated(
     assert "it begins with 0x7b7d" in trace
 
 
-def test_sql_reads_values_with_a_schema_of_the_registry(
-    worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, avro: AvroTopic, converter: dict[str, str]
-) -> None:
+def test_sql_reads_and_writes_values_with_a_schema_of_the_registry(
+    worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, avro: AvroTopic, registry: str,
+    converter: dict[str, str],
+) -> None:  # fmt: skip
     target = f"{name}-out"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(target, partitions=1, replication=1)
     first = avro.register(FIRST)
@@ -162,8 +163,7 @@ def test_sql_reads_values_with_a_schema_of_the_registry(
     config = {
         "connector.class": "fencepost.connector.topic_sql.TopicSql", "topics": topic, "output.topic": target,
         "key.converter": "org.apache.kafka.connect.storage.StringConverter", **converter,
-        "output.value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "output.value.converter.schemas.enable": "false",
+        "output.value.converter": AVRO, "output.value.converter.schema.registry.url": registry,
         "epoch.interval.ms": "200",
         "transforms.sql": "SELECT value.n, upper(value.country) AS country FROM records WHERE value.n % 2 = 0",
     }  # fmt: skip
@@ -171,7 +171,11 @@ def test_sql_reads_values_with_a_schema_of_the_registry(
     assert created.status_code == 201, created.text
     with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
         eventually(lambda: len(reader.seen()) >= 150, within_s=200)
-        found = [json.loads(each.value or b"") for each in reader.seen()]
+        written = [each.value or b"" for each in reader.seen()]
+    assert len({value[:5] for value in written}) == 1
+    schema = registered(registry, written[0])
+    assert [field["name"] for field in schema["fields"]] == ["n", "country"]
+    found = [read(schema, value[5:]) for value in written]
     assert sorted(found, key=lambda row: row["n"]) == [
         {"n": n, "country": "FR" if n > 150 else None} for n in range(2, 301, 2)
     ]
