@@ -43,6 +43,16 @@ def test_values_are_lines_as_java_prints_them(tmp_path: Path) -> None:
     sink.stop()
 
 
+def test_bytes_within_a_value_are_hexadecimal_too(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sink = task(path)
+    struct = Schema.struct({"data": Schema.of(SchemaType.BYTES), "n": Schema.of(SchemaType.INT32)})
+    sink.put(batch({"data": b"\x01\xff", "n": 1}, {"data": b"", "n": 2}, schema=struct))
+    sink.put(batch([b"\x0a"], {"k": b"\xff"}))
+    assert path.read_text() == "Struct{data=01ff,n=1}\nStruct{data=,n=2}\n[0a]\n{k=ff}\n"
+    sink.stop()
+
+
 def passing(raw: Sequence[bytes]) -> SinkBatch:
     """Return a batch of text that nobody has looked at."""
     count = len(raw)
