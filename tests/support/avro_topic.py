@@ -1,13 +1,15 @@
 """Topics of Avro: schemas in a registry, and values that name them."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 from confluent_kafka import Producer
 
+from fencepost.converter.registry.wire import VALUE_HEADER, prefix
 from fencepost.embedded import EmbeddedKafka
-from support.avro_values import framed
+from support.avro_values import encoded, framed
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 
@@ -42,8 +44,16 @@ class AvroTopic:
         """Write rows to these partitions."""
         self.write_bytes({partition: [framed(id_, schema, row) for row in own] for partition, own in rows.items()})
 
-    def write_bytes(self, values: dict[int, list[bytes | None]]) -> None:
+    def write_with_header(self, id_: int, schema: Any, rows: dict[int, list[Any]]) -> None:
+        """Write rows whose schema a header names."""
+        header = VALUE_HEADER, prefix(id_)
+        values = {partition: [encoded(schema, row) for row in own] for partition, own in rows.items()}
+        self.write_bytes(values, [("other", b"x"), header])
+
+    def write_bytes(
+        self, values: Mapping[int, Sequence[bytes | None]], headers: list[tuple[str, bytes]] | None = None
+    ) -> None:
         for partition, own in values.items():
             for each in own:
-                self._producer.produce(self._topic, each, partition=partition)
+                self._producer.produce(self._topic, each, partition=partition, headers=headers)
         assert self._producer.flush(30) == 0

@@ -120,15 +120,16 @@ def test_a_value_that_cannot_be_read_is_a_dead_letter_and_the_others_are_written
     bad = [b"{}", b"\0" + id_.to_bytes(4, "big"), b"\0\x7f\xff\xff\xff\2"]
     avro.write_bytes({0: [*bad, None]})
     avro.write(id_, FIRST, numbers(301, 600))
+    avro.write_with_header(id_, FIRST, numbers(601, 630))
     config = files_sink(out, topic) | converter | {
         "errors.tolerance": "all", "errors.deadletterqueue.topic.name": dead,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
     }  # fmt: skip
     assert worker.create(name, config).status_code == 201
-    eventually(lambda: offsets(worker, name) == {0: 204, 1: 200, 2: 200}, within_s=200)
+    eventually(lambda: offsets(worker, name) == {0: 214, 1: 210, 2: 210}, within_s=200)
     found = rows(out)
-    ensure_exact([(partition, row["n"]) for partition, row in found if row["n"] is not None], 600)
+    ensure_exact([(partition, row["n"]) for partition, row in found if row["n"] is not None], 630)
     assert [row for _, row in found if row["n"] is None] == [{"n": None}]  # the tombstone
     letters = messages(kafka, dead, len(bad))
     assert [each.value() for each in letters] == bad

@@ -15,7 +15,7 @@ from fencepost.spark.partition.options import (
     REGISTRY_OPTION,
     RUN_OPTION,
 )
-from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ, arrow_columns
+from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ, arrow_columns, with_registry
 
 if TYPE_CHECKING:
     from fencepost.api import Epoch
@@ -67,11 +67,12 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         from fencepost.kafka.read.range_input import RangeInput
 
         reading = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION])
-        columns = arrow_columns(self._types)
+        has_registry = REGISTRY_OPTION in self._options and not {MISFIT_REASON, PARSED}.isdisjoint(self._made)
+        columns = arrow_columns(with_registry(self._types) if has_registry else self._types)
         read: Iterator[Any] = RangeInput(reading.conf, partition.value, columns=columns, fails_on_loss=False).batches()
         if MISFIT_REASON not in self._made and PARSED not in self._made:
             return read
-        if REGISTRY_OPTION in self._options:
+        if has_registry:
             return self._with_registry(read, reading, partition.value.place.topic)
         from fencepost.spark.row.payload_columns import PayloadColumns
         from fencepost.spark.row.payloads import columns_in_option, with_payloads
@@ -95,4 +96,5 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         schema = of_option(self._options[REGISTRY_OPTION])[topic]
         registry = ValueRegistry(reading.registry or {}, schema.kind)
         type_ = to_arrow_type(self._made[PARSED], timezone="UTC")
-        return map(RegistryColumns(schema, registry.by_id, type_, keeps_read=READ in self._made).made, read)
+        columns = RegistryColumns(schema, registry.by_key, type_, keeps_read=READ in self._made)
+        return (columns.made(batch, self._types) for batch in read)

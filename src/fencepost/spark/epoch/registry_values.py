@@ -11,6 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.api import RecordError, RetriableError
 from fencepost.api.dataframe import DataFrame
+from fencepost.converter.registry.wire import SchemaKey
 from fencepost.spark.epoch.values import CORRUPT, EpochValues
 from fencepost.spark.partition.options import REGISTRY_OPTION
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, RECORD_COLUMNS
@@ -67,7 +68,7 @@ class TopicSchemas:
         if key not in self._made:
             self._made.clear()  # the schemas of later epochs are newer
             try:
-                self._made[key] = RegistryValues({topic: self._registry.by_id(id_) for topic, id_ in key})
+                self._made[key] = RegistryValues({topic: self._registry.by_key(SchemaKey(id_)) for topic, id_ in key})
             except RecordError as error:
                 raise RetriableError(f"{error}. The epoch was planned with it: restore it in the registry") from error
         return self._made[key]

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.kafka_read.values import QueryValues
-from fencepost.spark.row.kafka_columns import RECORD_COLUMNS, arrow_columns
+from fencepost.spark.row.kafka_columns import arrow_columns, with_registry
 
 
 def read_range(
@@ -20,11 +20,9 @@ def read_range(
         return iter(())
     from fencepost.kafka.read.range_input import RangeInput  # imports Arrow, which the planning process does not need
 
-    as_read = dict(types)
     if "value" not in types:
         values = None  # there is nothing to make columns of
-    if values is not None:
-        as_read |= {name: RECORD_COLUMNS[name] for name in ("value", "offset")}
+    as_read = types if values is None else with_registry(types)
     read = RangeInput(
         config.conf(),
         wanted,

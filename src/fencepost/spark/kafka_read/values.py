@@ -28,7 +28,7 @@ class QueryValues:
         return common_columns(self.schemas)
 
     def read(self, batches: Iterator[Any], place: TopicPartition, names: list[str]) -> Iterator[Any]:
-        """Return batches of columns with these names; `batches` have their values as bytes, and offsets.
+        """Return batches of columns with these names; `batches` have values as bytes, offsets and headers.
 
         Raises RecordError for a value that cannot be read.
         """
@@ -40,9 +40,9 @@ class QueryValues:
         # A topic that is new to the query has the columns of the others, or it cannot be read.
         schema = self.schemas.get(place.topic) or next(iter(self.schemas.values()))
         registry = ValueRegistry(self.conf, schema.kind)
-        columns = RegistryColumns(schema, registry.by_id, to_arrow_type(schema.columns(), timezone="UTC"))
+        columns = RegistryColumns(schema, registry.by_key, to_arrow_type(schema.columns(), timezone="UTC"))
         for batch in batches:
-            made, reasons = columns.structs(batch["value"])
+            made, reasons = columns.structs(batch["value"], batch["headers"])
             if reasons.null_count < len(reasons):
                 _refuse(place, batch["offset"].to_pylist(), reasons.to_pylist())
             arrays = [made if name == "value" else batch[name] for name in names]

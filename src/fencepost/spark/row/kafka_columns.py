@@ -95,5 +95,10 @@ def arrow_columns(types: Mapping[str, str]) -> Any:
     return schema(list(types), [name for name, kind in types.items() if kind == TEXT])
 
 
+def with_registry(types: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns to read for columns of these types, if values have a schema in a registry."""
+    return {**types, **{name: RECORD_COLUMNS[name] for name in ("value", "offset", "headers")}}
+
+
 def _types(has_headers: bool) -> dict[str, str]:
     return {name: kind for name, kind in RECORD_COLUMNS.items() if has_headers or name != "headers"}

@@ -1,11 +1,14 @@
 """The schema registry of a DataFrame connector or of a query: the schemas of its topics, and by id."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.api import Converter, RecordError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.spark.row.registry_schema import ReaderSchema
+
+if TYPE_CHECKING:
+    from fencepost.converter.registry.wire import SchemaKey
 
 CONVERTERS = {"AvroConverter": "AVRO", "JsonSchemaConverter": "JSON", "ProtobufConverter": "PROTOBUF"}
 """The converters whose values have columns, and what the registry calls their schemas."""
@@ -68,12 +71,9 @@ class ValueRegistry:
             )
         return self._made(int(key.id or 0), written)
 
-    def by_id(self, id_: int) -> ReaderSchema:
-        """Return a schema. Raises RecordError if there is none, or else as `latest`."""
-        from fencepost.converter.registry.wire import SchemaKey
-
-        written = self._registry.schema(SchemaKey(id_))
-        return self._made(id_, written)
+    def by_key(self, key: "SchemaKey") -> ReaderSchema:
+        """Return a schema, by its id or its GUID. Raises RecordError if there is none, or else as `latest`."""
+        return self._made(int(key.id or 0), self._registry.schema(key))
 
     def _made(self, id_: int, written: Any) -> ReaderSchema:
         references = tuple((name, each.text) for name, each in self._registry.referenced(written).items())

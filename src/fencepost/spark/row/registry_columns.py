@@ -1,11 +1,17 @@
-"""Makes columns of values with schemas in a registry, on executors: batch by batch, each schema's values at once."""
+"""Makes columns of values with schemas in a registry, on executors: batch by batch, each schema's values at once.
 
-from collections.abc import Callable
+A value begins with the id of its schema, or a header names the schema; the value is its payload then. Its first bytes
+may look like an id by chance, so headers are looked at.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.api import RecordError
+from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey, framed
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry_schema import ReaderSchema, ValueColumn
 
@@ -15,6 +21,7 @@ PREFIX = 5
 _LONG, _TEXT = pa.int64(), pa.string()
 _ONE, _NULL = pa.scalar(1, _LONG), pa.scalar(None, _LONG)
 _MAGIC = b"\0"
+_Made = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 
 
 class RegistryColumns:
@@ -23,7 +30,7 @@ class RegistryColumns:
     def __init__(
         self,
         reader: ReaderSchema,
-        schema_of: Callable[[int], ReaderSchema],
+        schema_of: Callable[[SchemaKey], ReaderSchema],
         type_: pa.StructType,
         *,
         keeps_read: bool = False,
@@ -33,30 +40,57 @@ class RegistryColumns:
         self._schema_of = schema_of
         self._type = type_
         self._keeps_read = keeps_read
-        self._columns: dict[int, ValueColumn | str] = {}
+        self._columns: dict[SchemaKey, ValueColumn | str] = {}
 
-    def made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with MISFIT_REASON, READ if it is kept, and PARSED; its `value` is null, being made use of."""
+    def made(self, batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+        """Return a batch with these columns, MISFIT_REASON, READ if it is kept, and PARSED.
+
+        Its `value` is null, being made use of. `batch` has `value` and `headers`.
+        """
         values = batch["value"]
-        structs, reasons = self.structs(values)
-        arrays = {name: batch[name] for name in batch.schema.names}
-        arrays["value"] = pa.nulls(len(values), values.type)
+        structs, reasons = self.structs(values, batch["headers"])
+        arrays = {name: batch[name] for name in names}
+        if "value" in arrays:
+            arrays["value"] = pa.nulls(len(values), values.type)
         arrays[MISFIT_REASON] = reasons
         if self._keeps_read:
             arrays[READ] = values
         arrays[PARSED] = structs
         return pa.RecordBatch.from_pydict(arrays)
 
-    def structs(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def structs(self, values: pa.Array, headers: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the columns of values, bytes or null, and why some cannot be read; each is in its place, or null.
 
         Raises what the registry raises, other than RecordError.
         """
+        marks = _marks(headers)
+        if not marks:
+            return self._in_place(values)
+        rows: dict[bytes, list[int]] = {}
+        for row, mark in marks.items():
+            rows.setdefault(mark, []).append(row)
+        is_marked = [row in marks for row in range(len(values))]
+        parts = [self._in_place(pc.if_else(pa.array(is_marked), pa.scalar(None, values.type), values))]
+        places, count = list(range(len(values))), len(values)
+        for mark, own in rows.items():
+            payloads = values.take(pa.array(own, _LONG))
+            parts.append(self._where_there(payloads, partial(self._of_header, mark)))
+            for row in own:
+                places[row], count = count, count + 1
+        made, reasons = (pa.concat_arrays(each).take(pa.array(places, _LONG)) for each in zip(*parts, strict=True))
+        return made, reasons
+
+    def _in_place(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the columns of values that begin with the id of a schema."""
+        return self._where_there(values, self._of_all)
+
+    def _where_there(self, values: pa.Array, made_of: _Made) -> tuple[pa.Array, pa.Array]:
+        """Return what is made of the values that are not null, each in its place."""
         count = len(values)
         there = values.drop_null() if values.null_count else values
         if not len(there):
             return pa.nulls(count, self._type), pa.nulls(count, _TEXT)
-        made, reasons = self._of_all(there)
+        made, reasons = made_of(there)
         if len(there) < count:
             places = pc.if_else(values.is_valid(), _numbers(values.is_valid()), _NULL)
             made, reasons = made.take(places), reasons.take(places)
@@ -83,16 +117,29 @@ class RegistryColumns:
         if not _is_prefix(prefix):
             reason = f"it begins with 0x{prefix.hex()}, not with 0 and the id of a schema in the registry"
             return self._refused(len(values), reason)
-        id_ = int.from_bytes(prefix[1:], "big")
+        return self._of_schema(SchemaKey(int.from_bytes(prefix[1:], "big")), values, PREFIX)
+
+    def _of_header(self, header: bytes, payloads: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the columns of payloads whose schema this header names."""
         try:
-            if id_ not in self._columns:
-                self._columns[id_] = self._made(id_)
+            found = framed(b"", header)
+        except RecordError as error:
+            return self._refused(len(payloads), str(error))
+        if found.lead:
+            payloads = pc.binary_join_element_wise(_binary(found.lead), payloads, _binary(b""))
+        return self._of_schema(found.key, payloads, 0)
+
+    def _of_schema(self, key: SchemaKey, values: pa.Array, after: int) -> tuple[pa.Array, pa.Array]:
+        """Return the columns of values of one schema; the payload begins after so many bytes."""
+        try:
+            if key not in self._columns:
+                self._columns[key] = self._made(key)
         except RecordError as error:
             return self._refused(len(values), str(error))
-        column = self._columns[id_]
+        column = self._columns[key]
         if isinstance(column, str):
             return self._refused(len(values), column)
-        found, faults = column.decoded(values, PREFIX)
+        found, faults = column.decoded(values, after)
         reasons = pa.nulls(len(values), _TEXT)
         if faults:
             reasons = pa.array([faults.get(place) for place in range(len(values))], _TEXT)
@@ -101,13 +148,13 @@ class RegistryColumns:
     def _refused(self, count: int, reason: str) -> tuple[pa.Array, pa.Array]:
         return pa.nulls(count, self._type), pa.repeat(pa.scalar(reason, _TEXT), count)
 
-    def _made(self, id_: int) -> ValueColumn | str:
+    def _made(self, key: SchemaKey) -> ValueColumn | str:
         """Return what decodes values of a schema, or why nothing can."""
-        writer = self._reader if id_ == self._reader.id else self._schema_of(id_)
+        writer = self._reader if key.id == self._reader.id else self._schema_of(key)
         try:
             return self._reader.column(writer)
         except (ValueError, RecordError) as error:
-            return f"its schema, id {id_}, cannot be read with id {self._reader.id}, which defines the columns: {error}"
+            return f"its schema, {key}, cannot be read with id {self._reader.id}, which defines the columns: {error}"
 
     def _fitted(self, found: pa.Array) -> pa.Array:
         """Return decoded values as the structs that are wanted."""
@@ -120,6 +167,21 @@ class RegistryColumns:
 
 def _is_prefix(prefix: bytes) -> bool:
     return len(prefix) == PREFIX and prefix.startswith(_MAGIC)
+
+
+def _marks(headers: pa.Array) -> dict[int, bytes]:
+    """Return the headers that name the schema of a value, by the number of its row: the last one of each counts."""
+    if headers.null_count == len(headers):
+        return {}
+    flat = headers.flatten()
+    is_mark = pc.equal(flat.field(0), pa.scalar(VALUE_HEADER))
+    rows = pc.list_parent_indices(headers).filter(is_mark).to_pylist()
+    found = dict(zip(rows, flat.field(1).filter(is_mark).to_pylist(), strict=True))
+    return {row: mark for row, mark in found.items() if mark is not None}
+
+
+def _binary(data: bytes) -> pa.Scalar:
+    return pa.scalar(data, pa.binary())
 
 
 def _numbers(where: pa.Array) -> pa.Array:

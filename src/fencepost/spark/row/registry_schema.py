@@ -26,7 +26,7 @@ class ValueColumn(Protocol):
 
 @dataclass(frozen=True)
 class ReaderSchema:
-    """A schema of the registry. `kind`: AVRO, JSON or PROTOBUF.
+    """A schema of the registry. `id`: 0 if only its GUID is known. `kind`: AVRO, JSON or PROTOBUF.
 
     `references` are the names and texts of the schemas that it refers to, each after those that it refers to itself.
     `mapping`: the converter's settings for what the format and Connect's schemas have not in common.

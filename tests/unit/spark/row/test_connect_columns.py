@@ -15,6 +15,8 @@ from fencepost.converter.registry.json_schema.format import JsonSchemaFormat
 from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.converter.registry.protobuf.format import ProtobufFormat
 from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey
+from fencepost.kafka.read.record_columns import schema
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 from fencepost.spark.row.connect_columns import column_type
 from fencepost.spark.row.registry_columns import RegistryColumns
@@ -67,24 +69,41 @@ def _columns(kind: str) -> RegistryColumns:
         4: _reader(4, kind, format_.written(Schema.struct({"other": INT32}, name="Other"))),
     }
 
-    def by_id(id_: int) -> ReaderSchema:
-        if id_ not in schemas:
+    def by_key(key: SchemaKey) -> ReaderSchema:
+        if key.id not in schemas:
             raise RecordError("there is none")
-        return schemas[id_]
+        return schemas[key.id]
 
-    return RegistryColumns(schemas[2], by_id, to_arrow_type(common_columns({"t": schemas[2]}), timezone="UTC"))
+    return RegistryColumns(schemas[2], by_key, to_arrow_type(common_columns({"t": schemas[2]}), timezone="UTC"))
+
+
+def _structs(kind: str, values: list[bytes | None], header: bytes | None = None) -> tuple[pa.Array, pa.Array]:
+    """Return the columns of values; `header` names the schema of all of them."""
+    named = None if header is None else [{"key": VALUE_HEADER, "value": header}]
+    headers = pa.array([named] * len(values), schema(["headers"]).field("headers").type)
+    return _columns(kind).structs(pa.array(values, pa.binary()), headers)
 
 
 def test_values_have_the_columns_of_the_newest_schema(kind: str) -> None:
     format_ = FORMATS[kind]
     older = _value(1, format_, FIRST, {"id": 2, "name": None})
-    found, reasons = _columns(kind).structs(pa.array([_value(2, format_, SECOND, ROW), older, None], pa.binary()))
+    found, reasons = _structs(kind, [_value(2, format_, SECOND, ROW), older, None])
     found.validate(full=True)
     assert reasons.to_pylist() == [None] * 3
     first, second, third = found.to_pylist()
     assert {**first, "marks": dict(first["marks"])} == ROW
     assert third is None
     assert (second["id"], second["name"], second["price"], second["buyer"]) == (2, None, None, None)
+
+
+def test_a_header_that_names_the_schema_has_what_is_written_before_the_payload(kind: str) -> None:
+    value = _value(2, FORMATS[kind], SECOND, ROW)
+    lead = value[5:6] if kind == "PROTOBUF" else b""
+    found, reasons = _structs(kind, [value[5 + len(lead) :], None], value[:5] + lead)
+    assert reasons.to_pylist() == [None, None]
+    first, second = found.to_pylist()
+    assert {**first, "marks": dict(first["marks"])} == ROW
+    assert second is None
 
 
 def test_what_cannot_be_read_is_named(kind: str) -> None:
@@ -95,14 +114,14 @@ def test_what_cannot_be_read_is_named(kind: str) -> None:
         b"\0\0\0\0\2\0{",
         b"\0\0\0\0\x09",
     ]
-    found, reasons = _columns(kind).structs(pa.array([right, *wrong, right], pa.binary()))
+    found, reasons = _structs(kind, [right, *wrong, right])
     assert [row is None for row in found.to_pylist()] == [False, True, True, True, False]
     assert [bool(reason) for reason in reasons.to_pylist()] == [False, True, True, True, False]
 
 
 def test_a_value_of_another_message_does_not_become_a_row_of_nulls() -> None:
     other = _value(4, FORMATS["PROTOBUF"], Schema.struct({"other": INT32}, name="Other"), {"other": 1})
-    _, reasons = _columns("PROTOBUF").structs(pa.array([other], pa.binary()))
+    _, reasons = _structs("PROTOBUF", [other])
     assert reasons.to_pylist() == ["it is of Other, but the columns are those of Order"]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -9,11 +10,14 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from fencepost.api import RecordError, UnavailableError
 from fencepost.config import ConfigError
+from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey, guid_header
+from fencepost.kafka.read.record_columns import schema
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry_columns import RegistryColumns
 from fencepost.spark.row.registry_schema import ReaderSchema, common_columns, of_option, to_option
 from support.avro_values import framed
 
+GUIDS = [UUID(int=number) for number in range(6)]
 _NAME = {"name": "name", "type": "string"}
 _FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, _NAME]}
 _SECOND = {
@@ -28,10 +32,11 @@ class _Registry:
         self.asked: list[int] = []
         self._schemas = {int(name[1:]): schema for name, schema in schemas.items()}
 
-    def by_id(self, id_: int) -> ReaderSchema:
+    def by_key(self, key: SchemaKey) -> ReaderSchema:
+        id_ = GUIDS.index(key.guid) if key.id is None else key.id
         self.asked.append(id_)
         if id_ not in self._schemas:
-            raise RecordError(f"there is no schema with id {id_}")
+            raise RecordError(f"there is no schema with {key}")
         return _reader(id_, self._schemas[id_])
 
 
@@ -45,11 +50,22 @@ def _value(id_: int, schema: Any, **fields: Any) -> bytes:
 
 def _columns(registry: _Registry, reader: ReaderSchema, *, keeps_read: bool = False) -> RegistryColumns:
     type_ = to_arrow_type(common_columns({"t": reader}), timezone="UTC")
-    return RegistryColumns(reader, registry.by_id, type_, keeps_read=keeps_read)
+    return RegistryColumns(reader, registry.by_key, type_, keeps_read=keeps_read)
 
 
-def _structs(columns: RegistryColumns, values: list[bytes | None]) -> tuple[list[Any], list[str | None]]:
-    found, reasons = columns.structs(pa.array(values, pa.binary()))
+def _headers(*rows: list[tuple[str, bytes | None]] | None) -> pa.Array:
+    return pa.array(
+        [None if row is None else [{"key": name, "value": value} for name, value in row] for row in rows],
+        schema(["headers"]).field("headers").type,
+    )
+
+
+def _structs(
+    columns: RegistryColumns, values: list[bytes | None], headers: pa.Array | None = None
+) -> tuple[list[Any], list[str | None]]:
+    found, reasons = columns.structs(
+        pa.array(values, pa.binary()), _headers(*[None] * len(values)) if headers is None else headers
+    )
     found.validate(full=True)
     return found.to_pylist(), reasons.to_pylist()
 
@@ -87,8 +103,8 @@ def test_what_cannot_be_read_is_named() -> None:
 
 def test_a_schema_of_another_kind_does_not_fit() -> None:
     class Json(_Registry):
-        def by_id(self, id_: int) -> ReaderSchema:
-            return ReaderSchema(id_, "JSON", "{}")
+        def by_key(self, key: SchemaKey) -> ReaderSchema:
+            return ReaderSchema(key.id or 0, "JSON", "{}")
 
     _, reasons = _structs(_columns(Json(), _reader(2, _SECOND)), [b"\0\0\0\0\5{}"])
     assert reasons == [
@@ -98,19 +114,41 @@ def test_a_schema_of_another_kind_does_not_fit() -> None:
 
 def test_no_value_is_given_up_while_the_registry_is_away() -> None:
     class Away(_Registry):
-        def by_id(self, id_: int) -> ReaderSchema:
+        def by_key(self, key: SchemaKey) -> ReaderSchema:
             raise UnavailableError("it is away")
 
     with pytest.raises(UnavailableError):
         _structs(_columns(Away(), _reader(2, _SECOND)), [_value(1, _FIRST, id=7, name="b")])
 
 
+def test_a_header_names_the_schema_whatever_a_payload_begins_with() -> None:
+    zeros = {"type": "record", "name": "N", "fields": [{"name": name, "type": "int"} for name in "abcdef"]}
+    columns = _columns(registry := _Registry(_1=zeros, _4=zeros), _reader(2, zeros))
+    row = dict.fromkeys("abcdef", 0) | {"e": -1}  # its payload begins with 0 and an id, 1
+    payload = _value(2, zeros, **row)[5:]
+    guid, id_, other = guid_header(GUIDS[4]), b"\0\0\0\0\2", ("trace", b"7")
+    headers = _headers(
+        [other, (VALUE_HEADER, guid)], None, [(VALUE_HEADER, b"?"), (VALUE_HEADER, id_)], [other],
+        [(VALUE_HEADER, guid)], [(VALUE_HEADER, b"?")], [(VALUE_HEADER, guid_header(GUIDS[5]))], [(VALUE_HEADER, None)],
+    )  # fmt: skip
+    plain = _value(2, zeros, **row)
+    values = [payload, plain, payload, plain, None, payload, payload, plain]
+    found, reasons = _structs(columns, values, headers)
+    assert found == [row, row, row, row, None, None, None, row]
+    assert [reason is None for reason in reasons] == [True, True, True, True, True, False, False, True]
+    assert "the header with the schema's id does not begin with the id of a schema" in str(reasons[5])
+    assert reasons[6] == f"there is no schema with GUID {GUIDS[5]}"
+    assert registry.asked == [4, 5]
+
+
 @pytest.mark.parametrize("keeps_read", [False, True])
 def test_a_batch_has_its_values_as_columns_only(keeps_read: bool) -> None:
     columns = _columns(_Registry(), _reader(2, _SECOND), keeps_read=keeps_read)
     values = [_value(2, _SECOND, id=1, name="a", at=None), b"bad", None]
-    batch = pa.RecordBatch.from_pydict({"value": pa.array(values), "offset": pa.array([4, 5, 6])})
-    made = columns.made(batch)
+    batch = pa.RecordBatch.from_pydict(
+        {"value": pa.array(values), "offset": pa.array([4, 5, 6]), "headers": _headers(None, [("a", b"b")], None)}
+    )
+    made = columns.made(batch, ["value", "offset"])
     assert made.schema.names == ["value", "offset", MISFIT_REASON, *[READ] * keeps_read, PARSED]
     assert made["value"].null_count == 3
     assert [row and row["id"] for row in made[PARSED].to_pylist()] == [1, None, None]
