@@ -11,6 +11,10 @@ from fencepost.record import HeaderBytes, HeaderColumn, Schema
 class Converter(Config):
     """Converts keys or values. Its config is the properties under its prefix, plus `converter.type`.
 
+    `from_column` and `to_column` do for many values what the other methods do for one. If your class derives from
+    another converter and overrides one of those, or any method that this converter has of its own, the methods for
+    columns are not called unless your class overrides them, too.
+
     `headers_read` are the names of record headers that `to_connect_record` reads, or `from_connect_record` replaces. A
     batch of which a record has one is converted record by record.
 

@@ -41,8 +41,9 @@ class Transform(Config):
 
     Runs on executors, with one instance per task. `record.replace` changes both source and sink records.
 
-    `apply` decides what a transform does. `apply_batch` and `apply_topics` do the same for many records at once; they
-    are not called for a class that overrides `apply` of a base class but not these.
+    `apply` decides what a transform does. `apply_batch` and `apply_topics` do the same for many records at once. If
+    your class derives from another transform and overrides `apply`, or any method that this transform has of its own,
+    they are not called unless your class overrides one of them, too.
 
     >>> from fencepost.api import Record, SinkRecord, Transform, setting
     >>> class Suffix(Transform):

@@ -1,11 +1,12 @@
 """The transforms of a connector, in order, each with its predicate."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
+from fencepost.api.batch_method import covers
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
 from fencepost.record import RecordColumns
@@ -22,6 +23,8 @@ class Find(Protocol):
 
 Plugin = TypeVar("Plugin", bound=Config)
 
+_TEST, _MATCHES = frozenset({"test"}), frozenset({"matches"})
+_APPLY, _APPLY_BATCH = frozenset({"apply"}), frozenset({"apply_batch", "apply_topics"})
 _OWN_KEYS = frozenset({"type", "predicate", "negate", PLUGIN_VERSION})
 
 
@@ -40,9 +43,9 @@ class Link:
     @property
     def takes_batches(self) -> bool:
         """Say whether the classes of transform and predicate work on batches; a batch may still be refused."""
-        if self.predicate is not None and not _covers(type(self.predicate), "test", {"matches"}):
+        if self.predicate is not None and not covers(type(self.predicate), (Predicate,), _TEST, _MATCHES):
             return False
-        return _covers(type(self.transform), "apply", {"apply_batch", "apply_topics"})
+        return covers(type(self.transform), (Transform,), _APPLY, _APPLY_BATCH)
 
     def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
         """Return the batch with the transform applied to the records that the predicate chooses; None if it is refused.
@@ -121,19 +124,6 @@ class Chain:
                 link.transform.close()
             except Exception:
                 log.exception("transforms.%s: an error in close() is ignored", link.alias)
-
-
-def _covers(kind: type[Any], by_record: str, by_batch: Collection[str]) -> bool:
-    """Say whether a class's methods for batches do what its method for a record does, as far as can be told.
-
-    A class that overrides only the method for a record no longer does what the inherited methods for batches do.
-    """
-    for each in kind.__mro__:
-        if not vars(each).keys().isdisjoint(by_batch):
-            return each not in (Transform, Predicate)
-        if by_record in vars(each):
-            return False
-    return False
 
 
 def _are_some_of(rows: Sequence[int], given: Sequence[int]) -> bool:

@@ -20,6 +20,7 @@ from fencepost.record.schema import INT64, STRING
 from fencepost.transform.chain import Chain, Link
 from fencepost.transform.insert_field import InsertFieldValue
 from fencepost.transform.java_date import SimpleDateFormat
+from fencepost.transform.mask_field import MaskFieldValue
 from fencepost.transform.predicate import TopicNameMatches
 from support.column_records import NAMES, batches, by_columns, by_records
 
@@ -290,6 +291,13 @@ class Counting(InsertFieldValue):
         return None if changed is None else changed.replace(topic="counted")
 
 
+class Hiding(MaskFieldValue):
+    """Overrides a method that those of its base class call, for records and for columns."""
+
+    def changed_fields(self, record: Any, schema: Any, fields: dict[str, Any]) -> dict[str, Any]:
+        return {name: "hidden" if name in self.fields else value for name, value in fields.items()}
+
+
 class Odd(Predicate):
     """Matches by something that no column has."""
 
@@ -310,8 +318,9 @@ class Shifted(Transform):
 def test_classes_that_know_only_records_get_records() -> None:
     own = Link("d", Doubled({}))
     derived = Link("c", Counting({"static.field": "s", "static.value": "v"}))
+    hiding = Link("h", Hiding({"fields": "a"}))
     predicate = Link("f", find("transform", "Filter")({}), Odd({}))
-    for one in (own, derived, predicate):
+    for one in (own, derived, hiding, predicate):
         assert not Chain([one]).takes_batches
         assert Chain([one]).apply_batch(batch(ROWS)) is None
     assert Chain([link("RegexRouter", {"regex": "a", "replacement": "b"})]).takes_batches

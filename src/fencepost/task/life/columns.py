@@ -1,10 +1,47 @@
-"""Whole columns through converters: those of one topic at a time, if they depend on the topic."""
+"""Whole columns through converters: those of one topic at a time, if they depend on the topic.
+
+The methods of converters for columns are only called here, because a class may override a method for single values of
+the class from which it inherits them.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fencepost.api import Converter
-from fencepost.record import BinaryColumn, Repeated, Schema, distinct, picked
+from fencepost.api import Converter, HeaderConverter
+from fencepost.api.batch_method import covers
+from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Schema, distinct, picked
+
+_CONTRACT = (Converter, HeaderConverter)  # a class may be both
+_FROM_ONE, _FROM_MANY = frozenset({"from_connect_data", "from_connect_record"}), frozenset({"from_column"})
+_TO_ONE, _TO_MANY = frozenset({"to_connect_data", "to_connect_record"}), frozenset({"to_column"})
+_FROM_HEADER, _FROM_HEADERS = frozenset({"from_connect_header"}), frozenset({"from_header_column"})
+_TO_HEADER, _TO_HEADERS = frozenset({"to_connect_header"}), frozenset({"to_header_column"})
+
+
+def values_to_bytes(
+    converter: Converter, schema: Schema | None, values: Sequence[Any]
+) -> Sequence[bytes | None] | None:
+    """Return what `from_column` returns, or None if it may differ from what the class does with single values."""
+    is_same = covers(type(converter), _CONTRACT, _FROM_ONE, _FROM_MANY)
+    return converter.from_column(schema, values) if is_same else None
+
+
+def bytes_to_values(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+    """Return what `to_column` returns, or None if it may differ from what the class does with single values."""
+    is_same = covers(type(converter), _CONTRACT, _TO_ONE, _TO_MANY)
+    return converter.to_column(column) if is_same else None
+
+
+def headers_to_bytes(converter: HeaderConverter, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
+    """Return what `from_header_column` returns, or None if it may differ from what the class does with one header."""
+    is_same = covers(type(converter), _CONTRACT, _FROM_HEADER, _FROM_HEADERS)
+    return converter.from_header_column(headers) if is_same else None
+
+
+def bytes_to_headers(converter: HeaderConverter, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
+    """Return what `to_header_column` returns, or None if it may differ from what the class does with one header."""
+    is_same = covers(type(converter), _CONTRACT, _TO_HEADER, _TO_HEADERS)
+    return converter.to_header_column(headers) if is_same else None
 
 
 def topic_groups(topics: Sequence[str], *converters: Converter) -> list[Sequence[int]]:
@@ -24,10 +61,10 @@ def column_to_bytes(
     """Return the bytes of a column, or None if it must be converted record by record."""
     groups = topic_groups(topics, converter)
     if len(groups) == 1:
-        return _for(converter, topics).from_column(schema, values)
+        return values_to_bytes(_for(converter, topics), schema, values)
     joined: list[bytes | None] = [None] * len(values)
     for group in groups:
-        part = converter.for_topic(topics[group[0]]).from_column(schema, picked(values, group))
+        part = values_to_bytes(converter.for_topic(topics[group[0]]), schema, picked(values, group))
         if part is None:
             return None
         for index, data in zip(group, part, strict=True):
@@ -44,8 +81,8 @@ def column_to_connect(
     """
     converter = _for(converter, topics)
     if not _is_empty(column):
-        return converter.to_column(column)
-    read = converter.to_column([None])
+        return bytes_to_values(converter, column)
+    read = bytes_to_values(converter, [None])
     return None if read is None else (read[0], Repeated(read[1][0], len(column)))
 
 

@@ -29,7 +29,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.task.life.columns import column_to_connect, have_header_of, topic_groups
+from fencepost.task.life.columns import bytes_to_headers, column_to_connect, have_header_of, topic_groups
 from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
@@ -88,7 +88,7 @@ class SinkProcessor:
     def _of_one_group(
         self, fetched: Fetched, topics: Sequence[str], partitions: Sequence[int], rows: Sequence[int]
     ) -> RecordColumns | None:
-        headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
+        headers = None if fetched.headers is None else bytes_to_headers(self.header_converter, fetched.headers)
         if fetched.headers is not None and headers is None:
             return None
         values = column_to_connect(self.value_converter, topics, fetched.values)

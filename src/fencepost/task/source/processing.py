@@ -33,7 +33,7 @@ from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.columns import column_to_bytes, have_header_of
+from fencepost.task.life.columns import column_to_bytes, have_header_of, headers_to_bytes, values_to_bytes
 from fencepost.task.life.plugins import conversion_of
 from fencepost.task.source.merged import merged
 from fencepost.transform.chain import Chain
@@ -55,8 +55,8 @@ class Processor:
     def keeps_bytes(self) -> bool:
         """Say whether keys, values and headers that are bytes pass unchanged, without a look inside."""
         nothing = BytesColumn()
-        headers: object = self.header_converter.from_header_column(HeaderColumn(nothing))  # type: ignore[arg-type]
-        converted = [each.from_column(None, nothing) for each in (self.key_converter, self.value_converter)]
+        headers: object = headers_to_bytes(self.header_converter, HeaderColumn(nothing))  # type: ignore[arg-type]
+        converted = [values_to_bytes(each, None, nothing) for each in (self.key_converter, self.value_converter)]
         return not self.chain.links and all(each is nothing for each in (headers, *converted))
 
     @property
@@ -119,7 +119,7 @@ class Processor:
         if isinstance(batch.headers, Repeated) and not batch.headers.value:
             return None
         if isinstance(batch.headers, HeaderColumn):
-            found = self.header_converter.from_header_column(batch.headers)
+            found = headers_to_bytes(self.header_converter, batch.headers)
             if found is not None:
                 return found
         return [self._headers(*pair) for pair in zip(batch.topics, batch.headers, strict=True)]

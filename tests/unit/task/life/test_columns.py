@@ -4,9 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import Converter, Repeated, Schema, Utf8Column
-from fencepost.record import Runs
+from fencepost.api.batch_method import covers
+from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.converter.json import JsonConverter
+from fencepost.converter.registry.avro.converter import AvroConverter
+from fencepost.record import BytesColumn, HeaderColumn, Runs
 from fencepost.record.schema import STRING
-from fencepost.task.life.columns import column_to_bytes, column_to_connect, topic_groups
+from fencepost.task.life.columns import (
+    bytes_to_headers,
+    bytes_to_values,
+    column_to_bytes,
+    column_to_connect,
+    headers_to_bytes,
+    topic_groups,
+    values_to_bytes,
+)
 
 
 class Labelling(Converter):
@@ -82,3 +94,42 @@ def test_a_column_without_values_is_read_once() -> None:
 
 def test_repeated_values_of_several_topics_are_divided() -> None:
     assert column_to_bytes(Labelling(), ["a", "b"], STRING, Repeated("x", 2)) == [b"a:x", b"b:x"]
+
+
+class Sealed(ByteArrayConverter):
+    """Overrides what is done with single values and headers, in one direction."""
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return b"sealed"
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return b"sealed"
+
+
+class Opened(ByteArrayConverter):
+    """Does so in the other direction."""
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return None, "opened"
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return None, "opened"
+
+
+def test_a_class_that_overrides_a_method_for_values_does_not_get_columns_in_that_direction() -> None:
+    nothing, column, headers = BytesColumn(), [b"a", b"b"], [[("h", b"a")]]
+    assert column_to_bytes(Sealed(), ["t", "t"], None, column) is None
+    assert values_to_bytes(Sealed(), None, nothing) is None
+    assert headers_to_bytes(Sealed(), HeaderColumn(headers)) is None
+    assert bytes_to_values(Sealed(), column) == ByteArrayConverter().to_column(column)
+    assert bytes_to_headers(Sealed(), headers) is not None
+    assert column_to_connect(Opened(), ["t", "t"], column) is None
+    assert bytes_to_headers(Opened(), headers) is None
+    assert column_to_bytes(Opened(), ["t", "t"], None, column) == column
+    assert headers_to_bytes(Opened(), HeaderColumn(headers)) == headers
+
+
+def test_the_converters_that_come_with_fencepost_get_columns() -> None:
+    assert values_to_bytes(JsonConverter(), None, [{"a": 1}]) == JsonConverter().from_column(None, [{"a": 1}])
+    assert bytes_to_values(JsonConverter({"schemas.enable": "false"}), [b"1"]) == (None, [1])
+    assert covers(AvroConverter, (Converter,), frozenset({"from_connect_data"}), frozenset({"from_column"}))
