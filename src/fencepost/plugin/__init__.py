@@ -6,7 +6,7 @@ the directories of `plugin.path`. A config can only name what is registered: no 
 """
 
 from fencepost.plugin.kind import PluginKind
-from fencepost.plugin.process import find, registry, use_plugin_path, use_registry
+from fencepost.plugin.process import find, read_plugin_path, registry, use_plugin_path, use_registry
 from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "PluginRegistry",
     "PluginVersionError",
     "find",
+    "read_plugin_path",
     "registry",
     "use_plugin_path",
     "use_registry",

@@ -62,7 +62,7 @@ def modules_in(
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), or the panic of a Rust extension
-                log.warning("plug-in %s could not be loaded", file, exc_info=True)
+                log.info("plug-in %s could not be loaded", file, exc_info=True)
                 failures.append(f"plugin.path: {file} could not be loaded: {type(error).__name__}: {error}")
             else:
                 yield module

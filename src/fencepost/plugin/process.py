@@ -1,10 +1,13 @@
 """The registry of this process: one on the worker, one in each slot."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.registry import PluginRegistry
+
+log = logging.getLogger(__name__)
 
 _registry = PluginRegistry()
 
@@ -14,6 +17,14 @@ def use_plugin_path(directories: Sequence[str]) -> PluginRegistry:
     global _registry
     _registry = PluginRegistry(directories)
     return _registry
+
+
+def read_plugin_path(directories: Sequence[str]) -> PluginRegistry:
+    """Do the same, and read what is in the directories now: the log names what cannot be loaded, with the cause."""
+    made = use_plugin_path(directories)
+    for failure in made.failures() if directories else ():
+        log.warning("%s", failure)
+    return made
 
 
 def use_registry(made: PluginRegistry) -> None:

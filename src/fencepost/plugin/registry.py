@@ -228,7 +228,7 @@ def _from_entry_points(failures: list[str]) -> Iterator[tuple[PluginKind, type[A
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), or the panic of a Rust extension
-                log.warning("plug-in %s could not be loaded", entry.value, exc_info=True)
+                log.info("plug-in %s could not be loaded", entry.value, exc_info=True)
                 failures.append(f"entry point {entry.value} could not be loaded: {type(error).__name__}: {error}")
                 continue
             if isinstance(cls, type) and issubclass(cls, kind.base):

@@ -5,7 +5,7 @@ from functools import partial
 
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import use_plugin_path
+from fencepost.plugin import read_plugin_path
 from fencepost.reference import providers_of
 from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
@@ -46,7 +46,7 @@ class WorkerProcess:
         Raises:
             ConfigError: A converter or a config provider is not available.
         """
-        require_converters(config, use_plugin_path(config.plugin_path or ()))
+        require_converters(config, read_plugin_path(config.plugin_path or ()))
         providers_of(config.originals).check()
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()

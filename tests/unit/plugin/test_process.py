@@ -1,0 +1,42 @@
+"""A process reads its plug-ins when it starts, and its log says what it could not use."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from fencepost.plugin import PluginKind, find, process, read_plugin_path
+
+GOOD = """
+from fencepost.api import SourceConnector, SourceTask
+
+class EarlyTask(SourceTask):
+    def poll(self):
+        return None
+
+class EarlyConnector(SourceConnector):
+    task = EarlyTask
+"""
+
+
+def test_plug_ins_are_read_at_once_and_what_cannot_be_loaded_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process, "_registry", process._registry)
+    (tmp_path / "fp_early.py").write_text(GOOD)
+    (tmp_path / "fp_early_broken.py").write_text("import no_such_module")
+    (tmp_path / "fp-dashed.py").write_text(GOOD)
+    with caplog.at_level(logging.WARNING):
+        read_plugin_path([str(tmp_path), str(tmp_path / "missing")])
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 3
+    assert any("fp_early_broken.py could not be loaded: ModuleNotFoundError" in text for text in said)
+    assert any("fp-dashed.py is not read" in text for text in said)
+    assert any("missing is not a directory" in text for text in said)
+    (tmp_path / "fp_early.py").write_text(GOOD.replace("EarlyConnector", "LaterConnector"))
+    assert find(PluginKind.CONNECTOR, "Early").__name__ == "EarlyConnector"
+
+
+def test_nothing_is_read_without_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_registry", process._registry)
+    assert read_plugin_path(())._found is None
