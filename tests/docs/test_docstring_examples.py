@@ -14,7 +14,7 @@ from fencepost.kafka.admin.client import Admin
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _WITHOUT_DOCSTRING = {"Record"}  # a type variable, which is shown in the docstrings of Transform and RecordError
 _NEEDS_KAFKA = {"CommittedReader", "Pipeline", "TestingSource"}
-_NEEDS_SPARK = {"DataFrameSinkConformance"}  # tests/integration/spark/test_dataframe_sink_conformance.py
+_NEEDS_SPARK = {"DataFrameSinkConformance", "DataFrameSourceConformance"}  # tests/integration/spark
 
 
 def _exported() -> Iterator[tuple[str, Any]]:

@@ -25,13 +25,18 @@ class DataFrameSink(EpochConnector):
     ...     path: Path = setting("path", doc="A directory that readers look at.")
     ...
     ...     def write(self, session, frame, epoch: Epoch) -> str:
-    ...         token = f".{uuid.uuid4().hex}"
-    ...         frame.write.parquet(str(self.path / token))  # readers do not look at names with a dot
+    ...         from pyspark.sql.functions import array, lit, spark_partition_id
+    ...         token = f".{uuid.uuid4().hex}"  # readers do not look at names with a dot
+    ...         names = array(*(lit(f"{each.place}-{each.start}") for each in epoch.ranges))
+    ...         placed = frame.withColumn("range", names[spark_partition_id()])  # row partition n holds range n
+    ...         placed.write.partitionBy("range").parquet(str(self.path / token))
     ...         return token
     ...
     ...     def publish(self, session, epoch: Epoch, token: str) -> None:
-    ...         if (self.path / token).exists():  # a repeated call finds nothing to rename
-    ...             (self.path / token).rename(self.path / f"{epoch.ranges[0].topic}-{epoch.ranges[0].start}")
+    ...         for each in epoch.ranges:
+    ...             written = self.path / token / f"range={each.place}-{each.start}"
+    ...             if written.exists():  # a repeated call finds nothing to rename
+    ...                 written.rename(self.path / written.name)
     """
 
     writes_at_once: ClassVar[bool] = False

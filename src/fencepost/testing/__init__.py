@@ -1,18 +1,20 @@
 """What authors of connectors test with, as Fencepost's own tests do.
 
 Without Kafka: `SourceConformance`, `SinkConformance` and `StreamConformance` check a connector against the contract of
-its kind, and `DataFrameSinkConformance` does so with a Spark session; `poll_once`, `SourceRun`, `SinkRun` and
-`StreamRun` run a task step by step. With a real Kafka: `Pipeline` runs a connector's tasks in a process that may be
-killed, `TestingSource` follows a script of records and crashes, `CommittedReader` reads what a consumer sees, and
-`judge` is the only verdict on a delivery. Nothing here waits for ever, and an error contains what it waited for. Kafka
-is never imitated.
+its kind, `DataFrameSourceConformance` and `DataFrameSinkConformance` do so with a Spark session, and
+`TransformConformance` checks a transform; `poll_once`, `SourceRun`, `SinkRun` and `StreamRun` run a task step by step.
+With a real Kafka: `Pipeline` runs a connector's tasks in a process that may be killed, `TestingSource` follows a script
+of records and crashes, `CommittedReader` reads what a consumer sees, and `judge` is the only verdict on a delivery.
+Nothing here waits for ever, and an error contains what it waited for. Kafka is never imitated.
 """
 
 from fencepost.testing.conformance import (
     DataFrameSinkConformance,
+    DataFrameSourceConformance,
     SinkConformance,
     SourceConformance,
     StreamConformance,
+    TransformConformance,
 )
 from fencepost.testing.offset_store import OffsetStore
 from fencepost.testing.pipeline import Pipeline
@@ -46,6 +48,7 @@ __all__ = [
     "UPDATE_OFFSETS",
     "CommittedReader",
     "DataFrameSinkConformance",
+    "DataFrameSourceConformance",
     "Observation",
     "OffsetStore",
     "Pipeline",
@@ -58,6 +61,7 @@ __all__ = [
     "StreamConformance",
     "StreamRun",
     "TestingSource",
+    "TransformConformance",
     "Verdict",
     "eventually",
     "judge",

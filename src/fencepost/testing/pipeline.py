@@ -44,7 +44,7 @@ class Pipeline:
 
     >>> from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
     >>> from fencepost.testing import Pipeline
-    >>> with Pipeline(VerifiableSourceConnector, {"topic": "n", "throughput": 50}) as pipeline:
+    >>> with Pipeline(VerifiableSourceConnector, {"topic": "n", "throughput": 500}) as pipeline:
     ...     pipeline.wait_for(5, "n")[0].value
     ...     pipeline.crash()  # kill -9; the process is started again
     ...     seen = pipeline.wait_for(100, "n")

@@ -6,6 +6,7 @@ from typing import Any, cast
 from fencepost.api import FencingToken, RetriableError, SinkBatch, SinkConnector, SinkRecord, SinkTask, TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.sink.context import SinkContext, SinkInput
+from fencepost.testing.runnable import ensure_runnable
 from fencepost.testing.source_run import task_configs
 
 Log = Mapping[TopicPartition, Sequence[SinkRecord]]
@@ -62,6 +63,7 @@ class SinkRun:
         token: FencingToken = _FIRST_TOKEN,
         task_config: Mapping[str, str] | None = None,
     ) -> None:
+        ensure_runnable(connector, SinkConnector)
         own = dict(task_config or task_configs(connector, config)[0])
         self.committed = {} if committed is None else committed
         self.positions: dict[TopicPartition, int] = {}

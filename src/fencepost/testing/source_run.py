@@ -11,6 +11,7 @@ from fencepost.task.source.context import TaskContext
 from fencepost.task.source.offset_book import OffsetBook, checked_update
 from fencepost.task.source.polled import in_batches
 from fencepost.testing.offset_store import OffsetStore, Pair
+from fencepost.testing.runnable import ensure_runnable
 
 SHORT_WAIT_S = 0.01
 _IDLE_POLLS = 5
@@ -70,6 +71,7 @@ class SourceRun:
         is_patient: bool = False,
     ) -> None:
         """Start the task. `transaction` is given if the task is to define its transactions."""
+        ensure_runnable(connector, SourceConnector)
         own = dict(task_config or _first(connector, config))
         self.store = OffsetStore() if store is None else store
         self.control = Control(is_paused=False)

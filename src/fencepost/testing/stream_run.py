@@ -7,6 +7,7 @@ from fencepost.api import SinkBatch, SinkRecord, SourceRecord, StreamConnector, 
 from fencepost.task.control import Control
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.processing import batches_of
+from fencepost.testing.runnable import ensure_runnable
 from fencepost.testing.source_run import task_configs
 
 
@@ -28,6 +29,7 @@ class StreamRun:
         assignment: Sequence[TopicPartition] = (),
         task_config: Mapping[str, str] | None = None,
     ) -> None:
+        ensure_runnable(connector, StreamConnector)
         own = dict(task_config or task_configs(connector, config)[0])
         self.reported: list[tuple[SinkRecord, Exception]] = []
         """The records that the task could not process, and why."""

@@ -1,5 +1,6 @@
 """The conformance class of sinks: each check fails for its fault alone, and for no connector without one."""
 
+import json
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ import pytest
 
 from fencepost.api import FencedError, SinkBatch, SinkConnector, SinkRecord, SinkTask, TopicPartition, setting
 from fencepost.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.connector.generator.verifiable_sink import VerifiableSinkConnector
 from fencepost.testing import SinkConformance
 from support.conformance_verdicts import ensure_only, verdicts
 
@@ -133,6 +135,26 @@ class TestFileStream(SinkConformance):
 
     def stored(self, directory: Path) -> list[object]:
         return list((directory / "lines").read_text().splitlines())
+
+
+class TestVerifiableSink(SinkConformance):
+    """What it has stored is what it prints as flushed."""
+
+    connector = VerifiableSinkConnector
+
+    @pytest.fixture(autouse=True)
+    def _prints(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def prepare(self, directory: Path) -> dict[str, object]:
+        self.capsys.readouterr()
+        self.printed = ""
+        return {"name": "sink"}
+
+    def stored(self, directory: Path) -> list[object]:
+        self.printed += self.capsys.readouterr().out
+        lines = map(json.loads, self.printed.splitlines())
+        return [line["seqno"] for line in lines if line["flushed"]]
 
 
 def test_only_a_sink_that_is_exactly_once_has_to_refuse_a_replaced_task() -> None:

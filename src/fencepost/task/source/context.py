@@ -32,6 +32,11 @@ class TaskContext:
         self._control = control
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(partition, Mapping):
+            raise TypeError(
+                f"context.offset({partition!r}): a source partition is a mapping, the same that records have: "
+                f"write {{'name': {partition!r}}}"
+            )
         return self._book.offset(partition)
 
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:

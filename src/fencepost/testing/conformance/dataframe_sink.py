@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.testing.conformance.scene import Config, Scene, scene
+from fencepost.testing.conformance.spark import session
 from fencepost.testing.source_run import properties_of
 
 _TOPIC = "testing"
@@ -41,9 +42,7 @@ class DataFrameSinkConformance:
 
     def session(self) -> Any:
         """Return a Spark session: one of this process, with two cores, unless there is one already."""
-        from pyspark.sql import SparkSession
-
-        return SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        return session()
 
     def prepare(self, directory: Path) -> Config:
         """Make an empty store, in an empty directory if it is one of files, and return the connector's config."""

@@ -1,0 +1,10 @@
+"""The Spark session of checks."""
+
+from typing import Any
+
+
+def session() -> Any:
+    """Return this process's Spark session; if there is none, a new one with two cores and without a web page."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
