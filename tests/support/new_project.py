@@ -1,4 +1,4 @@
-"""Projects that `fencepost new connector` writes."""
+"""Projects that `fencepost new` writes."""
 
 import os
 import subprocess
@@ -12,6 +12,10 @@ from typer.testing import CliRunner
 from fencepost.cli.main import app
 
 KINDS = ("source", "sink", "stream")
+"""The kinds of connectors whose tasks need no Spark."""
+DATAFRAMES = ("dataframe-source", "dataframe-sink")
+TRANSFORM = "transform"
+EVERY_KIND = (*KINDS, *DATAFRAMES, TRANSFORM)
 NAME = "price-feed"
 
 _LENDS = """
@@ -29,7 +33,8 @@ fencepost.testing.pipeline.EmbeddedKafka = lambda: nullcontext(kafka)
 def written(directory: Path, kind: str = "source", name: str = NAME) -> Path:
     """Write a project into a new directory below, as the command does, and return its path."""
     project = directory / f"{kind}-{name}"
-    result = CliRunner().invoke(app, ["new", "connector", name, "--kind", kind, "--dir", str(project)])
+    what = [TRANSFORM, name] if kind == TRANSFORM else ["connector", name, "--kind", kind]
+    result = CliRunner().invoke(app, ["new", *what, "--dir", str(project)])
     assert result.exit_code == 0, result.output
     return project
 

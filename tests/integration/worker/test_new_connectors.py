@@ -1,4 +1,4 @@
-"""The connectors of new projects, as they are written, in a worker on a real broker."""
+"""The connectors and the transform of new projects, as they are written, in a worker on a real broker."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from file_connector import Produce
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.cluster import LightWorker
-from support.new_project import KINDS, written
+from support.new_project import KINDS, TRANSFORM, written
 from support.worker import Worker
 
 JSON = {
@@ -26,7 +26,7 @@ JSON = {
 def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """A worker that finds a project of each kind in its plug-in directories."""
     directory = tmp_path_factory.mktemp("projects")
-    paths = [str(written(directory, kind, f"new-{kind}") / "src") for kind in KINDS]
+    paths = [str(written(directory, kind, f"new-{kind}") / "src") for kind in (*KINDS, TRANSFORM)]
     settings = {"plugin.path": ",".join(paths), "offset.flush.interval.ms": "300"}
     group = f"new-{uuid.uuid4().hex[:6]}"
     with LightWorker(kafka.bootstrap_servers, tmp_path_factory.mktemp("worker"), settings, group=group) as running:
@@ -44,12 +44,13 @@ def value_of() -> Callable[[int], bytes]:
     return lambda number: json.dumps({"total": number}).encode()
 
 
-def test_a_new_source_sends_lines_once(
+def test_a_new_source_sends_lines_once_and_a_new_transform_changes_them(
     worker: Worker, topic_name: str, tmp_path: Path, values: Callable[..., list[str]]
 ) -> None:
     file = tmp_path / "lines"
     file.write_text("one\ntwo\n")
     config = {"connector.class": "NewSource", "file": str(file), "topic": topic_name, **JSON}
+    config |= {"transforms": "new", "transforms.new.type": "NewTransform", "transforms.new.fields": "text"}
     assert worker.create(topic_name, {**config, "exactly.once.support": "required"}).status_code == 201
     values(topic_name, 2)
     worker.rest.put(f"/connectors/{topic_name}/stop")
@@ -57,7 +58,7 @@ def test_a_new_source_sends_lines_once(
         more.write("three\n")
     worker.rest.put(f"/connectors/{topic_name}/resume")
     found = [json.loads(value) for value in values(topic_name, 3)]
-    assert found == [{"number": n, "text": text} for n, text in enumerate(("one", "two", "three"), start=1)]
+    assert found == [{"number": n, "text": text} for n, text in enumerate(("ONE", "TWO", "THREE"), start=1)]
 
 
 def test_a_new_sink_stores_records_once(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.new.project import ConnectorKind, Project
+from fencepost.cli.new.project import TRANSFORM, ConnectorKind, Project
 
 app = typer.Typer(no_args_is_help=True, help="Write the project of a plug-in.")
 
@@ -15,17 +15,30 @@ def new() -> None:
     """Write the project of a plug-in."""
 
 
+_Name = Annotated[str, typer.Argument(help="The project, such as price-feed.", metavar="NAME")]
+_Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Where the project goes. Default: a directory of its name, here.")
+]
+
+
 @app.command()
 def connector(
-    name: Annotated[str, typer.Argument(help="The project, such as price-feed.", metavar="NAME")],
+    name: _Name,
     kind: Annotated[ConnectorKind, typer.Option(help="What the connector does.")] = ConnectorKind.SOURCE,
-    directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the project goes. Default: a directory of its name, here.")
-    ] = None,
+    directory: _Directory = None,
 ) -> None:
     """Write a small project with a connector that runs, its tests, and the entry point that workers find it by."""
-    target = directory or Path(name)
-    written = Project(name, kind).write(target)
-    for file in written:
+    _write(Project(name, kind), directory)
+
+
+@app.command()
+def transform(name: _Name, directory: _Directory = None) -> None:
+    """Write a small project with a transform that works on columns, its tests, and its entry point."""
+    _write(Project(name, TRANSFORM), directory)
+
+
+def _write(project: Project, directory: Path | None) -> None:
+    target = directory or Path(project.name)
+    for file in project.write(target):
         typer.echo(str(file))
     typer.echo(f"\nNext: cd {target}, and do what its README.md says.")

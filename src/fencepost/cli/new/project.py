@@ -1,46 +1,115 @@
-"""The files of a new project, from the templates next to this module."""
+"""The files of a new project, from the templates next to this module.
+
+A project has the files of `common` and those of its kind.
+"""
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
+import fencepost.api
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _SUFFIX = ".tmpl"
-_TAKEN = frozenset({"fencepost", "tests", "pytest", "connector"})
+_TAKEN = frozenset({"fencepost", "tests", "pytest", "connector", "transform"})
+_TAKEN_BY_CLASSES = frozenset((*fencepost.api.__all__, "Any", "DataFrame", "Mapping", "Path", "SparkSession"))
+_JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
 
 
 class ConnectorKind(StrEnum):
-    """What the connector of a new project does."""
+    """What the connector of a new project does, and with what."""
 
     SOURCE = "source"
     SINK = "sink"
     STREAM = "stream"
+    DATAFRAME_SOURCE = "dataframe-source"
+    DATAFRAME_SINK = "dataframe-sink"
 
 
-_CONFIGS: dict[ConnectorKind, dict[str, str]] = {
-    ConnectorKind.SOURCE: {"file": "/tmp/lines.txt", "topic": "lines"},
-    ConnectorKind.SINK: {"topics": "orders", "database": "/tmp/orders.db"},
-    ConnectorKind.STREAM: {"topics": "orders", "target": "large-orders"},
+TRANSFORM = "transform"
+"""The kind of a project that has a transform instead of a connector."""
+
+
+class _About(NamedTuple):
+    """What a kind's texts say. In the config, PLUGIN stands for the class."""
+
+    description: str
+    tests: str
+    config: Mapping[str, str]
+
+
+_WITH_KAFKA = "the second file starts a Kafka, and needs Java 17"
+_WITH_SPARK = "starts a Spark, and needs Java 17"
+_ABOUT: Mapping[str, _About] = {
+    ConnectorKind.SOURCE: _About(
+        "A source connector for Fencepost.",
+        _WITH_KAFKA,
+        {"connector.class": "PLUGIN", "file": "/tmp/lines.txt", "topic": "lines", **_JSON},
+    ),
+    ConnectorKind.SINK: _About(
+        "A sink connector for Fencepost.",
+        _WITH_KAFKA,
+        {"connector.class": "PLUGIN", "topics": "orders", "database": "/tmp/orders.db", **_JSON},
+    ),
+    ConnectorKind.STREAM: _About(
+        "A stream connector for Fencepost.",
+        _WITH_KAFKA,
+        {"connector.class": "PLUGIN", "topics": "orders", "target": "large-orders", **_JSON},
+    ),
+    ConnectorKind.DATAFRAME_SOURCE: _About(
+        "A source connector for Fencepost, which Spark reads.",
+        _WITH_SPARK,
+        {"connector.class": "PLUGIN", "input.path": "/tmp/tables", "topic": "rows", **_JSON},
+    ),
+    ConnectorKind.DATAFRAME_SINK: _About(
+        "A sink connector for Fencepost, which Spark writes.",
+        _WITH_SPARK,
+        {
+            "connector.class": "PLUGIN",
+            "topics": "orders",
+            "path": "/tmp/orders",
+            "value.schema": "id INT, total DOUBLE",
+            **_JSON,
+        },
+    ),
+    TRANSFORM: _About(
+        "A transform for Fencepost.",
+        "without Kafka",
+        {
+            "connector.class": "Datagen",
+            "topic": "names",
+            "fields": "id:sequence,name:word",
+            "transforms": "mine",
+            "transforms.mine.type": "PLUGIN",
+            "transforms.mine.fields": "name",
+            **_JSON,
+        },
+    ),
 }
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project with one connector: `price-feed` has the package `price_feed` and the class `PriceFeedConnector`."""
+    """A project with one connector: `price-feed` has the package `price_feed` and the class `PriceFeedConnector`.
+
+    With the kind TRANSFORM it has the transform `PriceFeed` instead.
+    """
 
     name: str
-    kind: ConnectorKind
+    kind: str
 
     @property
     def package(self) -> str:
@@ -48,8 +117,17 @@ class Project:
 
     @property
     def class_name(self) -> str:
-        """Return the name of the connector's class, without its suffix."""
+        """Return the name of the plug-in's class, without the suffix of connectors."""
         return "".join(word.capitalize() for word in re.split("[-_]", self.name))
+
+    @property
+    def plugin_kind(self) -> PluginKind:
+        return PluginKind.TRANSFORM if self.kind == TRANSFORM else PluginKind.CONNECTOR
+
+    @property
+    def plugin(self) -> str:
+        """Return the full name of the plug-in's class."""
+        return self.class_name if self.plugin_kind is PluginKind.TRANSFORM else f"{self.class_name}Connector"
 
     def check(self) -> None:
         """Raise ConfigError if the project cannot have this name."""
@@ -59,11 +137,13 @@ class Project:
             raise ConfigError(f"{self.name}: a name has lower-case letters and digits, and - between words{hint}")
         if self.package in _TAKEN or self.package in sys.stdlib_module_names:
             raise ConfigError(f"{self.name}: a package of that name exists already; for example my-{self.name}")
+        if not {self.class_name, self.plugin, f"{self.class_name}Task"}.isdisjoint(_TAKEN_BY_CLASSES):
+            raise ConfigError(f"{self.name}: a class of that name exists already; for example my-{self.name}")
 
     def files(self) -> Iterator[tuple[Path, str]]:
         """Yield each file's path in the project and its text."""
         templates = files("fencepost.cli.new") / "template"
-        for directory in ("common", self.kind.value):
+        for directory in ("common", str(self.kind)):
             for path, template in _templates(templates / directory, Path()):
                 place = Path(*(self.package if part == "PACKAGE" else part for part in path.parts))
                 yield place, Template(template).substitute(self._values())
@@ -82,14 +162,17 @@ class Project:
         return sorted(written)
 
     def _values(self) -> dict[str, str]:
-        config = {"connector.class": f"{self.class_name}Connector", **_CONFIGS[self.kind]}
-        config |= {"value.converter": _JSON, "value.converter.schemas.enable": "false"}
+        about = _ABOUT[self.kind]
+        config = {key: value.replace("PLUGIN", self.plugin) for key, value in about.config.items()}
         return {
             "name": self.name,
             "package": self.package,
             "class": self.class_name,
-            "description": f"A {self.kind.value} connector for Fencepost.",
-            "group": PluginKind.CONNECTOR.entry_point_group,
+            "plugin": self.plugin,
+            "module": self.plugin_kind.value,
+            "description": about.description,
+            "tests": about.tests,
+            "group": self.plugin_kind.entry_point_group,
             "config": json.dumps(config, indent=2),
         }
 
