@@ -1,13 +1,14 @@
 """The pages of the documentation, and what stands in them."""
 
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
@@ -29,9 +30,9 @@ class Block:
 def blocks(language: str) -> list[Block]:
     """Return the blocks of a language, of all pages."""
     return [
-        Block(page, found, text)
+        Block(page, found, textwrap.dedent(text))
         for page in PAGES
-        for found, text in _BLOCK.findall(page.read_text())
+        for _, found, text in _BLOCK.findall(page.read_text())
         if found == language
     ]
 

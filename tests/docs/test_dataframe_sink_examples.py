@@ -15,6 +15,8 @@ from page import ROOT, blocks
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
+from fencepost.testing import DataFrameSinkConformance
+from support.conformance_verdicts import verdicts
 from support.quick import spark_properties
 
 EPOCH = Epoch(1, (OffsetRange("t", 0, 0, 3), OffsetRange("t", 1, 0, 2)))
@@ -52,12 +54,36 @@ def test_the_directories_of_the_example_appear_once_and_whole(session: Any, tmp_
     assert [path.name for path in (tmp_path / ".aside").iterdir()] == [token]
     for _ in range(2):
         sink.publish(session, EPOCH, token)
-    [shown] = [path for path in tmp_path.iterdir() if path.name != ".aside"]
-    assert shown.name.startswith("epoch=1-")
+    shown = [path.name for path in tmp_path.iterdir() if path.name != ".aside"]
+    assert sorted(shown) == ["epoch=1-t-0-0", "epoch=1-t-1-0"]
     assert sorted(pq.read_table(tmp_path)["id"].to_pylist()) == list(range(5))
     assert session.read.parquet(str(tmp_path)).count() == 5
     with pytest.raises(FileNotFoundError):
         sink.publish(session, Epoch(2, EPOCH.ranges), "lost")
+
+
+def test_the_sink_of_the_page_passes_the_checks_that_the_page_recommends(session: Any) -> None:
+    class Page(DataFrameSinkConformance):
+        connector = type(example("ParquetEpochs", {"name": "c", "path": "/nowhere"}))
+
+        def prepare(self, directory: Path) -> dict[str, object]:
+            return {"path": directory}
+
+        def rows(self, session: Any, directory: Path) -> list[int]:
+            files = directory.glob("epoch=*/*.parquet")
+            return [n for file in files for n in pq.ParquetFile(file).read(["n"])["n"].to_pylist()]
+
+    found = verdicts(Page)
+    assert set(found.values()) == {"passed"}, found
+
+
+def test_the_test_of_the_page_passes(session: Any) -> None:
+    """One of its checks: all of them are made of the same sink in tests/integration/spark."""
+    page = ROOT / "docs/how-to/write-a-dataframe-sink.md"
+    [text] = [b.text for b in blocks("python") if b.page == page and "class TestFiles" in b.text]
+    found: dict[str, Any] = {"__name__": "page"}
+    exec(compile(text, "page", "exec"), found)
+    found["TestFiles"]().test_a_repeated_write_shows_rows_once()
 
 
 def test_the_database_of_the_example_takes_the_ranges_of_an_epoch_once(session: Any, tmp_path: Path) -> None:

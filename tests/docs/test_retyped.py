@@ -1,0 +1,295 @@
+"""README, tutorials and how-tos as a reader types them, on one `fencepost dev`: what follows from what does follow.
+
+The blocks of the pages run as they stand there, with other ports and another directory than `/tmp`.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.dataset as ds
+import pytest
+from page import ROOT, Block, blocks
+
+from fencepost.testing import CommittedReader, eventually
+from support.quick import spark_properties
+from support.worker import free_port
+
+README = ROOT / "README.md"
+FIRST_CONNECTOR, FIRST_PIPELINE = (ROOT / f"docs/tutorial/first-{name}.md" for name in ("connector", "pipeline"))
+HOW_TO = ROOT / "docs/how-to"
+_ABOVE_INFO = re.compile(r"\[(warning|error|critical)|Traceback")
+_SETTINGS = {"offset.flush.interval.ms": "1000"}  # a minute for sinks to write what they have, by default
+_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
+_WITHIN_S = 240  # for a Spark and a Kafka to start, beside other tests
+
+
+class Reader:
+    """Somebody who types what pages show."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port, self.kafka_port = free_port(), free_port()
+        self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
+        self._typed = {
+            "/tmp/": f"{directory}/",
+            ".venv/bin/fencepost dev": str(directory / "dev"),
+            ".venv/bin/fencepost": f"{sys.executable} -m fencepost.cli.main",
+            ".venv/bin/python": sys.executable,
+            "python3": sys.executable,
+            ":8083": f":{self.port}",
+            ":9092": f":{self.kafka_port}",
+        }
+        self._pattern = re.compile("|".join(map(re.escape, self._typed)))
+        settings = [f"--set={key}={value}" for key, value in {**spark_properties(), **_SETTINGS}.items()]
+        command = [sys.executable, "-m", "fencepost.cli.main", "dev", f"--port={self.port}"]
+        words = shlex.join([*command, f"--kafka-port={self.kafka_port}", *settings])
+        (directory / "dev").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        (directory / "dev").chmod(0o755)
+
+    def text(self, page: Path, language: str, beginning: str) -> str:
+        """Return the block of a page with a text, with what differs here."""
+        [found] = [block for block in blocks(language) if block.page == page and beginning in block.text]
+        return self._here(found)
+
+    def types(self, page: Path, beginning: str, *changes: tuple[str, str]) -> str:
+        """Run a block of shell commands, and return what they print."""
+        text = self.text(page, "bash", beginning)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", text], cwd=self.directory, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def saves(self, page: Path, beginning: str, name: str) -> None:
+        file = self.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.text(page, "python", beginning))
+
+    def creates(self, page: Path, beginning: str, name: str = "") -> str:
+        """Send a config that a page shows, under the name that it has there, or another one."""
+        body = json.loads(self.text(page, "json", beginning))
+        name = name or body["name"]
+        answer = self.rest.put(f"/connectors/{name}/config", json=body.get("config", body))
+        assert answer.status_code == 201, answer.text
+        return name
+
+    @contextmanager
+    def starts_dev(self, *, is_first: bool) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the command of the tutorial, which keeps Kafka's data, and writes the process id to a file."""
+        [text] = re.findall(r"^sh -c .*$", self.text(FIRST_PIPELINE, "bash", "exec .venv/bin/fencepost dev"), re.M)
+        with self.log(is_first=is_first).open("wb") as out:
+            process = subprocess.Popen(
+                shlex.split(text), cwd=self.directory, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        try:
+            eventually(self._is_healthy, within_s=_WITHIN_S)
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(10)
+
+    def log(self, *, is_first: bool) -> Path:
+        return self.directory / ("first.log" if is_first else "second.log")
+
+    def ensure_running(self, *names: str) -> None:
+        """Wait until connectors and all their tasks run."""
+        eventually(lambda: [self._states(name) for name in names if self._states(name) != {"RUNNING"}] == [],
+                   within_s=_WITHIN_S)  # fmt: skip
+
+    @contextmanager
+    def looks(self, *topics: str) -> Iterator[dict[str, list[str]]]:
+        """Run the script of the README; yields what it has printed so far, by topic."""
+        seen: dict[str, list[str]] = {topic: [] for topic in topics}
+        process = subprocess.Popen(
+            [sys.executable, self.directory / "look.py", *topics], stdout=subprocess.PIPE, text=True
+        )
+
+        def follow() -> None:
+            for line in process.stdout or ():
+                topic, _, value = line.rstrip("\n").partition(" ")
+                seen[topic].append(value)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            process.kill()
+            process.wait()
+            thread.join()
+
+    def _here(self, block: Block) -> str:
+        return self._pattern.sub(lambda found: self._typed[found[0]], block.text)
+
+    def _is_healthy(self) -> bool:
+        try:
+            return self.rest.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _states(self, name: str) -> set[str]:
+        status: dict[str, Any] = self.rest.get(f"/connectors/{name}/status").json()
+        tasks = [task["state"] for task in status.get("tasks", ())]
+        return {*tasks, status.get("connector", {}).get("state", "missing")} if tasks else {"no tasks"}
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    made = Reader(tmp_path)
+    yield made
+    made.rest.close()
+
+
+def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
+    _writes_plugins(reader)
+    with reader.starts_dev(is_first=True) as first:
+        _readme(reader)
+        _tutorials(reader)
+        reader.ensure_running("lines", "words", "words-files")
+        words = reader.text(FIRST_PIPELINE, "bash", "kill -9")
+        assert "word%d" in words
+        reader.types(
+            FIRST_PIPELINE, "kill -9", ("word%d", "more%d"), ("sleep 0.02", "sleep 0.005"), ("sleep 3", "sleep 1")
+        )
+        assert first.wait(60) == -signal.SIGKILL
+    with reader.starts_dev(is_first=False) as second:
+        (reader.directory / "lines.txt").open("a").write("four\n")
+        _sees_what_the_pages_say(reader)
+        _moves_offsets(reader)
+        _ends(reader)
+        begins = reader.log(is_first=False).stat().st_size
+        os.killpg(second.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
+        assert second.wait(60) == 0
+    ending = reader.log(is_first=False).read_bytes()[begins:].decode()
+    assert _ABOVE_INFO.search(ending) is None, ending
+
+
+def _writes_plugins(reader: Reader) -> None:
+    reader.saves(README, "class CounterTask", "plugins/counter.py")
+    reader.saves(FIRST_PIPELINE, "class WordListTask", "plugins/wordlist.py")
+    reader.saves(HOW_TO / "write-a-stream-task.md", "class LongWordsTask", "plugins/longwords.py")
+    reader.saves(HOW_TO / "write-a-sink.md", "class LogSinkTask", "plugins/logsink.py")
+    reader.saves(HOW_TO / "write-a-sink.md", "class TableSinkTask", "plugins/tablesink.py")
+    reader.types(FIRST_CONNECTOR, "new connector")
+    reader.saves(FIRST_CONNECTOR, "class ShopOrdersTask", "shop-orders/src/shop_orders/connector.py")
+    (reader.directory / "plugins/shop_orders").symlink_to(reader.directory / "shop-orders/src/shop_orders")
+    reader.types(FIRST_PIPELINE, "jumps over", (reader.text(FIRST_PIPELINE, "bash", "jumps over").splitlines()[-1], ""))
+
+
+def _readme(reader: Reader) -> None:
+    status = reader.types(README, "printf 'one")
+    assert '"lines"' in status
+    reader.types(README, "look.py", ("\n" + _last_line(reader.text(README, "bash", "look.py")), ""))
+    reader.types(README, '{"connector.class": "Counter"}')
+    reader.types(README, "first.csv")
+    reader.creates(README, '"name": "people",')
+    reader.ensure_running("lines", "counter")
+    eventually(
+        lambda: "people" in reader.rest.get("/connectors/people/topics").text.partition(":")[2], within_s=_WITHIN_S
+    )
+    reader.creates(README, '"people-files"')
+    reader.creates(README, '"grown-ups"')
+
+
+def _tutorials(reader: Reader) -> None:
+    refused = reader.types(FIRST_PIPELINE, '"batch.size": "0"')
+    assert "batch.size" in refused
+    assert reader.rest.get("/connectors/words").status_code == 404
+    reader.types(FIRST_PIPELINE, '"tasks.max": "2"')
+    reader.ensure_running("words")
+    assert len(reader.rest.get("/connectors/words/tasks").json()) == 2
+    reader.types(FIRST_PIPELINE, "words-files/config")
+    reader.creates(HOW_TO / "write-a-stream-task.md", '"LongWords"', "long-words")
+    reader.creates(HOW_TO / "write-a-sink.md", '"LogSink"', "words-log")
+    reader.creates(HOW_TO / "write-a-sink.md", '"TableSink"', "words-table")
+    creating = reader.text(FIRST_CONNECTOR, "bash", "CREATE TABLE")
+    reader.types(FIRST_CONNECTOR, "CREATE TABLE", (_last_line(creating), ""))
+    reader.types(
+        FIRST_CONNECTOR, '"ShopOrders"', (_last_line(reader.text(FIRST_CONNECTOR, "bash", '"ShopOrders"')), "")
+    )
+
+
+def _sees_what_the_pages_say(reader: Reader) -> None:
+    with reader.looks("lines", "numbers", "people", "grown-ups", "words", "long-words", "orders") as seen:
+        eventually(lambda: len(seen["lines"]) >= 4, within_s=_WITHIN_S)
+        assert seen["lines"] == ["one", "two", "three", "four"]
+        eventually(lambda: len(seen["grown-ups"]) >= 2, within_s=_WITHIN_S)
+        assert seen["grown-ups"] == ['{"name":"Ada"}', '{"name":"Grace"}']
+        assert len(seen["people"]) == 3
+        eventually(lambda: len(seen["orders"]) >= 100, within_s=60)
+        assert [json.loads(order)["id"] for order in seen["orders"]] == list(range(1, 101))
+        eventually(lambda: len(seen["words"]) >= 309, within_s=60)
+        words = Counter(json.loads(word)["word"] for word in seen["words"])
+        assert words == Counter([*_WORDS, *map("more{}".format, range(1, 301))])
+        eventually(lambda: len(seen["long-words"]) >= 303, within_s=60)
+        assert {"QUICK", "BROWN", "JUMPS"} <= set(seen["long-words"])
+        assert seen["numbers"][0] == '{"schema":null,"payload":{"n":1}}'
+        numbers = [json.loads(number)["payload"]["n"] for number in seen["numbers"]]
+        assert numbers == list(range(1, len(numbers) + 1))
+    _sees_files_and_tables(reader)
+
+
+def _sees_files_and_tables(reader: Reader) -> None:
+    def of_files() -> list[str]:
+        files = reader.directory.glob("words/*.json")
+        return [json.loads(line)["word"] for file in files for line in file.read_text().splitlines()]
+
+    eventually(lambda: len(of_files()) >= 309, within_s=_WITHIN_S)
+    assert reader.types(FIRST_PIPELINE, "grep -o 'more") == "300\n"
+    people = ds.dataset(reader.directory / "people-files").to_table().to_pylist()
+    assert sorted(row["name"] for row in people) == ["Ada", "Grace", "Tim"]
+
+    def in_table() -> int:
+        with closing(sqlite3.connect(reader.directory / "words.db")) as db:
+            return int(db.execute("SELECT count(*) FROM words").fetchone()[0])
+
+    eventually(lambda: in_table() >= 309, within_s=60)
+    assert in_table() == 309
+    log = reader.directory / "words.log"
+    eventually(lambda: len(set(log.read_text().splitlines())) >= 309, within_s=60)
+
+
+def _moves_offsets(reader: Reader) -> None:
+    """The page goes on with the connector of the quick start."""
+    page = HOW_TO / "move-offsets.md"
+    shown = json.loads(reader.types(page, "lines/offsets\n"))
+    [offset] = [entry["offset"] for entry in shown["offsets"]]
+    assert offset == json.loads(reader.text(page, "json", "fingerprint"))["offsets"][0]["offset"]
+    reader.types(page, "PATCH")
+    with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["lines"]) as topic:
+        eventually(lambda: len(topic.seen()) >= 8, within_s=60)
+        assert [one.value for one in topic.seen()] == [b"one", b"two", b"three", b"four"] * 2
+
+
+def _ends(reader: Reader) -> None:
+    change = reader.text(FIRST_PIPELINE, "bash", "RegexRouter")
+    deleting = change[change.index("curl -s -X DELETE") :]
+    reader.types(FIRST_PIPELINE, "RegexRouter", (deleting, ""))
+    (reader.directory / "a.txt").open("a").write("another ")
+    with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["all-words"]) as topic:
+        eventually(lambda: topic.seen(), within_s=60)
+        [one] = topic.seen()
+        assert json.loads(one.value or b"")["word"] == "another"
+    reader.types(FIRST_PIPELINE, "RegexRouter", (change[: change.index("curl -s -X DELETE")], ""))
+    assert reader.rest.get("/connectors/words").status_code == 404
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip("\n").splitlines()[-1]
