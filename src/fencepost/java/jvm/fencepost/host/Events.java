@@ -12,9 +12,12 @@ final class Events extends Thread {
     private final Wire wire;
     private final Map<Long, CompletableFuture<Object>> asked = new ConcurrentHashMap<>();
     private final AtomicLong last = new AtomicLong();
+    private final Runnable end;
 
-    Events(Wire wire) {
+    /** "end" is run before this JVM ends. */
+    Events(Wire wire, Runnable end) {
         super("events");
+        this.end = end;
         setDaemon(true);
         this.wire = wire;
     }
@@ -32,6 +35,7 @@ final class Events extends Thread {
         } catch (Throwable error) {
             System.err.println("the connection to Python failed: " + error);
         }
+        end.run();
         Runtime.getRuntime().halt(0);
     }
 

@@ -1,9 +1,12 @@
 package fencepost.host;
 
+import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.channels.ServerSocketChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -22,12 +25,23 @@ public final class Host {
         Runtime.getRuntime().addShutdownHook(new Thread(Host::reportExit));
         ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         server.bind(UnixDomainSocketAddress.of(directory.resolve("host")));
-        Events events = new Events(Wire.to(directory.resolve("worker")));
+        Events events = new Events(Wire.to(directory.resolve("worker")), () -> clear(directory));
         events.start();
         Logs.sendTo(events);
         Sessions sessions = new Sessions(new Loaders(), events);
         while (true) {
             sessions.begin(new Wire(server.accept()));
+        }
+    }
+
+    /** Remove the directory: Python may not be there any more to do it. */
+    private static void clear(Path directory) {
+        for (String each : List.of("worker", "host", "")) {
+            try {
+                Files.deleteIfExists(directory.resolve(each));
+            } catch (IOException error) {
+                System.err.println(directory + " was not removed: " + error);
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 package fencepost.host;
 
 import java.util.Map;
-import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -61,15 +60,13 @@ final class Sessions {
     }
 
     private static String stacks() {
-        Map<String, StackTraceElement[]> found = new TreeMap<>();
-        Thread.getAllStackTraces().forEach((thread, stack) -> found.put(thread.getName() + " " + thread.getState(), stack));
         StringBuilder text = new StringBuilder();
-        for (Map.Entry<String, StackTraceElement[]> each : found.entrySet()) {
-            text.append(each.getKey()).append('\n');
-            for (StackTraceElement line : each.getValue()) {
+        Thread.getAllStackTraces().forEach((thread, stack) -> {
+            text.append(thread.getName()).append(' ').append(thread.getState()).append('\n');
+            for (StackTraceElement line : stack) {
                 text.append("    at ").append(line).append('\n');
             }
-        }
+        });
         return text.toString();
     }
 }

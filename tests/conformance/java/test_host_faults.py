@@ -1,0 +1,250 @@
+"""What a plug-in can do to its host, and what is seen of it outside."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fencepost.java.error import (
+    HostEndedError,
+    HostTimeoutError,
+    JavaError,
+    JavaPluginError,
+    JavaUnavailableError,
+)
+from fencepost.java.port import HostedSourceTask, HostOptions, JavaClass, JavaHost, Location, SourceTaskStart
+from fencepost.java.start import start_host
+from fencepost.testing.waiting import eventually
+from support.java_plugins import CONVERTERS
+
+Starter = Callable[..., HostedSourceTask]
+
+
+@pytest.fixture
+def lost() -> Iterator[JavaHost]:
+    """Return a host that will not outlive the test."""
+    with start_host(HostOptions(label="host to be lost")) as started:
+        yield started
+
+
+@pytest.fixture
+def scripted(plugins: Location, diary: Path) -> Starter:
+    def start(host: JavaHost, polls: str) -> HostedSourceTask:
+        return host.source_task(
+            SourceTaskStart(
+                connector="made",
+                task=0,
+                java_class=JavaClass("tests.ScriptedTask", plugins),
+                task_config={"polls": polls, "diary": str(diary)},
+                connector_config=CONVERTERS,
+            )
+        )
+
+    return start
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[..., "Future[Any]"]]:
+    pool = ThreadPoolExecutor(1)
+    yield pool.submit
+    pool.shutdown(wait=False)  # a test that fails leaves a call there, which ends with its host
+
+
+def is_written(diary: Path, word: str) -> bool:
+    return word in diary.read_text()
+
+
+def test_an_exit_is_reported_with_its_code_and_caller(lost: JavaHost, scripted: Starter) -> None:
+    task = scripted(lost, "!exit")
+    with pytest.raises(HostEndedError, match="its exit code is 7") as raised:
+        task.poll()
+    assert "System.exit was called in thread made-0 by tests.ScriptedTask.act" in str(raised.value)
+    assert lost.end is not None
+    with pytest.raises(HostEndedError, match="its exit code is 7"):
+        task.poll()
+    with pytest.raises(HostEndedError, match="its exit code is 7"):
+        scripted(lost, "a")
+
+
+def test_a_lack_of_memory_ends_the_host(lost: JavaHost, scripted: Starter) -> None:
+    with pytest.raises(HostEndedError, match="OutOfMemoryError"):
+        scripted(lost, "!memory").poll()
+
+
+def test_a_signal_is_reported(lost: JavaHost, scripted: Starter) -> None:
+    task = scripted(lost, "a")
+    os.kill(lost.pid, signal.SIGKILL)
+    with pytest.raises(HostEndedError, match="signal 9 ended it"):
+        task.poll()
+
+
+def test_an_overflow_of_the_stack_fails_one_task(host: JavaHost, scripted: Starter) -> None:
+    neighbour = scripted(host, "a")
+    with pytest.raises(JavaError, match=r"^java\.lang\.StackOverflowError\n") as raised:
+        scripted(host, "!overflow").poll()
+    assert len(str(raised.value)) < 40_000
+    assert neighbour.poll() is not None
+
+
+def test_a_poll_that_sleeps_is_interrupted(
+    host: JavaHost, scripted: Starter, beside: Callable[..., "Future[Any]"]
+) -> None:
+    task = scripted(host, "!sleep;a")
+    polling = beside(task.poll)
+    eventually(lambda: "Thread.sleep" in host.threads(), within_s=60)
+    task.interrupt()
+    with pytest.raises(JavaError, match="InterruptedException"):
+        polling.result(60)
+    assert task.poll() is not None  # its connection has not been closed by the interrupt
+    task.interrupt()  # nothing is under way
+    assert task.poll() is None
+    task.stop(60)
+
+
+@pytest.mark.parametrize(
+    ("act", "word", "method"),
+    [("loop", "looping", "loop"), ("socket", "reading", "readSocket"), ("deadlock", "locked", "deadlock")],
+)
+def test_a_poll_that_heeds_nothing_ends_with_its_host(
+    act: str,
+    word: str,
+    method: str,
+    lost: JavaHost,
+    host: JavaHost,
+    scripted: Starter,
+    diary: Path,
+    beside: Callable[..., "Future[Any]"],
+) -> None:
+    elsewhere = scripted(host, "a")
+    task, neighbour = scripted(lost, f"!{act}"), scripted(lost, "b")
+    polling = beside(task.poll)
+    eventually(lambda: is_written(diary, word), within_s=60)
+    task.interrupt()
+    assert neighbour.poll() is not None
+    assert not polling.done()
+    assert f"tests.ScriptedTask.{method}" in lost.threads()
+    lost.kill("task made-0 did not stop within 60 s")
+    with pytest.raises(HostEndedError, match="it was killed, because task made-0 did not stop within 60 s"):
+        polling.result(60)
+    with pytest.raises(HostEndedError, match="because task made-0 did not stop"):
+        neighbour.poll()
+    assert elsewhere.poll() is not None
+
+
+def test_a_late_stop_kills_the_host(lost: JavaHost, scripted: Starter, plugins: Location) -> None:
+    task = scripted(lost, "a")
+    os.kill(lost.pid, signal.SIGSTOP)
+    with pytest.raises(HostTimeoutError, match=r"it was killed, because stop did not return within 0\.2 s"):
+        task.stop(0.2)
+    assert not psutil.pid_exists(lost.pid)
+
+
+def made(host: JavaHost, java_class: JavaClass) -> HostedSourceTask:
+    start = SourceTaskStart(
+        connector="made", task=0, java_class=java_class, task_config={}, connector_config=CONVERTERS
+    )
+    return host.source_task(start)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("tests.Nothing", "is not found"),
+        ("tests.Unusable", "is abstract"),
+        ("tests.Unusable$WithArgument", "has no constructor without arguments"),
+        ("tests.Unusable$Hidden", "is not public, or its constructor is not"),
+        ("tests.Unusable$Broken", "cannot be linked: java.lang.ExceptionInInitializerError"),
+        ("tests.Picky", "is no org.apache.kafka.connect.source.SourceTask"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_named(host: JavaHost, plugins: Location, name: str, why: str) -> None:
+    with pytest.raises(JavaPluginError) as raised:
+        made(host, JavaClass(name, plugins))
+    assert str(raised.value).startswith(f"class {name} of plug-in {plugins.path} {why}")
+
+
+def test_what_a_constructor_throws_arrives(host: JavaHost, plugins: Location) -> None:
+    with pytest.raises(JavaError, match="this is not to be made"):
+        made(host, JavaClass("tests.Unusable$Throwing", plugins))
+
+
+def test_a_jar_that_is_damaged_is_named(host: JavaHost, tmp_path: Path) -> None:
+    jar = tmp_path / "broken.jar"
+    jar.write_bytes(b"PK\x03\x04 and nothing of a jar")
+    with pytest.raises(JavaPluginError, match=rf"is not found; {jar} cannot be read: "):
+        made(host, JavaClass("tests.ScriptedTask", Location(str(jar), (str(jar),))))
+
+
+def test_a_class_of_a_newer_java_is_refused_with_both_versions(
+    host: JavaHost, plugins: Location, tmp_path: Path
+) -> None:
+    name = "tests/ScriptedTask.class"
+    classes = bytearray(Path(plugins.path, name).read_bytes())
+    classes[6:8] = (99).to_bytes(2, "big")
+    jar = tmp_path / "newer.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
+        packed.writestr(name, bytes(classes))
+    with pytest.raises(JavaPluginError, match=r"was compiled for a newer Java; this host runs Java \d+: .*99\.0"):
+        made(host, JavaClass("tests.ScriptedTask", Location(str(jar), (str(jar),))))
+
+
+def test_two_versions_of_a_plug_in_run_side_by_side(host: JavaHost, plugins: Location, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(plugins.path, copy)
+    other = Location(str(copy), (f"{copy}/",))
+    assert host.describe(JavaClass("tests.ScriptedConnector", other)).version == "1.2.3"
+    assert host.describe(JavaClass("tests.ScriptedConnector", plugins)).version == "1.2.3"
+
+
+def test_an_option_that_java_refuses_is_reported() -> None:
+    with pytest.raises(JavaUnavailableError, match="Unrecognized option: -Xno"):
+        start_host(HostOptions(jvm=["-Xno"], label="host of tests"))
+
+
+def test_hosts_leave_nothing_behind(plugins: Location, scripted: Starter) -> None:
+    us = psutil.Process()
+    for turn in range(3):
+        with start_host(HostOptions(label="host of tests")) as started:
+            task = scripted(started, "a")
+            task.poll()
+            task.stop(60)
+            directory = Path(psutil.Process(started.pid).cmdline()[-1])
+            assert directory.is_dir()
+        if turn == 0:
+            before = (threading.active_count(), us.num_fds())
+    assert threading.active_count() <= before[0]
+    assert us.num_fds() <= before[1]
+    assert not directory.exists()
+
+
+_OWNER = """
+import sys
+from fencepost.java.port import HostOptions
+from fencepost.java.start import start_host
+started = start_host(HostOptions(label="host of a process that is killed"))
+print(started.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_host_ends_with_a_process_that_is_killed() -> None:
+    owner = subprocess.Popen([sys.executable, "-c", _OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    pid = int(owner.stdout.readline())
+    java = psutil.Process(pid)
+    directory = Path(java.cmdline()[-1])
+    assert directory.exists()
+    owner.kill()
+    owner.communicate()
+    java.wait(60)
+    eventually(lambda: not directory.exists(), within_s=60)

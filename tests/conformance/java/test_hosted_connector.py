@@ -1,0 +1,168 @@
+"""Connectors and questions about classes in a real host."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.api import ExactlyOnceSupport
+from fencepost.java.error import JavaError
+from fencepost.java.port import Description, HostedConnector, JavaClass, JavaHost, Location
+from fencepost.record import TopicPartition
+from support.java_plugins import STRING, file_class, tool_class
+
+_SECONDS = 60  # until what a thread of Java's does arrives here
+
+
+class Context:
+    """Keeps what a connector asks for."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+        self.error: Exception | None = None
+        self.is_raised = threading.Event()
+        self.committed: list[tuple[dict[str, Any], dict[str, Any]]] = [({"p": "p"}, {"n": 41})]
+
+    def request_task_reconfiguration(self) -> None:
+        self.is_asked.set()
+
+    def raise_error(self, error: Exception) -> None:
+        self.error = error
+        self.is_raised.set()
+
+    def remark(self, text: str | None) -> None:
+        raise AssertionError("a Java connector has no such call")
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return self.committed
+
+
+@pytest.fixture
+def context() -> Context:
+    return Context()
+
+
+@pytest.fixture
+def connector(host: JavaHost, plugins: Location, context: Context) -> Iterator[HostedConnector]:
+    made = host.connector(JavaClass("tests.ScriptedConnector", plugins), "made", context)
+    yield made
+    made.close()
+
+
+def test_a_class_says_what_it_is(host: JavaHost, plugins: Location) -> None:
+    assert host.describe(file_class("FileStreamSinkConnector")) == Description(("sink",), "4.3.1")
+    assert host.describe(tool_class("VerifiableSourceConnector")).kinds == ("source",)
+    assert host.describe(JavaClass(STRING)) == Description(("converter", "header_converter"), "4.3.1")
+    assert host.describe(JavaClass("tests.ScriptedConnector", plugins)) == Description(("source",), "1.2.3")
+    assert host.describe(JavaClass("tests.Picky", plugins)) == Description(("transformation",), "undefined")
+    topic_matches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+    assert host.describe(JavaClass(topic_matches)).kinds == ("predicate",)
+    file_provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    assert host.describe(JavaClass(file_provider)).kinds == ("configprovider",)
+
+
+def test_settings_are_as_rest_shows_them(host: JavaHost, plugins: Location) -> None:
+    (troubles,) = host.definitions(JavaClass("tests.Picky", plugins))
+    assert troubles == {
+        "name": "troubles",
+        "type": "INT",
+        "required": False,
+        "default_value": "0",
+        "importance": "LOW",
+        "documentation": "How often.",
+        "group": None,
+        "order_in_group": -1,
+        "width": "NONE",
+        "display_name": "troubles",
+        "dependents": [],
+    }
+    names = [each["name"] for each in host.definitions(file_class("FileStreamSourceConnector"))]
+    assert names == ["file", "topic", "batch.size"]
+
+
+def test_a_config_is_validated_by_the_connector(host: JavaHost, plugins: Location) -> None:
+    java_class = JavaClass("tests.ScriptedConnector", plugins)
+    found = host.validate(java_class, {"password": "hidden-word"})
+    assert found["name"] == "tests.ScriptedConnector"
+    assert found["error_count"] == 2
+    polls, password = sorted((each["value"] for each in found["configs"]), key=lambda value: value["name"] != "polls")
+    assert polls["errors"][0].startswith('Missing required configuration "polls"')
+    assert f"PluginClassLoader{{pluginLocation=file:{plugins.path}" in polls["errors"][1]
+    assert password["value"] == "[hidden]"
+    assert host.validate(java_class, {"polls": "a"})["error_count"] == 1  # the text with which it shows its loader
+
+
+def test_a_config_of_a_transform_is_validated(host: JavaHost, plugins: Location) -> None:
+    found = host.validate(JavaClass("tests.Picky", plugins), {"troubles": "many"})
+    assert found["configs"][0]["value"]["errors"] == [
+        "Invalid value many for configuration troubles: Not a number of type INT"
+    ]
+
+
+def test_a_connector_plans_its_tasks(connector: HostedConnector, plugins: Location) -> None:
+    assert connector.version == "1.2.3"
+    assert connector.task_class == JavaClass("tests.ScriptedTask", plugins)
+    connector.start({"polls": "a"})
+    offset = "{n=41}"
+    assert connector.task_configs(2) == [
+        {"polls": "a", "number": "0", "offset": offset},
+        {"polls": "a", "number": "1", "offset": offset},
+    ]
+    connector.stop()
+
+
+def test_a_connector_reads_the_newest_offsets(connector: HostedConnector, context: Context) -> None:
+    connector.start({"polls": "a"})
+    context.committed = [({"p": "p"}, {"n": 42}), ({"p": "q"}, {"n": 1})]
+    assert connector.task_configs(1)[0]["offset"] == "{n=42}"
+    context.committed = []
+    assert connector.task_configs(1)[0]["offset"] == "null"
+
+
+def test_a_request_for_new_tasks_arrives(connector: HostedConnector, context: Context) -> None:
+    connector.start({"polls": "a", "asks": "yes"})
+    assert context.is_asked.wait(_SECONDS)
+
+
+def test_an_error_of_a_connectors_thread_arrives(connector: HostedConnector, context: Context) -> None:
+    connector.start({"polls": "a", "raises": "the source is gone"})
+    assert context.is_raised.wait(_SECONDS)
+    assert isinstance(context.error, JavaError)
+    assert "ConnectException: the source is gone" in str(context.error)
+
+
+def test_a_start_that_fails_says_why(connector: HostedConnector) -> None:
+    with pytest.raises(JavaError, match="cannot start: no network"):
+        connector.start({"fails": "no network"})
+
+
+def test_a_connector_says_what_it_supports(connector: HostedConnector) -> None:
+    assert connector.exactly_once_support({}) is None
+    assert connector.exactly_once_support({"support": "SUPPORTED"}) is ExactlyOnceSupport.SUPPORTED
+    assert connector.exactly_once_support({"support": "UNSUPPORTED"}) is ExactlyOnceSupport.UNSUPPORTED
+    assert not connector.can_define_transaction_boundaries({})
+    assert connector.can_define_transaction_boundaries({"support": "SUPPORTED"})
+
+
+def test_a_connector_checks_altered_offsets(connector: HostedConnector) -> None:
+    assert connector.alter_source_offsets({}, [({"p": "p"}, {"n": 3})])
+    assert connector.alter_source_offsets({}, [({"p": "p"}, None)])
+    assert not connector.alter_source_offsets({}, [])
+    with pytest.raises(JavaError, match=r"no such place: \{\{p=p\}=\{n=3\}\}"):
+        connector.alter_source_offsets({"refuses": "yes"}, [({"p": "p"}, {"n": 3})])
+
+
+def test_a_file_source_refuses_offsets_that_are_none_of_its(host: JavaHost, context: Context) -> None:
+    connector = host.connector(file_class("FileStreamSourceConnector"), "made", context)
+    config = {"file": "in", "topic": "t"}
+    assert connector.alter_source_offsets(config, [({"filename": "in"}, {"position": 3})])
+    with pytest.raises(JavaError, match="should be a non-negative value"):
+        connector.alter_source_offsets(config, [({"filename": "in"}, {"position": -3})])
+    connector.close()
+
+
+def test_a_sink_checks_altered_offsets(host: JavaHost, context: Context) -> None:
+    connector = host.connector(file_class("FileStreamSinkConnector"), "made", context)
+    assert connector.alter_sink_offsets({"file": "out"}, {TopicPartition("t", 0): 3, TopicPartition("t", 1): None})
+    connector.close()
