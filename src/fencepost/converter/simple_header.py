@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.api import HeaderConverter, RecordError, Schema
+from fencepost.record.java_utf8 import java_decoded
 from fencepost.record.literal import parsed_literal
 
 
@@ -22,8 +23,7 @@ class SimpleHeaderConverter(HeaderConverter):
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        text = data.decode("utf-8", "replace")
-        return parsed_literal(text)
+        return parsed_literal(java_decoded(data))
 
 
 def _text(value: Any, *, is_inside: bool) -> str:

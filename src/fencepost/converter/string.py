@@ -9,6 +9,7 @@ from fencepost.config import Width
 from fencepost.config.check import Check
 from fencepost.record import BinaryColumn, Repeated, Utf8Column
 from fencepost.record.java_text import java_text
+from fencepost.record.java_utf8 import REPLACED, java_decoded
 from fencepost.record.schema import STRING
 
 OPTIONAL_STRING = STRING.optional()
@@ -38,6 +39,7 @@ class StringConverter(Converter, HeaderConverter):
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._codec = codecs.lookup(self.encoding).name
+        self._errors = REPLACED if self._codec == "utf-8" else "replace"
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None:
@@ -50,7 +52,7 @@ class StringConverter(Converter, HeaderConverter):
             raise RecordError("The value is nested too deeply for a text") from None
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return OPTIONAL_STRING, None if data is None else data.decode(self._codec, "replace")
+        return OPTIONAL_STRING, None if data is None else data.decode(self._codec, self._errors)
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_data(topic, schema, value)
@@ -62,7 +64,7 @@ class StringConverter(Converter, HeaderConverter):
         if self._codec != "utf-8":
             return None
         if isinstance(values, Utf8Column):
-            return values.raw
+            return values.utf8()
         if isinstance(values, Repeated):
             once = self.from_column(schema, [values.value])
             return None if once is None else Repeated(once[0], len(values))
@@ -75,7 +77,7 @@ class StringConverter(Converter, HeaderConverter):
         return [b"%d" % value for value in values] if kinds == {int} else None
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Keep UTF-8 as bytes until the text is used: values that only pass through are never decoded."""
+        """Keep UTF-8 as bytes until the text is used: values that only pass through are checked, but never decoded."""
         if self._codec != "utf-8":
             return None
         if isinstance(column, BinaryColumn) and not column.null_count:
@@ -83,4 +85,4 @@ class StringConverter(Converter, HeaderConverter):
         raw = [each for each in column if each is not None]
         if len(raw) == len(column):
             return OPTIONAL_STRING, Utf8Column(raw)
-        return OPTIONAL_STRING, [None if each is None else each.decode("utf-8", "replace") for each in column]
+        return OPTIONAL_STRING, [None if each is None else java_decoded(each) for each in column]

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+from fencepost.record.java_utf8 import java_decoded
+
 _OFFSET = struct.Struct("=i")
 
 
@@ -115,10 +117,22 @@ def texts(column: BinaryColumn) -> list[str]:
     found: list[str] = []
     for chunk in column.chunks:
         if len(chunk):
-            together = lines(chunk).to_pybytes().decode("utf-8", "replace").split("\n")
+            together = java_decoded(lines(chunk).to_pybytes()).split("\n")
             has_breaks = len(together) != len(chunk)
-            found += [each.decode("utf-8", "replace") for each in chunk.to_pylist()] if has_breaks else together
+            found += map(java_decoded, chunk.to_pylist()) if has_breaks else together
     return found
+
+
+def is_utf8(column: BinaryColumn) -> bool:
+    """Say whether all values are UTF-8, without a copy of any."""
+    import pyarrow as pa
+
+    try:
+        for chunk in column.chunks:
+            chunk.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def size_bytes(array: Any) -> int:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, repeat
 from typing import Any, Generic, TypeVar, overload
 
-from fencepost.record.binary_column import BinaryColumn, texts
+from fencepost.record.binary_column import BinaryColumn, is_utf8, texts
+from fencepost.record.java_utf8 import java_decoded
 
 T = TypeVar("T")
 
@@ -18,9 +19,9 @@ def distinct(column: Sequence[str]) -> set[str]:
 
 
 class Utf8Column(Sequence[str]):
-    """Text as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka unchanged; an item is decoded when read.
+    """Text as UTF-8 bytes, in a list or a `BinaryColumn`: an item is decoded when it is read.
 
-    Bytes that are not UTF-8 decode to U+FFFD, as in Java, but go to Kafka unchanged if nothing reads them.
+    Bytes that are not UTF-8 decode to U+FFFD, as in Java, and are written as that (`utf8`).
 
     >>> from fencepost.api import Utf8Column
     >>> Utf8Column([b"one", b"two"])[1]
@@ -42,7 +43,7 @@ class Utf8Column(Sequence[str]):
     def __getitem__(self, index: int | slice) -> "str | Utf8Column":
         if isinstance(index, slice):
             return Utf8Column(self.raw[index])
-        return self.raw[index].decode("utf-8", "replace")
+        return java_decoded(self.raw[index])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.texts())
@@ -51,7 +52,23 @@ class Utf8Column(Sequence[str]):
         """Return all values, decoded."""
         if isinstance(self.raw, BinaryColumn):
             return texts(self.raw)
-        return [each.decode("utf-8", "replace") for each in self.raw]
+        return list(map(java_decoded, self.raw))
+
+    def utf8(self) -> Sequence[bytes]:
+        """Return the values in UTF-8: `raw` itself, unless something in it is not UTF-8."""
+        is_clean = is_utf8(self.raw) if isinstance(self.raw, BinaryColumn) else _are_utf8(self.raw)
+        return self.raw if is_clean else [text.encode() for text in self.texts()]
+
+
+def _are_utf8(values: Sequence[bytes]) -> bool:
+    together = b"\n".join(values)  # no value can complete what another one begins
+    if together.isascii():
+        return True
+    try:
+        together.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class BytesColumn(Sequence[bytes | None]):

@@ -53,11 +53,12 @@ def _lines(batch: SinkBatch) -> Sequence[Piece]:
     """Return what is written for a batch, in pieces."""
     values = batch.values
     if isinstance(values, Utf8Column):
-        if isinstance(values.raw, BinaryColumn):
+        lines = values.utf8()
+        if isinstance(lines, BinaryColumn):
             from fencepost.connector.file_stream.line_columns import joined_lines  # Arrow, for those who use it
 
-            return [piece for chunk in values.raw.chunks for piece in joined_lines(chunk)]
-        return b"\n".join(values.raw), b"\n"
+            return [piece for chunk in lines.chunks for piece in joined_lines(chunk)]
+        return b"\n".join(lines), b"\n"
     texts = _texts(batch.value_schemas, values)
     return (("\n".join(texts) + "\n").encode("utf-8", "replace"),)
 

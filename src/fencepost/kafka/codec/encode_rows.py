@@ -44,7 +44,7 @@ def binary_column(data: Column) -> pa.Array:
         data = data.combine_chunks()
     if isinstance(data, pa.Array):
         return data if data.type == _BINARY else data.cast(_BINARY)
-    return pa.array(data.raw if isinstance(data, Utf8Column) else data, _BINARY)
+    return pa.array(data.utf8() if isinstance(data, Utf8Column) else data, _BINARY)
 
 
 def number_column(data: pa.Array | Sequence[int | None], kind: pa.DataType) -> pa.Array:

@@ -1,0 +1,24 @@
+"""UTF-8 as Java reads it: what is not UTF-8 becomes U+FFFD, as often as in Java."""
+
+import codecs
+
+REPLACED = "fencepost.java"
+"""For `errors=` when UTF-8 is decoded. Python's own `replace` divides halves of surrogate pairs in other places."""
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    first, *following = error.object[error.start : error.start + 3]
+    if first == 0xED and following and 0xA0 <= following[0] <= 0xBF:  # half of a pair: one character for all its bytes
+        is_whole = len(following) == 2 and 0x80 <= following[1] <= 0xBF
+        return "\ufffd", error.start + (3 if is_whole else 2)
+    return "\ufffd", error.end
+
+
+codecs.register_error(REPLACED, _replace)
+
+
+def java_decoded(data: bytes) -> str:
+    """Return the text that Java reads."""
+    return data.decode("utf-8", REPLACED)
