@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from fencepost.api import UnavailableError
+
 T = TypeVar("T")
 
 PART = 250
@@ -13,18 +15,35 @@ MISSES = 4
 
 
 def in_parts(
-    count: int, columns: Callable[[int, int], T | None], one_by_one: Callable[[int, int], T], *, is_divided: bool
+    count: int,
+    columns: Callable[[int, int], T | None],
+    one_by_one: Callable[[int, int], T],
+    *,
+    is_divided: bool,
+    is_away: bool = False,
 ) -> list[T]:
     """Return the results of a batch of `count` records that could not be processed as columns as a whole, in order.
 
     Both functions process the records from the first index up to before the second. `columns` returns None if it
-    cannot; `one_by_one` always can. `is_divided` is false if there is no use in trying parts.
+    cannot, or raises UnavailableError; `one_by_one` always can, and waits for what is away: one record does, and no
+    other columns are tried before. Each try could take as long as a registry is waited for that answers nothing.
+
+    Args:
+        is_divided: False if there is no use in trying parts.
+        is_away: The whole batch failed with UnavailableError.
     """
     found: list[T] = []
     start = misses = 0
     while is_divided and count > PART and start < count and misses < MISSES:
         stop = min(start + PART, count)
-        part = columns(start, stop)
+        try:
+            part = None if is_away else columns(start, stop)
+        except UnavailableError:
+            is_away = True
+        if is_away:
+            found.append(one_by_one(start, start + 1))
+            start, is_away = start + 1, False
+            continue
         misses = misses + 1 if part is None else 0
         found.append(one_by_one(start, stop) if part is None else part)
         start = stop

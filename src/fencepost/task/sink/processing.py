@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from fencepost.api import Converter, HeaderConverter
+from fencepost.api import Converter, HeaderConverter, UnavailableError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import (
     Header,
@@ -54,19 +54,27 @@ class SinkProcessor:
     def process(self, fetched: Fetched) -> SinkBatch:
         """Return the records that are to be put. Raises FatalError if an error is not tolerated."""
         self._fetched = fetched
-        whole = self._as_columns(fetched)
+        try:
+            whole = self._as_columns(fetched)
+        except UnavailableError:
+            return self._in_parts(fetched, is_away=True)
         return whole if whole is not None else self._in_parts(fetched)
 
     def close(self) -> None:
         self.chain.close()
 
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
-        """Return the records as columns; None if something in them, or anything that handles them, is unusual."""
+        """Return the records as columns; None if something in them, or anything that handles them, is unusual.
+
+        Raises UnavailableError if what a transform or converter needs is away.
+        """
         if fetched.headers is not None and self.resend_topic:
             return None
         try:
             converted = self._converted_columns(fetched)
             changed = [None if batch is None else self.chain.apply_batch(batch) for batch in converted]
+        except UnavailableError:
+            raise
         except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
         found = [batches for batches in changed if batches is not None]
@@ -106,7 +114,7 @@ class SinkProcessor:
             fetched.offsets,
         )
 
-    def _in_parts(self, fetched: Fetched) -> SinkBatch:
+    def _in_parts(self, fetched: Fetched, *, is_away: bool = False) -> SinkBatch:
         """Process records that cannot stay columns as a whole."""
 
         def columns(start: int, stop: int) -> SinkBatch | None:
@@ -115,7 +123,8 @@ class SinkProcessor:
         def one_by_one(start: int, stop: int) -> SinkBatch:
             return self._one_by_one(fetched, range(start, stop))
 
-        return SinkBatch.joined(in_parts(len(fetched), columns, one_by_one, is_divided=self.chain.takes_batches))
+        divided = self.chain.takes_batches
+        return SinkBatch.joined(in_parts(len(fetched), columns, one_by_one, is_divided=divided, is_away=is_away))
 
     def _one_by_one(self, fetched: Fetched, indexes: range) -> SinkBatch:
         records = (self._record(fetched, index) for index in indexes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, SourceRecord
+from fencepost.api import Converter, HeaderConverter, SourceRecord, UnavailableError
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
@@ -65,7 +65,10 @@ class Processor:
         raw = BytesColumn()
         empty = RecordColumns.of_batch(Batch((), raw, (), ()))
         text = empty.replace(value=TypedColumn(STRING, Utf8Column(raw)))  # type: ignore[arg-type]
-        return any(self._columns(each) is not None for each in (text, empty))
+        try:
+            return any(self._columns(each) is not None for each in (text, empty))
+        except UnavailableError:
+            return False
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError if an error is not tolerated."""
@@ -73,19 +76,27 @@ class Processor:
             return OutgoingBatches(batch.topics, batch.kafka_partitions or (), batch.batches)
         if self.letters is not None:
             self.letters.clear()
-        columns = self._columns(RecordColumns.of_batch(batch))
+        try:
+            columns = self._columns(RecordColumns.of_batch(batch))
+        except UnavailableError:
+            return self._in_parts(batch, is_away=True)
         return columns if columns is not None else self._in_parts(batch)
 
     def close(self) -> None:
         self.chain.close()
 
     def _columns(self, batch: RecordColumns) -> OutgoingColumns | None:
-        """Return the records as columns; None if something in the batch, or anything that handles it, is unusual."""
+        """Return the records as columns; None if something in the batch, or anything that handles it, is unusual.
+
+        Raises UnavailableError if what a transform or converter needs is away.
+        """
         try:
             changed = self.chain.apply_batch(batch)
             if changed is None:
                 return None
             parts = [self._converted_columns(each) for each in changed if len(each) or not len(batch)]
+        except UnavailableError:
+            raise
         except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
         found = [part for part in parts if part is not None]
@@ -124,7 +135,7 @@ class Processor:
                 return found
         return [self._headers(*pair) for pair in zip(batch.topics, batch.headers, strict=True)]
 
-    def _in_parts(self, batch: Batch) -> OutgoingColumns:
+    def _in_parts(self, batch: Batch, *, is_away: bool = False) -> OutgoingColumns:
         """Process a batch that cannot stay columns as a whole."""
 
         def columns(start: int, stop: int) -> OutgoingColumns | None:
@@ -134,7 +145,7 @@ class Processor:
         def one_by_one(start: int, stop: int) -> OutgoingColumns:
             return self._one_by_one(batch, range(start, stop))
 
-        parts = in_parts(len(batch), columns, one_by_one, is_divided=self.chain.takes_batches)
+        parts = in_parts(len(batch), columns, one_by_one, is_divided=self.chain.takes_batches, is_away=is_away)
         return replace(merged(parts), letters=None if self.letters is None else self.letters.take())
 
     def _one_by_one(self, batch: Batch, indexes: range) -> OutgoingColumns:

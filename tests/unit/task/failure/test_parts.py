@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.api import UnavailableError
 from fencepost.task.failure.parts import MISSES, PART, in_parts
 
 Span = tuple[str, int, int]
@@ -43,3 +44,30 @@ def test_parts_are_the_whole_batch_in_order(count: int, unusual: set[int]) -> No
         assert way == "records" or not unusual & set(range(start, stop))
         ends.append(stop)
     assert ends[-1] == count
+
+
+def test_what_is_away_is_waited_for_with_one_record_and_no_columns_are_tried_before() -> None:
+    ways: list[str] = []
+    is_away = [True]
+
+    def columns(start: int, stop: int) -> Span:
+        ways.append("columns")
+        if is_away[0]:
+            raise UnavailableError("closed")
+        return ("columns", start, stop)
+
+    def one_by_one(start: int, stop: int) -> Span:
+        ways.append("records")
+        is_away[0] = False
+        return ("records", start, stop)
+
+    found = in_parts(3 * PART, columns, one_by_one, is_divided=True, is_away=True)
+    assert ways == ["records", "columns", "columns", "columns"]
+    assert found[:2] == [("records", 0, 1), ("columns", 1, PART + 1)]
+    assert found[-1][2] == 3 * PART
+
+    is_away[0] = True
+    ways.clear()
+    found = in_parts(3 * PART, columns, one_by_one, is_divided=True)
+    assert ways == ["columns", "records", "columns", "columns", "columns"]
+    assert [(start, stop) for _, start, stop in found] == [(0, 1), (1, 251), (251, 501), (501, 750)]
