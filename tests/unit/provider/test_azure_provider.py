@@ -5,20 +5,16 @@ itself is the test's: only Microsoft's own login can issue real ones.
 """
 
 import socket
-import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from fencepost.api import ConfigError, RetriableError
 from fencepost.provider.azure import AzureConfigProvider
+from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers
 
 HOST, DOMAIN = "shop.vault.azure.net", "vault.azure.net"
@@ -53,30 +49,9 @@ def _answer(asked: Asked) -> Answer:
     return Answer({"id": f"https://{HOST}/secrets/{name}/0123", **SECRETS[name]})
 
 
-def _certificate(directory: Path) -> tuple[Path, ssl.SSLContext]:
-    """Return a file with a certificate of HOST, which is its own authority, and a server's context with it."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM)
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (directory / "ca.pem").write_bytes(pem)
-    (directory / "both.pem").write_bytes(pem + key.private_bytes(serialization.Encoding.PEM, *form))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "both.pem")
-    return directory / "ca.pem", context
-
-
 @pytest.fixture
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureConfigProvider]:
-    authority, context = _certificate(tmp_path)
+    authority, context = server_certificate(tmp_path, HOST)
     known = socket.getaddrinfo
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda host, *more, **named: known("127.0.0.1" if host == HOST else host, *more, **named)
