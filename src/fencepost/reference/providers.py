@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from fencepost.api import ConfigError, ConfigProvider, RetriableError
+from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
-from fencepost.telemetry.secret import hide, remember
+from fencepost.reference.limited import HangingError, LimitedCalls
+from fencepost.telemetry.secret import hide, hold, remember
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
+_LONGEST_S = 60.0  # of one call; what looks values up tries again itself
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,9 @@ class LookedUp:
             raise ConfigError(list(self.faults.values()))
         return dict(self.values)
 
-    def keep_hidden(self) -> None:
-        """Hide the values as long as this process lives: it uses them until then, and looks them up only once (E11)."""
-        for value in self.found.values():
-            remember(value, is_kept=True)
+    def keep_hidden(self) -> Callable[[], None]:
+        """Hide the values until the returned function is called: as long as they are used (E11)."""
+        return hold(self.found.values())
 
     def require_now(self) -> dict[str, Any]:
         """Return the values. Raises ConfigError, also if a store is away."""
@@ -90,12 +91,18 @@ class _Answers:
 class Providers:
     """The declared providers, each created when it is first needed. Thread-safe."""
 
-    def __init__(self, settings: Mapping[str, str], find_plugin: Callable[[str, str], type[Any]] = find) -> None:
-        """`settings`: the properties of a worker's file, or only those of providers."""
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        find_plugin: Callable[[str, str], type[Any]] = find,
+        longest_s: float = _LONGEST_S,
+    ) -> None:
+        """`settings`: the properties of a worker's file, or only those of providers. `longest_s` limits each call."""
         self.settings = {k: str(v) for k, v in settings.items() if is_of_providers(k)}
         self.names = tuple(n.strip() for n in self.settings.get(_PROVIDERS, "").split(",") if n.strip())
         self._find = find_plugin
-        self._lock = threading.RLock()
+        self._calls = LimitedCalls(longest_s)
+        self._locks = {name: threading.Lock() for name in self.names}  # while a provider is created
         self._made: dict[str, ConfigProvider] = {}
         self._recent: dict[str, _Recent] = {}  # by the texts of references
 
@@ -143,14 +150,18 @@ class Providers:
     def _ask(self, name: str, path: str, wanted: list[Reference], answers: _Answers) -> None:
         """Ask a provider for all values of a path."""
         texts = [one.text for one in wanted]
+        keys = frozenset(one.key for one in wanted)
         try:
-            data = self._provider(name).get(path, frozenset(one.key for one in wanted))
+            data = _checked(self._calls.call((name, path, keys), lambda: self._provider(name).get(path, keys)))
+        except HangingError as error:
+            answers.away = RetriableError(f"{name}: {error}")
+            answers.faults |= dict.fromkeys(texts, f"cannot be looked up now: the provider hangs: {error}")
         except RetriableError as error:
             answers.away = error
             answers.faults |= dict.fromkeys(texts, f"cannot be looked up now: {hide(str(error))}")
         except ConfigError as error:
             answers.faults |= dict.fromkeys(texts, f"cannot be looked up: {hide(str(error))}")
-        except Exception as error:
+        except BaseException as error:
             why = f"cannot be looked up: {type(error).__name__}: {hide(str(error))}"
             answers.faults |= dict.fromkeys(texts, why)
         else:
@@ -159,11 +170,16 @@ class Providers:
             for one in wanted:
                 self._take(one, data.values.get(one.key), data.ttl_ms, answers)
 
-    def _take(self, one: Reference, value: str | None, ttl_ms: int | None, answers: _Answers) -> None:
+    def _take(self, one: Reference, value: object, ttl_ms: int | None, answers: _Answers) -> None:
         """Take the answer for one reference."""
         if value is None:
             where = one.path or f"the provider {one.provider}"
             answers.faults[one.text] = f"cannot be looked up: there is no {one.key} in {where}: add it"
+        elif not isinstance(value, str):
+            remember(str(value))
+            answers.faults[one.text] = (
+                f"cannot be used: the provider's value is of type {type(value).__name__}: let it return text"
+            )
         elif has_references({"": value}):
             remember(value)
             answers.faults[one.text] = (
@@ -177,7 +193,7 @@ class Providers:
 
     def _provider(self, name: str) -> ConfigProvider:
         """Return a provider. Raises ConfigError or RetriableError."""
-        with self._lock:
+        with self._locks[name]:
             if name not in self._made:
                 self._made[name] = self._create(name)
             return self._made[name]
@@ -201,6 +217,15 @@ class Providers:
         except ConfigError as error:
             raise ConfigError([f"{prefix}*: {message}" for message in error.messages]) from None
         return made
+
+
+def _checked(data: object) -> ConfigData:
+    """Return a provider's answer. Raises ConfigError if it is none; its text shows no value."""
+    if not isinstance(data, ConfigData) or not isinstance(data.values, Mapping):
+        raise ConfigError("the provider's answer is no ConfigData with a mapping: correct its get()")
+    if data.ttl_ms is not None and (not isinstance(data.ttl_ms, int) or isinstance(data.ttl_ms, bool)):
+        raise ConfigError(f"the provider's ttl_ms is {data.ttl_ms!r}, and no whole number: correct its get()")
+    return data
 
 
 def _fault(key: str, value: str, one: Reference, names: Sequence[str], answers: _Answers) -> str:

@@ -14,6 +14,8 @@ _REASONS: Mapping[str, str] = {
     SourceConnectorConfig.key_of("offsets_storage_topic"): "another topic would have no offsets, and records would be "
     "written twice",
     "producer.override.bootstrap.servers": "earlier tasks are fenced where they wrote",
+    "consumer.override.group.id": "another group would have no offsets, and records would be read twice",
+    "consumer.override.bootstrap.servers": "the group's offsets are where earlier tasks committed them",
     **dict.fromkeys(RuntimeChoice.settings(), "workers read it before anything is looked up"),
 }
 

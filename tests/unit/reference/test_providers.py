@@ -1,5 +1,6 @@
 """Values that a config refers to, as Kafka's providers find them."""
 
+import threading
 from collections.abc import Set
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ import pytest
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, setting
 from fencepost.plugin import PluginRegistry
 from fencepost.reference import Providers
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import hide, remember
+from fencepost.testing import eventually
+from support.no_exception import no_exceptions
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 PROVIDERS = {
@@ -25,17 +28,22 @@ OWN = {"config.providers": "own", "config.providers.own.class": "Own"}
 class Own(ConfigProvider):
     """Answers what a test wants."""
 
-    answers: ClassVar[dict[str, str]] = {}
-    error: ClassVar[Exception | None] = None
-    ttl_ms: ClassVar[int | None] = None
+    answers: ClassVar[Any] = {}
+    error: ClassVar[BaseException | None] = None
+    ttl_ms: ClassVar[Any] = None
     asked: ClassVar[list[tuple[str, frozenset[str]]]] = []
+    wait: ClassVar[threading.Event | None] = None
 
     token: Secret | None = setting("token", default=None, doc="A secret.")
 
     def get(self, path: str, keys: Set[str]) -> ConfigData:
         self.asked.append((path, frozenset(keys)))
+        if self.wait is not None:
+            self.wait.wait(30)
         if self.error is not None:
             raise self.error
+        if not isinstance(self.answers, dict):
+            return self.answers
         return ConfigData({key: self.answers[key] for key in keys if key in self.answers}, self.ttl_ms)
 
 
@@ -45,7 +53,7 @@ def _find(kind: str, name: str) -> type[Any]:
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("answers", {}), ("error", None), ("ttl_ms", None), ("asked", [])):
+    for name, value in (("answers", {}), ("error", None), ("ttl_ms", None), ("asked", []), ("wait", None)):
         monkeypatch.setattr(Own, name, value)
 
 
@@ -221,3 +229,84 @@ def test_what_was_looked_up_is_a_secret() -> None:
     found = Providers(OWN, _find).look_up({"x": "${own:a}"})
     assert hide("wrong password Tr0ub4dor&3, sorry") == "wrong password [hidden], sorry"
     assert "Tr0ub4dor&3" not in repr(found)
+
+
+@pytest.mark.parametrize("answer", [5432, 7.5, ["a"], True, {"a": 1}], ids=repr)
+def test_a_value_that_is_no_text_is_refused_and_not_shown(answer: object) -> None:
+    Own.answers = {"a": answer}
+    (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert fault.endswith(f"the provider's value is of type {type(answer).__name__}: let it return text")
+
+
+@pytest.mark.parametrize("answer", [None, "text", ConfigData(None)], ids=["none", "text", "empty"])  # type: ignore[arg-type]
+def test_an_answer_of_another_type_is_refused(answer: object) -> None:
+    Own.answers = answer
+    (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert "the provider's answer is no ConfigData with a mapping" in fault
+
+
+@pytest.mark.parametrize("ttl", ["60", 1.5, True])
+def test_a_time_of_another_type_is_refused(ttl: object) -> None:
+    Own.answers, Own.ttl_ms = {"a": "value"}, ttl
+    (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert "ttl_ms" in fault
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_is_a_fault_as_well(error: BaseException) -> None:
+    Own.error = error
+    (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert type(error).__name__ in fault
+
+
+def test_a_value_that_is_no_utf8_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_BYTES", "caf\udce9 noir")
+    assert resolved({**PROVIDERS, "a": "${env:FENCEPOST_BYTES}"}) == {"a": "caf\udce9 noir"}
+    assert hide("no caf\udce9 noir") == "no [hidden]"
+
+
+def test_a_provider_that_hangs_is_away_and_others_answer(secrets: Path) -> None:
+    Own.wait, Own.answers = threading.Event(), {"a": "value"}
+    given = {**PROVIDERS, **OWN, "config.providers": "own,env"}
+    providers = Providers(given, _find, longest_s=0.05)
+    config = {"x": "${own:a}", "y": "${env:FENCEPOST_SECRET}"}
+    found = providers.look_up(config)
+    assert found.values["y"] == "from outside"
+    with pytest.raises(RetriableError, match=r"x: \$\{own:a\} cannot be looked up now: the provider hangs"):
+        found.require()
+    asked = len(Own.asked)
+    assert "an earlier look-up has not returned" in providers.look_up(config).faults["x"]
+    assert len(Own.asked) == asked
+    Own.wait.set()
+    eventually(lambda: providers.look_up(config).values["x"] == "value", within_s=30)
+
+
+def test_a_provider_that_hangs_while_it_is_created_delays_no_other(secrets: Path) -> None:
+    """Its settings refer to a provider that hangs."""
+    Own.wait, Own.answers = threading.Event(), {"a": "value"}
+    given = {
+        **PROVIDERS,
+        "config.providers": "own,second,env",
+        "config.providers.own.class": "Own",
+        "config.providers.second.class": "Own",
+        "config.providers.second.param.token": "${own:a}",
+    }
+    providers = Providers(given, _find)
+    thread = threading.Thread(target=providers.look_up, args=({"x": "${second:a}"},))
+    thread.start()
+    eventually(lambda: Own.asked, within_s=30)
+    assert providers.look_up({"y": "${env:FENCEPOST_SECRET}"}).values == {"y": "from outside"}
+    Own.wait.set()
+    thread.join(30)
+
+
+def test_values_are_hidden_as_long_as_they_are_held() -> None:
+    Own.answers = {"a": "correct horse battery"}
+    found = Providers(OWN, _find).look_up({"x": "${own:a}"})
+    release = found.keep_hidden()
+    for number in range(2_100):
+        remember(f"another value {number:06}")
+    assert hide("correct horse battery") == "[hidden]"
+    release()
+    remember("one more value")
+    assert hide("correct horse battery") == "correct horse battery"

@@ -1,8 +1,12 @@
 """Task configs are stored with references."""
 
+from urllib.parse import quote
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.api import ConfigError
 from fencepost.config.reference import replaced
 from fencepost.reference.restored import restored
 
@@ -36,3 +40,34 @@ def test_looking_up_what_was_restored_gives_the_same_config(first: str, second: 
     assert replaced("k", stored, found) == value
     assert first not in stored
     assert second not in stored
+
+
+def test_white_space_around_a_value_does_not_count_for_its_own_key() -> None:
+    stored, found = {"token": "${directory:/d:token}"}, {"${directory:/d:token}": "t0ken\n"}
+    assert restored({"token": "t0ken"}, stored, {"token": "t0ken\n"}, found) == stored
+
+
+def test_what_a_user_wrote_stays_even_where_a_reference_has_the_same_value() -> None:
+    stored, found = {"user": "shop", "password": "${env:P}"}, {"${env:P}": "shop"}
+    assert restored({"user": "shop", "password": "shop"}, stored, {"user": "shop", "password": "shop"}, found) == stored
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "made"),
+    [
+        ("hunter 2/2", f"db://me:{quote('hunter 2/2', safe='')}@host"),
+        ('hunter"22', '{"password": "hunter\\"22"}'),
+        ("hunter22\n", "db://me:hunter22@host"),
+        ('x.PlainLoginModule required username="u" password="hunter22";', "hunter22"),
+    ],
+    ids=["URL", "JSON", "trimmed", "JAAS"],
+)
+def test_a_value_in_another_form_is_refused_and_not_shown(looked_up: str, made: str) -> None:
+    with pytest.raises(ConfigError, match="dsn of a task's config") as refused:
+        restored({"dsn": made}, {"password": "${env:P}"}, {"password": looked_up}, {"${env:P}": looked_up})
+    assert "hunter" not in str(refused.value)
+
+
+def test_other_values_are_not_refused() -> None:
+    made = {"n": "7", "at": "host=h", "none": None}
+    assert restored(made, STORED, VALUES, FOUND) == made

@@ -9,7 +9,8 @@ from fencepost.worker.fixed_reference import fixed_reference_faults, refuse_fixe
 @pytest.mark.parametrize(
     "key",
     ["name", "connector.class", "offsets.storage.topic", "producer.override.bootstrap.servers", "slot.dedicated",
-     "errors.restart.enabled", "config.action.reload"],
+     "errors.restart.enabled", "config.action.reload", "consumer.override.group.id",
+     "consumer.override.bootstrap.servers"],
 )  # fmt: skip
 def test_a_reference_is_refused_by_its_key(key: str) -> None:
     assert fixed_reference_faults({key: "${env:X}"})[key].startswith(f"{key}: ${{env:X}} is not possible here")

@@ -42,12 +42,18 @@ class Failures:
         self.trials.clear(handle)
         self.restarts.forget(handle.start)
 
-    def abandoned(self, handle: TaskHandle, reason: str) -> None:
-        """Handle an abandoned start. It is not a failure; if the task is still wanted, it is started again."""
+    def abandoned(self, handle: TaskHandle, reason: str, *, is_shown: bool = False) -> None:
+        """Handle an abandoned start. It is not a failure; if the task is still wanted, it is started again.
+
+        Where the reason `is_shown`, the status has it, once until it changes.
+        """
         if self.table.is_newest(handle):
             log.info("start of task %s abandoned: %s", handle.id, reason)
             handle.move(HandleState.ENDED)
             handle.again.at = time.monotonic() + _ABANDONED_RETRY_S
+            if is_shown and (handle.again.why, handle.again.is_said) != (reason, True):
+                handle.again.why, handle.again.is_said = reason, True
+                self.board.task(handle.id, State.UNASSIGNED, reason)
 
     def failed(self, handle: TaskHandle, trace: str) -> None:
         if not self.table.is_newest(handle) or not handle.is_live:

@@ -60,11 +60,12 @@ class StartTimes:
 class NextStart:
     """When the task starts again, or its host is asked again, and why not before.
 
-    `plan` is the plan of its automatic restart, once it has failed.
+    `plan` is the plan of its automatic restart, once it has failed. `is_said`: its status says that it waits, and why.
     """
 
     at: float = 0.0
     why: str = field(default="", repr=False)
+    is_said: bool = False
     plan: RestartSchedule | None = None
 
 

@@ -18,7 +18,7 @@ from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.failures import Failures
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError, Preparation
 from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
@@ -46,6 +46,8 @@ class Launcher:
         is_sink = type_of(self.table.snapshot, task.connector) is ConnectorType.SINK
         identity = StartIdentity(task, generation, uuid.uuid4().hex, assignment.generation, is_sink)
         handle = TaskHandle(identity, self.table.target(task).value)
+        if (before := self.table.newest.get(task)) is not None and before.again.is_said:
+            handle.again.why, handle.again.is_said = before.again.why, True
         self.table.newest[task] = handle
         self.totals.started(task)
         prepared = self.loop.submit(task.connector, self.preparation.prepare, handle)
@@ -56,7 +58,7 @@ class Launcher:
             return
         error = done.exception()
         if isinstance(error, AbandonedError):
-            self.failures.abandoned(handle, str(error))
+            self.failures.abandoned(handle, str(error), is_shown=isinstance(error, AwayError))
         elif error is not None:
             self.failures.failed(handle, trace_of(error))
         elif self.table.is_newest(handle) and handle.state is HandleState.PREPARING:

@@ -20,12 +20,14 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.cluster.targets import is_covered
+from fencepost.config.raw import RawConfig
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, looked_up
 from fencepost.worker.supervision.task.handle import TaskHandle
 from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task.specs import task_spec
@@ -38,6 +40,10 @@ _PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 class AbandonedError(Exception):
     """The start is abandoned. This is no failure: a newer generation or assignment brings a newer start."""
+
+
+class AwayError(AbandonedError):
+    """The start is abandoned, and tried again, as a store with values that it needs is away."""
 
 
 def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
@@ -75,10 +81,19 @@ class Preparation:
             if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config)  # step 4
         except RetriableError as error:  # of Kafka, or of a store with secrets
-            raise AbandonedError(str(error)) from error
+            kind = AbandonedError if isinstance(error, KafkaUnavailableError) else AwayError
+            raise kind(str(error)) from error
         if handle.identity.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)
         return spec
+
+    def why_away(self, config: RawConfig) -> str:
+        """Return why the values that a connector's config refers to cannot be looked up now; empty if they can.
+
+        One that does not exist can be looked up: a start says that it is missing.
+        """
+        known = looked_up(self.settings.config, config)
+        return "" if known.away is None else "; ".join(known.faults.values())
 
     def _fence(self, handle: TaskHandle) -> None:
         """Ask for a fencing round. Passing errors are retried as long as the start is wanted; others fail it."""

@@ -68,6 +68,7 @@ def task_spec(settings: WorkerSettings, snapshot: ClusterSnapshot, handle: TaskH
         {key: value for key, value in stored_task.items() if has_references({key: value})},
         _recipes(ClientRecipes(settings.config, settings.is_exactly_once), stored, spec),
         ttl_ms,
+        tuple({**config.found, **task.found}.values()),
     )
     return replace(spec, look_up=replace(spec.look_up, references=references))
 

@@ -18,6 +18,7 @@ from fencepost.worker.supervision.port import HostLookup, Notices, StartFence
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings
 from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.expiry import Expiry
 from fencepost.worker.supervision.task.failures import Failures
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task.launcher import Launcher
@@ -54,6 +55,7 @@ class TaskSupervisor:
         self._table = table = TaskTable(settings.incarnation)
         self._failures = Failures(table, board, totals)
         self._launcher = Launcher(table, board, totals, self._loop, self._failures, preparation, hosts)
+        self._expiry = Expiry(table, self._loop, preparation, self._restart)
         self._endings = Endings(table, board, totals, self._loop, fence, grace_s)
         self._reports = TaskReports(table, board, totals, self._failures, self._endings)
 
@@ -144,17 +146,10 @@ class TaskSupervisor:
         now = time.monotonic()
         self._endings.abandon_late(now)
         self._failures.look(now)
-        self._restart_expired(now)
+        self._expiry.look(now)
         self._reconcile()
         if self._table.is_shutting_down and not self._table.stopping:
             self._loop.end()
-
-    def _restart_expired(self, now: float) -> None:
-        """Restart the tasks whose configs refer to values that have expired."""
-        for handle in list(self._table.newest.values()):
-            if now >= handle.times.reload_at and handle.state is HandleState.HOSTED:
-                log.info("task %s is restarted: what its configs refer to has expired", handle.id)
-                self._restart(handle.id)
 
     def _reconcile(self) -> None:
         newest, wanted = self._table.newest, self._table.wanted()

@@ -19,7 +19,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
@@ -28,7 +28,7 @@ from fencepost.worker.supervision.task import supervisor as module
 from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.failures import Failures
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError
+from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -104,6 +104,12 @@ class Prepared:
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
+        self.ttl_ms: int | None = None
+        self.away = ""
+        self.config: dict[str, str] = {}
+
+    def why_away(self, config: RawConfig) -> str:
+        return self.away
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
         if self.error is not None:
@@ -113,10 +119,11 @@ class Prepared:
             handle.id.task,
             handle.generation,
             handle.incarnation,
-            {"connector.class": "X"},
+            {"connector.class": "X", **self.config},
             {},
             target_state=handle.target,
             output=OutputSpec({}, "o", transactional_id="g-c-0"),
+            look_up=LookUpSpec((), References({}, {}, {}, ttl_ms=self.ttl_ms)),
         )
 
 
@@ -812,3 +819,67 @@ def test_a_task_that_fails_is_an_error_in_the_workers_log_with_connector_task_an
     [error] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert error.startswith("connector c, task 0: failed")
     assert "no such table" in error
+
+
+@pytest.fixture
+def expiring(stage: Stage) -> Stage:
+    """A stage with a task that runs, and whose values are valid for ten seconds."""
+    stage.preparation.ttl_ms = 10_000
+    stage.tasks(1)
+    stage.tick()
+    stage.report(stage.handle(), "RUNNING")
+    return stage
+
+
+def test_a_task_is_restarted_once_when_its_values_have_expired(expiring: Stage) -> None:
+    older = expiring.handle()
+    expiring.preparation.ttl_ms = None
+    expiring.tick(after_s=9)
+    assert expiring.door.verbs == ["start STARTED"]
+    expiring.tick(after_s=1)
+    expiring.report(older, "STOPPED")
+    expiring.report(expiring.handle(), "RUNNING")
+    for _ in range(3):
+        expiring.tick(after_s=100)
+    assert expiring.door.verbs == ["start STARTED", "stop", "start STARTED"]
+
+
+def test_a_start_that_does_not_run_yet_is_left_to_look_up_its_values(stage: Stage) -> None:
+    stage.preparation.ttl_ms = 1_000
+    stage.tasks(1)
+    stage.tick()
+    stage.tick(after_s=100)
+    assert stage.door.verbs == ["start STARTED"]
+    stage.report(stage.handle(), "RUNNING")
+    assert stage.door.verbs == ["start STARTED", "stop"]
+
+
+def test_a_task_goes_on_with_expired_values_while_their_store_is_away(expiring: Stage) -> None:
+    expiring.preparation.away = "closed today"
+    for _ in range(3):
+        expiring.tick(after_s=20)
+    assert expiring.door.verbs == ["start STARTED"]
+    expiring.preparation.away = ""
+    expiring.tick(after_s=20)
+    assert expiring.door.verbs == ["start STARTED", "stop"]
+
+
+def test_a_connector_can_keep_its_values(stage: Stage) -> None:
+    stage.preparation.ttl_ms, stage.preparation.config = 1_000, {"config.action.reload": "none"}
+    stage.tasks(1)
+    stage.tick()
+    stage.report(stage.handle(), "RUNNING")
+    stage.tick(after_s=100)
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_a_start_whose_store_is_away_says_so_once_and_is_tried_again(stage: Stage) -> None:
+    stage.preparation.error = AwayError("closed today")
+    stage.tasks(1)
+    stage.tick()
+    for _ in range(3):
+        stage.tick(after_s=2)
+    assert stage.board.said == [(FIRST, State.UNASSIGNED, "closed today")]
+    stage.preparation.error = None
+    stage.tick(after_s=2)
+    assert stage.door.verbs == ["start STARTED"]
