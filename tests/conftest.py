@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,7 +53,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _no_secrets_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide in the texts of a test only what that test has looked up."""
     monkeypatch.setattr(secret._secrets, "_texts", {})
-    monkeypatch.setattr(secret._secrets, "_pattern", None)
+    monkeypatch.setattr(secret._secrets, "_held", Counter())
+    monkeypatch.setattr(secret._secrets, "_patterns", [])
 
 
 @pytest.fixture(scope="session")

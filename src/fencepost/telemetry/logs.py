@@ -13,6 +13,7 @@ import structlog
 
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
+from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
 _PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long
@@ -69,3 +70,4 @@ def configure_logs(level: str | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(chosen)
     quiet_libraries()
+    log_what_nobody_catches()

@@ -1,79 +1,105 @@
 """The secrets that this process knows, so that no text that leaves it shows one (E11).
 
-Whoever looks up a secret calls `remember`. Logs, traces of failures and error answers go through `hide`; `protect` does
-that for a handler of logs.
+Whoever looks up a secret calls `remember`, and `hold` as long as it uses the secret. Logs, traces of failures and error
+answers go through `hide`; `protect` does that for a handler of logs.
 """
 
 import json
 import logging
 import re
 import threading
-from collections.abc import Iterator
-from urllib.parse import quote
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from fencepost.telemetry.quoted import quoted_pattern
 
 HIDDEN = "[hidden]"
 
 _SHORTEST = 4
 _MOST = 2_000
 _PASSWORD = re.compile(
-    r"""(?i)\w*(?:password|secret)\w*\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,&"']+))|://[^/\s:@]*:([^/\s@]+)@"""
+    r"""(?i)\w*(?:password|secret)\w*\s*=\s*"""
+    r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;,&"']+))|://[^/\s:@]*:([^/\s@]+)@"""
 )
+_SECRET_FIELD = re.compile(r"(?i)password|passwd|secret|token|key|credential")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
 class Secrets:
-    """Values to hide. Thread-safe; those remembered longest ago are forgotten when there are too many."""
+    """Values to hide. Thread-safe; of those that nobody holds, the oldest are forgotten when there are too many."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: dict[str, None] = {}  # the newest last
-        self._kept: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None  # of the texts; None if it is to be made
+        self._held: Counter[str] = Counter()
+        self._patterns: list[re.Pattern[str]] | None = []  # of the texts; None if they are to be made
 
-    def remember(self, value: str, *, is_kept: bool = False) -> None:
-        """Hide this value from now on, in the forms in which errors and logs quote it.
+    def remember(self, value: str) -> None:
+        """Hide this value from now on, however errors and logs quote it.
 
         Values of fewer than four characters, and words such as `true`, are part of too many other texts to be hidden.
-        One that `is_kept` is never forgotten: it is looked up once, and used as long as the process lives.
         """
         with self._lock:
-            forms = list(_forms(value))
-            if any(form not in self._texts for form in forms):
-                self._pattern = None
-            for form in forms:
-                self._texts.pop(form, None)  # it moves to the end
-                self._texts[form] = None
-            if is_kept:
-                self._kept.update(forms)
-            passing = [form for form in self._texts if form not in self._kept]
-            for oldest in passing[: max(0, len(passing) - _MOST)]:
-                del self._texts[oldest]
+            self._remember(list(_parts(value)))
+
+    def hold(self, values: Iterable[str], *, unless_in: str = "") -> Callable[[], None]:
+        """Hide these values at least until the returned function is called; but not those that a text shows anyway."""
+        parts = [part for value in values for part in _parts(value) if part not in unless_in]
+        with self._lock:
+            self._held.update(parts)
+            self._remember(parts)
+
+        def release() -> None:
+            with self._lock:
+                self._held -= Counter(parts)
+                parts.clear()  # so that a second call does nothing
+
+        return release
 
     def hide(self, text: str) -> str:
         """Return the text with each secret replaced by `[hidden]`."""
-        if not self._texts:
-            return text
-        return (self._pattern or self._compiled()).sub(HIDDEN, text)
+        for pattern in self._known():
+            text = pattern.sub(HIDDEN, text)
+        return text
 
-    def _compiled(self) -> re.Pattern[str]:
-        """Return the pattern of all secrets, the longest first: one may be a part of another."""
-        with self._lock:
-            pattern = re.compile("|".join(map(re.escape, sorted(self._texts, key=len, reverse=True))))
-            self._pattern = pattern
-            return pattern
+    def _remember(self, parts: list[str]) -> None:
+        if any(part not in self._texts for part in parts):
+            self._patterns = None
+        for part in parts:
+            self._texts.pop(part, None)  # it moves to the end
+            self._texts[part] = None
+        passing = [part for part in self._texts if part not in self._held]
+        for oldest in passing[: max(0, len(passing) - _MOST)]:
+            del self._texts[oldest]
+
+    def _known(self) -> list[re.Pattern[str]]:
+        """Return the patterns of all secrets, the longest first: one may be a part of another."""
+        found = self._patterns
+        if found is None:
+            with self._lock:
+                found = self._patterns = [_compiled(text) for text in sorted(self._texts, key=len, reverse=True)]
+        return found
 
 
-def _forms(value: str) -> Iterator[str]:
-    """Yield the value as it is, without the white space around it, and quoted as in Python, JSON and URLs.
+@lru_cache(maxsize=4 * _MOST)
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(quoted_pattern(text))
 
-    Lines of a longer text, such as a key in PEM, are secrets of their own, and so are the passwords in a JAAS config or
-    a URL.
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the value as it is, without the white space around it, and what is a secret of its own in it.
+
+    That is each line of a longer text, such as a key in PEM; a password in a JAAS config or a URL; a password, a token
+    or a key in a JSON object.
     """
     inner = [part for found in _PASSWORD.findall(value) for part in found if part]
-    for text in dict.fromkeys((value, value.strip(), *_lines(value), *inner)):
+    plain = [re.sub(r"\\(.)", r"\1", part) for part in inner]
+    fields = [line for text in _fields(value) for line in (text, text.strip(), *_lines(text))]
+    for text in dict.fromkeys((value, value.strip(), *_lines(value), *inner, *plain, *fields)):
         if len(text.strip()) >= _SHORTEST and text.strip().lower() not in _NO_SECRETS:
             yield text
-            yield from (repr(text)[1:-1], json.dumps(text)[1:-1], quote(text, safe=""))
 
 
 def _lines(value: str) -> list[str]:
@@ -81,9 +107,31 @@ def _lines(value: str) -> list[str]:
     return [line for line in lines if not line.startswith("-----")] if len(lines) > 1 else []
 
 
+def _fields(value: str) -> Iterator[str]:
+    """Yield the secret fields of a JSON object, such as the private key of a service account."""
+    if not value.lstrip().startswith("{"):
+        return
+    try:
+        yield from _secret_texts(json.loads(value), is_secret=False)
+    except (ValueError, RecursionError):
+        return
+
+
+def _secret_texts(node: Any, *, is_secret: bool) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, field in node.items():
+            yield from _secret_texts(field, is_secret=is_secret or _SECRET_FIELD.search(name) is not None)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _secret_texts(item, is_secret=is_secret)
+    elif isinstance(node, str) and is_secret:
+        yield node
+
+
 _secrets = Secrets()
 
 remember = _secrets.remember
+hold = _secrets.hold
 hide = _secrets.hide
 
 _STORES = re.compile(r"(boto3|botocore|s3transfer|urllib3|requests|hvac|azure|msal|google|grpc)(\.|$)")

@@ -6,6 +6,7 @@ from functools import partial
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import read_plugin_path
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import providers_of
 from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
@@ -48,6 +49,7 @@ class WorkerProcess:
         """
         require_converters(config, read_plugin_path(config.plugin_path or ()))
         providers_of(config.originals).check()
+        hold_given_secrets({key: str(value) for key, value in config.originals.items()})
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))

@@ -3,25 +3,68 @@
 import io
 import json
 import logging
+import time
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.telemetry.secret import Secrets, hide, protect, remember
 from fencepost.telemetry.traces import trace_of
 
+Quote = Callable[[str], str]
 
-@given(st.text(min_size=4), st.text(), st.text())
-def test_a_secret_is_hidden_however_it_is_quoted(secret: str, before: str, after: str) -> None:
+
+def in_utf8(text: str) -> str:
+    return repr(text.encode())
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def in_url(text: str) -> str:
+    return quote(text, safe="")
+
+
+QUOTES: list[Quote] = [repr, json.dumps, in_json, in_utf8]
+
+
+@given(
+    st.text(min_size=4),
+    st.text(),
+    st.lists(st.sampled_from(QUOTES), max_size=3) | st.sampled_from([[in_url], [quote_plus]]),
+)
+@example('it\'s a "secret"\\', "", [repr, json.dumps])
+@example("p\u00e4ss w\u00f6rd/\U0001f600", "", [in_utf8, repr])
+@example("line\nbreak\\\n", "", [json.dumps, json.dumps])
+def test_a_secret_is_hidden_however_often_it_is_quoted(secret: str, before: str, quotes: list[Quote]) -> None:
     secrets = Secrets()
     secrets.remember(secret)
     if len(secret.strip()) < 4 or secret.strip().lower() in ("true", "false", "null", "none"):
         return
-    for text in (f"{before}{secret}{after}", f"{before}{secret!r}", json.dumps({"a": secret})):
-        shown = secrets.hide(text)
-        assert "[hidden]" in shown
-        assert secret not in shown.replace("[hidden]", "")
+    text = secret
+    for each in quotes:
+        text = each(text)
+    shown = secrets.hide(before + text)
+    assert "[hidden]" in shown
+    assert secret not in shown.replace("[hidden]", "")
+
+
+def test_a_value_that_is_no_utf8_is_hidden_too() -> None:
+    secrets = Secrets()
+    secrets.remember("caf\udce9 noir")
+    assert secrets.hide("caf\udce9 noir or caf\\udce9 noir") == "[hidden] or [hidden]"
+
+
+def test_a_long_run_of_backslashes_takes_no_time() -> None:
+    secrets = Secrets()
+    secrets.remember("\\" * 40 + '"' + "\\" * 40 + "\n")
+    began = time.process_time()
+    secrets.hide("\\" * 20_000)
+    assert time.process_time() - began < 5
 
 
 def test_short_values_and_words_of_every_text_are_not_hidden() -> None:
@@ -48,7 +91,8 @@ def test_the_lines_of_a_key_are_secrets_each() -> None:
 @pytest.mark.parametrize(
     "value",
     ['PlainLoginModule required username="shop" password="hunter22";', "clientSecret='hunter22'",
-     "jdbc:x://h?user=shop&password=hunter22&ssl=1", "db://shop:hunter22@host/db"],
+     "jdbc:x://h?user=shop&password=hunter22&ssl=1", "db://shop:hunter22@host/db",
+     'x required username="shop" password="hunter\\22";', '{"user": "shop", "private_key": "hunter22\\n"}'],
 )  # fmt: skip
 def test_passwords_in_a_longer_secret_are_secrets_too(value: str) -> None:
     secrets = Secrets()
@@ -73,12 +117,27 @@ def test_a_secret_that_is_looked_up_again_is_not_among_the_oldest() -> None:
     assert secrets.hide("hunter22 secret000000 secret002999") == "[hidden] secret000000 [hidden]"
 
 
-def test_a_secret_that_is_kept_is_hidden_whatever_comes_later() -> None:
+def test_a_secret_that_is_held_is_hidden_whatever_comes_later() -> None:
     secrets = Secrets()
-    secrets.remember("hunter22", is_kept=True)
+    releases = [secrets.hold(["hunter22"]), secrets.hold(["hunter22", "hunter33"])]
     for number in range(2_001):
         secrets.remember(f"secret{number:06}")
-    assert secrets.hide("hunter22 secret000000 secret002000") == "[hidden] secret000000 [hidden]"
+    assert secrets.hide("hunter22 hunter33 secret000000 secret002000") == "[hidden] [hidden] secret000000 [hidden]"
+    releases[0]()
+    releases[0]()
+    secrets.remember("another one")
+    assert secrets.hide("hunter22 hunter33") == "[hidden] [hidden]"
+    releases[1]()
+    secrets.remember("and another one")
+    assert secrets.hide("hunter22 hunter33") == "hunter22 hunter33"
+
+
+def test_what_a_text_shows_anyway_is_not_held() -> None:
+    secrets = Secrets()
+    secrets.hold(
+        ["postgres", 'x required username="shop" password="shopkeeper";'], unless_in="io.postgresql.Source shop"
+    )
+    assert secrets.hide("postgres shop shopkeeper") == "postgres shop [hidden]"
 
 
 def test_a_trace_shows_no_secret_of_any_error_in_it() -> None:

@@ -41,7 +41,8 @@ class RegistryConnection(Config):
     def check_together(self) -> list[str]:
         bad = [url for url in self.schema_registry_url if not url.startswith(("http://", "https://"))]
         faults = [
-            f"Invalid value {url} for configuration schema.registry.url: not an http:// or https:// URL" for url in bad
+            f"Invalid value {url} for configuration schema.registry.url: not an http:// or https:// URL"
+            for url in (each.rpartition("@")[2] for each in bad)
         ]
         return [*super().check_together(), *faults]
 

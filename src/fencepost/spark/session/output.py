@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO
 
+from fencepost.telemetry.secret import hide
+
 OnLine = Callable[[str], None]
 
 _NOISE = ("Using incubator modules", "default log4j profile", "Setting default log level", "To adjust logging level")
@@ -37,5 +39,6 @@ class Output:
         with stream:
             for line in stream:
                 if not any(noise in line for noise in _NOISE):
-                    self._last.append(line.rstrip())
-                    self._on_line(line.rstrip())
+                    shown = hide(line.rstrip())  # authors' code may print anything (E11)
+                    self._last.append(shown)
+                    self._on_line(shown)

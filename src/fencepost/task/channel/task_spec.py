@@ -72,6 +72,7 @@ class References(Message):
         task_config: the same of the task's config.
         clients: the settings of Kafka clients; their `place` is that of `TaskSpec`.
         ttl_ms: how long the values are valid that the worker looked up; None if they do not expire.
+        values: what was looked up by the process that runs the task; they do not travel.
     """
 
     providers: Mapping[str, str] = field(repr=False)
@@ -79,6 +80,7 @@ class References(Message):
     task_config: RawConfig = field(repr=False)
     clients: tuple[ClientRecipe, ...] = ()
     ttl_ms: int | None = None
+    values: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ class TaskSpec(Message):
             self,
             connector_config={**self.connector_config, **references.connector_config},
             task_config={**self.task_config, **references.task_config},
+            look_up=replace(self.look_up, references=replace(references, values=())),
             output=replace(self.output, producer_conf={}, admin_conf={}),
             input=replace(self.input, consumer_conf={}, reader_conf={}, reader_admin_conf={}),
         )

@@ -20,8 +20,10 @@ def resolved(spec: TaskSpec) -> TaskSpec:
         return spec
     use_plugins(spec)
     providers = providers_of(references.providers)
-    connector_config = providers.look_up(references.connector_config).require()
-    task_config = providers.look_up(references.task_config, _SAME_START_S).require()
+    connector = providers.look_up(references.connector_config)
+    task = providers.look_up(references.task_config, _SAME_START_S)
+    connector_config, task_config = connector.require(), task.require()
+    values = tuple({**connector.found, **task.found}.values())  # clients refer to nothing else
     parts: dict[str, dict[str, Any]] = {"output": {}, "input": {}}
     for recipe in references.clients:
         part, _, name = recipe.place.partition(".")
@@ -31,6 +33,7 @@ def resolved(spec: TaskSpec) -> TaskSpec:
         spec,
         connector_config={**spec.connector_config, **connector_config},
         task_config={**spec.task_config, **task_config},
+        look_up=replace(spec.look_up, references=replace(references, values=values)),
         output=replace(spec.output, **parts["output"]),
         input=replace(spec.input, **parts["input"]),
     )

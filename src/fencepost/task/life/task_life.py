@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fencepost.api import RetriableError
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.storage.ids import TargetState
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
@@ -17,6 +18,7 @@ from fencepost.task.failure.back_off import BackOff, pause_after
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.references import resolved
+from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class TaskLife(ABC):
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self._figures_failed = 0
+        self._forget: Callable[[], None] = lambda: None  # what its configs refer to
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
@@ -71,6 +74,7 @@ class TaskLife(ABC):
 
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
+        forget_given = hold_given_secrets({**self.spec.task_config, **self.spec.connector_config})
         try:
             self._look_up()
             self._run_to_the_end()
@@ -88,12 +92,16 @@ class TaskLife(ABC):
             self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()
+            self._forget()
+            forget_given()
 
     def _look_up(self) -> None:
         """Replace the references of the configs; tries again as long as a store is away, unless asked to stop."""
         for attempt in itertools.count():
             try:
                 self.spec = resolved(self.spec)
+                if self.spec.look_up.references is not None:
+                    self._forget = hold(self.spec.look_up.references.values)
                 return
             except RetriableError as error:
                 log.warning("task %s cannot start yet: %s", self.spec.id, error)

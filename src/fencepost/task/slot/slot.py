@@ -36,6 +36,7 @@ from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
+from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ def run_slot(spec_text: str, attempt: int) -> None:
     for handler in logging.getLogger().handlers:
         protect(handler)
     quiet_libraries()
+    log_what_nobody_catches()
     with rare_collections():
         Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fencepost.cluster.info import KeyReport
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
+from fencepost.plugin.secret_keys import secret_keys
 from fencepost.telemetry.secret import HIDDEN, hide
 
 
@@ -21,9 +22,10 @@ def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> Ke
     key = found.name
     errors = (faults[key],) if key in faults else found.errors
     is_reference = found.value != HIDDEN and has_references({key: config.get(key)})
+    is_secret = not is_reference and found.value is not None and key in secret_keys({key: config.get(key)})
     value = replace(
         found,
-        value=config.get(key) if is_reference else found.value,
+        value=HIDDEN if is_secret else config.get(key) if is_reference else found.value,
         errors=tuple(map(hide, errors)),
         recommended_values=tuple(map(hide, found.recommended_values)),
     )

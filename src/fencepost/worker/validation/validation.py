@@ -37,6 +37,7 @@ from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import is_of_providers
 from fencepost.worker.fixed_reference import fixed_reference_faults
 from fencepost.worker.settings import looked_up, with_converters
@@ -65,7 +66,7 @@ _NULL = "Null value can not be supplied as the configuration value."
 
 
 def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
-    """Return one answer per key.
+    """Return one answer per key, without the secrets of the config (E11).
 
     Args:
         plugins: Where the config's classes are found.
@@ -73,6 +74,14 @@ def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: Wo
     Raises:
         BadRequestError: The config names no connector class, or one that does not exist.
     """
+    forget = hold_given_secrets(config)
+    try:
+        return _validated(config, plugins, worker)
+    finally:
+        forget()
+
+
+def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
     class_name = config.get(CLASS)
     if class_name is None:
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")

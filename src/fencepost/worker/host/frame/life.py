@@ -10,6 +10,7 @@ from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.kafka.errors import KafkaRequestError
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TargetState, TaskId
@@ -20,6 +21,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
+from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
 from fencepost.worker.host.frame.retried_error import RetriedError, text_of
@@ -133,6 +135,9 @@ class FrameLife(ABC):
 
     def _run(self) -> None:
         """Run to the last report. Authors' code may raise more than Exception: sys.exit(), CancelledError, a panic."""
+        references, stored = self.spec.look_up.references, self.spec.unresolved()
+        forget = hold(() if references is None else references.values)
+        forget_given = hold_given_secrets({**stored.task_config, **stored.connector_config})
         try:
             state, trace = self._run_to_the_end()
             try:
@@ -144,6 +149,8 @@ class FrameLife(ABC):
             self._report_end(state, trace)
         finally:
             self._host.ended(self.spec.incarnation)
+            forget()
+            forget_given()
 
     def _run_to_the_end(self) -> tuple[RunState, str | None]:
         try:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from fencepost.api import Connector
@@ -10,6 +11,7 @@ from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import LookedUp
 from fencepost.reference.restored import restored
 from fencepost.storage.ids import TargetState
@@ -62,6 +64,7 @@ class ConnectorLife:
         self._target: TargetState | None = None
         self._instance: Connector | None = None
         self._remark: str | None = None
+        self._secrets: list[Callable[[], None]] = []  # of the instance; each function forgets some of them
         self._restarts = ConnectorRestarts(name, services, self._restart)
         self._sender = TaskConfigSender(name, services, lambda: self._instance, self._task_configs, self.fail)
 
@@ -130,6 +133,7 @@ class ConnectorLife:
             if known.away is not None:
                 self._begin_later(config, known)
                 return
+            self._secrets = [known.keep_hidden(), hold_given_secrets(config)]
             cls = self._services.find(config)
             instance = cls(given_values(known.require()))
             instance.context = _Context(self, self._services, known)
@@ -158,8 +162,16 @@ class ConnectorLife:
         self._services.take_turn(self.name, again, _AWAY_S)
 
     def _reload(self, expired: Connector) -> None:
-        """Restart an instance whose values have expired, unless another one runs."""
-        if self._instance is expired:
+        """Restart an instance whose values have expired, unless another one runs, or they cannot be looked up now."""
+        if self._instance is not expired or self._config is None:
+            return
+        known = self._services.look_up(self._config)
+        if known.away is not None:
+            log.warning(
+                "connector %s goes on with values that have expired: %s", self.name, "; ".join(known.faults.values())
+            )
+            self._services.take_turn(self.name, lambda: self._reload(expired), _AWAY_S)
+        else:
             log.info("connector %s is restarted: what its config refers to has expired", self.name)
             self._restart()
 
@@ -173,8 +185,9 @@ class ConnectorLife:
                 f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
             )
         task_class = _task_class(type(instance))
-        texts = [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
-        return [restored(each, self._config or {}, known.values, known.found) for each in texts]
+        texts = [{k: as_text(k, v) for k, v in c.items()} for c in configs]
+        made = [restored(each, self._config or {}, known.values, known.found) for each in texts]
+        return [{**each, "task.class": task_class} for each in made]
 
     def _end(self) -> None:
         instance, self._instance = self._instance, None
@@ -183,6 +196,9 @@ class ConnectorLife:
                 instance.stop()
             except BaseException:
                 log.exception("connector %s: an error in stop() is ignored", self.name)
+        for forget in self._secrets:
+            forget()
+        self._secrets = []
 
 
 def _task_class(connector: type[Connector]) -> str:

@@ -34,3 +34,21 @@ def test_what_was_shown_can_be_sent_back():
 @pytest.mark.parametrize("stored", [None, {}])
 def test_a_config_without_a_predecessor_is_taken_as_it_is(stored: dict[str, str] | None):
     assert unmasked({"db.password": "new"}, stored) == {"db.password": "new"}
+
+
+def test_secrets_of_converters_and_in_urls_are_hidden_as_well():
+    config = {
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": "http://me:canary@registry:8081",
+        "value.converter.basic.auth.user.info": "me:canary",
+        "value.converter.bearer.auth.client.secret": "canary",
+    }
+    shown = masked(config)
+    assert "canary" not in repr(shown)
+    assert unmasked(shown, config) == config
+
+
+def test_what_a_connector_made_of_its_secrets_is_hidden_in_its_tasks():
+    connector = {**_CONFIG, "db.password": "canary-51"}
+    shown = masked({"dsn": "db host=h password=canary-51 file=/data"}, connector)
+    assert shown == {"dsn": "db host=h password=[hidden] file=/data"}

@@ -1,0 +1,91 @@
+"""Which values of a connector's config are secrets: by the classes that it names, by their keys, by their form."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+from fencepost.config import Config, ConfigError, Type
+from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.reference import references, replaced
+from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.process import registry
+from fencepost.telemetry.secret import hold
+
+_NAMED_LIKE_A_SECRET = re.compile(
+    r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key|auth\.user\.info)$",
+    re.IGNORECASE,
+)
+_URL_WITH_A_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
+_CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
+_CONVERTERS = {
+    "key.converter": PluginKind.CONVERTER,
+    "value.converter": PluginKind.CONVERTER,
+    "header.converter": PluginKind.HEADER_CONVERTER,
+}
+_LINKS = {"transforms": PluginKind.TRANSFORM, "predicates": PluginKind.PREDICATE}
+
+
+def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | None] | None = None) -> set[str]:
+    """Return the keys of a config whose values are secrets.
+
+    Args:
+        connector: The config of the connector, if `config` is that of one of its tasks.
+    """
+    declared = frozenset(_declared_keys(connector or config))
+    return {
+        key
+        for key, value in config.items()
+        if value and (key in declared or _is_named_like_one(key) or _has_password(key, value))
+    }
+
+
+def hold_given_secrets(
+    config: Mapping[str, str | None], hold: Callable[..., Callable[[], None]] = hold
+) -> Callable[[], None]:
+    """Hide the secrets that a user wrote into a config until the returned function is called (E11).
+
+    A value that the config also shows elsewhere, such as `postgres` in the name of a class, is none: texts in which all
+    of these are hidden could not be read.
+    """
+    keys = secret_keys(config)
+    shown = "\n".join([*config, *(value for key, value in config.items() if value and key not in keys)])
+    return hold([_without_references(key, config[key] or "") for key in keys], unless_in=shown)
+
+
+def _has_password(key: str, value: str) -> bool:
+    """Say whether a value has a URL with a password that is no reference."""
+    return "://" in value and _URL_WITH_A_PASSWORD.search(_without_references(key, value)) is not None
+
+
+def _without_references(key: str, value: str) -> str:
+    return replaced(key, value, {one.text: "" for one in references(key, value)})
+
+
+def _declared_keys(config: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the keys that the classes in a config declare as passwords."""
+    yield from _passwords(PluginKind.CONNECTOR, config.get(_CLASS), config.get(_VERSION))
+    for key, kind in _CONVERTERS.items():
+        yield from (f"{key}.{own}" for own in _passwords(kind, config.get(key), config.get(f"{key}.{PLUGIN_VERSION}")))
+    for key, kind in _LINKS.items():
+        for alias in filter(None, map(str.strip, (config.get(key) or "").split(","))):
+            prefix = f"{key}.{alias}."
+            found = _passwords(kind, config.get(f"{prefix}type"), config.get(f"{prefix}{PLUGIN_VERSION}"))
+            yield from (f"{prefix}{own}" for own in found)
+
+
+@lru_cache(maxsize=1024)
+def _passwords(kind: PluginKind, name: str | None, version: str | None) -> frozenset[str]:
+    """Return the keys that a class declares as passwords, in any version if that one is not installed."""
+    if not name:
+        return frozenset()
+    for wanted in dict.fromkeys((version, None)):
+        with contextlib.suppress(ConfigError):
+            cls: type[Config] = registry().find(kind, name, wanted)
+            return frozenset(key for key, one in cls.settings().items() if one.kind is Type.PASSWORD)
+    return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _is_named_like_one(key: str) -> bool:
+    return _NAMED_LIKE_A_SECRET.search(key) is not None
