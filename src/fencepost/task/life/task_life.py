@@ -5,6 +5,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -43,7 +44,6 @@ class TaskLife(ABC):
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self._figures_failed = 0
-        self._forget: Callable[[], None] = lambda: None  # what its configs refer to
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
@@ -74,9 +74,10 @@ class TaskLife(ABC):
 
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
-        forget_given = hold_given_secrets({**self.spec.task_config, **self.spec.connector_config})
+        hidden = ExitStack()
+        hidden.callback(hold_given_secrets({**self.spec.task_config, **self.spec.connector_config}))
         try:
-            self._look_up()
+            self._look_up(hidden)
             self._run_to_the_end()
             if self._failure is not None:
                 raise self._failure
@@ -92,16 +93,18 @@ class TaskLife(ABC):
             self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()
-            self._forget()
-            forget_given()
+            hidden.close()
 
-    def _look_up(self) -> None:
-        """Replace the references of the configs; tries again as long as a store is away, unless asked to stop."""
+    def _look_up(self, hidden: ExitStack) -> None:
+        """Replace the references of the configs, and hide their values until `hidden` is closed.
+
+        It tries again as long as a store is away, unless asked to stop.
+        """
         for attempt in itertools.count():
             try:
                 self.spec = resolved(self.spec)
                 if self.spec.look_up.references is not None:
-                    self._forget = hold(self.spec.look_up.references.values)
+                    hidden.callback(hold(self.spec.look_up.references.values))
                 return
             except RetriableError as error:
                 log.warning("task %s cannot start yet: %s", self.spec.id, error)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector
@@ -31,11 +31,12 @@ _AWAY_S = 2.0
 class _Context:
     """The `ConnectorContext` of a running connector."""
 
-    def __init__(self, life: "ConnectorLife", services: ConnectorServices, known: LookedUp) -> None:
-        """`known`: the connector's config, with the values that it refers to."""
+    def __init__(self, life: "ConnectorLife", services: ConnectorServices, known: LookedUp, hidden: ExitStack) -> None:
+        """`known`: the connector's config, with the values that it refers to: `hidden` until that is closed."""
         self._life = life
         self._services = services
         self.known = known
+        self.hidden = hidden
 
     def request_task_reconfiguration(self) -> None:
         self._services.take_turn(self._life.name, self._life.reconfigure)
@@ -64,7 +65,6 @@ class ConnectorLife:
         self._target: TargetState | None = None
         self._instance: Connector | None = None
         self._remark: str | None = None
-        self._secrets: list[Callable[[], None]] = []  # of the instance; each function forgets some of them
         self._restarts = ConnectorRestarts(name, services, self._restart)
         self._sender = TaskConfigSender(name, services, lambda: self._instance, self._task_configs, self.fail)
 
@@ -127,21 +127,24 @@ class ConnectorLife:
         self._remark = None
         self._restarts.began_s = time.monotonic()
         self._services.count_startup("attempts")
+        hidden = ExitStack()
         try:
             refuse_fixed_references(config)
             known = self._services.look_up(config)
             if known.away is not None:
                 self._begin_later(config, known)
                 return
-            self._secrets = [known.keep_hidden(), hold_given_secrets(config)]
+            hidden.callback(known.keep_hidden())
+            hidden.callback(hold_given_secrets(config))
             cls = self._services.find(config)
             instance = cls(given_values(known.require()))
-            instance.context = _Context(self, self._services, known)
+            instance.context = _Context(self, self._services, known, hidden)
             self._instance = instance
             instance.start()
         except BaseException as error:
             self._services.count_startup("failures")
             self.fail(trace_of(error))
+            hidden.close()
             return
         self._services.count_startup("successes")
         self._services.board.connector(self.name, State.RUNNING)
@@ -196,9 +199,7 @@ class ConnectorLife:
                 instance.stop()
             except BaseException:
                 log.exception("connector %s: an error in stop() is ignored", self.name)
-        for forget in self._secrets:
-            forget()
-        self._secrets = []
+            cast(_Context, instance.context).hidden.close()
 
 
 def _task_class(connector: type[Connector]) -> str:

@@ -16,6 +16,7 @@ from fencepost.worker.reload import reload_in_s
 from fencepost.worker.supervision.port import HostLookup, NoRoomError
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.event_loop import EventLoop
+from fencepost.worker.supervision.task.expiry import Expiry
 from fencepost.worker.supervision.task.failures import Failures
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError, Preparation
@@ -38,6 +39,7 @@ class Launcher:
     failures: Failures
     preparation: Preparation
     hosts: HostLookup
+    expiry: Expiry
 
     def begin(self, task: TaskId, generation: int) -> None:
         """Begin with steps 1 to 4. The rest follows when they have been carried out."""

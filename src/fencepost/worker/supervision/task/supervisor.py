@@ -54,8 +54,8 @@ class TaskSupervisor:
         self._loop = EventLoop(self._tick)
         self._table = table = TaskTable(settings.incarnation)
         self._failures = Failures(table, board, totals)
-        self._launcher = Launcher(table, board, totals, self._loop, self._failures, preparation, hosts)
-        self._expiry = Expiry(table, self._loop, preparation, self._restart)
+        expiry = Expiry(table, self._loop, preparation, self._restart)
+        self._launcher = Launcher(table, board, totals, self._loop, self._failures, preparation, hosts, expiry)
         self._endings = Endings(table, board, totals, self._loop, fence, grace_s)
         self._reports = TaskReports(table, board, totals, self._failures, self._endings)
 
@@ -146,7 +146,7 @@ class TaskSupervisor:
         now = time.monotonic()
         self._endings.abandon_late(now)
         self._failures.look(now)
-        self._expiry.look(now)
+        self._launcher.expiry.look(now)
         self._reconcile()
         if self._table.is_shutting_down and not self._table.stopping:
             self._loop.end()
