@@ -1,9 +1,10 @@
-"""Connectors whose secrets are kept elsewhere: exactly once with them, and errors name the keys."""
+"""Connectors whose secrets are kept elsewhere: exactly once with them, and nothing shows them."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from canary_scene import CanaryScene
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from secured_case import USERS, granted, settings
 
@@ -12,6 +13,7 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
 from support.cluster import LightWorker
 from support.secured import SecuredKafka
+from support.worker import Worker
 
 FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
@@ -122,3 +124,23 @@ def test_a_task_whose_secret_is_gone_fails_with_its_key_and_recovers(rotating: R
     rotating.secrets.write_text(known)
     assert worker.rest.post("/connectors/rotating/tasks/0/restart").status_code == 204
     rotating.deliver(10)
+
+
+@pytest.fixture
+def canaries(
+    broker: SecuredKafka, spark_worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CanaryScene]:
+    with CanaryScene(broker, spark_worker, tmp_path, monkeypatch) as scene:
+        yield scene
+
+
+def test_e11_no_canary_is_shown_wherever_configs_refer_to_it(
+    canaries: CanaryScene, spark_worker: Worker, tmp_path: Path
+) -> None:
+    """Of each provider, in each kind of plug-in, in slots and in Spark, on success and on failure, at DEBUG."""
+    seen = canaries.run()
+    spark_worker.stop()
+    seen |= {**canaries.recorded(tmp_path / "events"), "log": spark_worker.log_text()}
+    assert canaries.count >= 60
+    assert canaries.leaks(seen) == []
+    assert canaries.missing(seen) == []

@@ -2,10 +2,8 @@
 fails that says what is missing.
 """
 
-import contextlib
 from pathlib import Path
 
-import psutil
 import pytest
 from secured_case import (
     CONNECTOR,
@@ -261,78 +259,6 @@ def test_a_worker_with_a_wrong_password_waits_and_says_so(broker: SecuredKafka, 
         assert "hush" not in worker.log_text()
     finally:
         worker.stop()
-
-
-def test_e11_no_password_is_shown_of_a_connector_with_its_own_principal(
-    broker: SecuredKafka, spark_worker: Worker, tmp_path: Path
-) -> None:
-    """Both doors: a task in a slot, and splits that Spark reads and writes."""
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    (inbox / "a.csv").write_text("id,name\n1,x\n2,y\n")
-    own = {f"producer.override.{k}": v for k, v in broker.client("other").items() if k.startswith("sasl.")}
-    own |= {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
-    configs = {
-        "rows": {**ROWS, "input.path": str(inbox), **own},
-        "texts": {"connector.class": "FileStreamSource", "file": str(inbox / "a.csv"), "topic": "texts", **own},
-    }
-    spark_worker.write_file()
-    for name, config in configs.items():
-        grants = granted(spark_worker, name, config)
-        assert Grant("User:other", "topic", name, "Write") in grants
-        broker.grant(grants)
-    spark_worker.start(within_s=120)
-    for name, config in configs.items():
-        assert spark_worker.create(name, config).status_code == 201
-    for name, count in (("rows", 2), ("texts", 3)):
-        spark_worker.wait_for_tasks(name, "RUNNING", within_s=150)
-        reader = CommittedReader(broker.kafka.internal_servers, [name])
-        eventually(lambda reader=reader, count=count: len(reader.read_all(30)) == count, within_s=100)
-    seen = {**shown(spark_worker, configs), **command_lines(spark_worker)}
-    spark_worker.stop()
-    seen |= recorded(tmp_path / "events")
-    assert [where for where, text in seen.items() if any(secret in text for secret in SECRETS)] == []
-    assert "[hidden]" in seen["GET /connectors/rows"]
-
-
-ROWS = {
-    "connector.class": "SpoolDirectorySource",
-    "input.schema": "id INT, name STRING",
-    "reader.header": "true",
-    "topic": "rows",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter.schemas.enable": "false",
-}
-
-
-def shown(worker: Worker, configs: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return what REST tells of connectors, and what the worker has logged."""
-    below = ("", "/config", "/status", "/tasks", "/tasks-config", "/offsets")
-    paths = [f"/connectors/{name}{rest}" for name in configs for rest in below]
-    paths += ["/connectors?expand=info&expand=status", "/metrics", "/health"]
-    found = {f"GET {path}": worker.rest.get(path).text for path in paths}
-    for name, config in configs.items():
-        url = f"/connector-plugins/{config['connector.class']}/config/validate"
-        found[f"validate {name}"] = worker.rest.put(url, json={**config, "name": name}).text
-    return {**found, "log": worker.log_text()}
-
-
-def command_lines(worker: Worker) -> dict[str, str]:
-    """Return those of the worker's processes."""
-    assert worker.process is not None
-    root = psutil.Process(worker.process.pid)
-    found = {}
-    for process in [root, *root.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found[f"process {process.pid}"] = " ".join(process.cmdline())
-    return found
-
-
-def recorded(events: Path) -> dict[str, str]:
-    """Return what Spark has recorded of its jobs: settings, environment, plans."""
-    found = {str(path): path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()}
-    assert any("SparkListenerSQLExecutionStart" in text for text in found.values()), [*found]
-    return found
 
 
 def _batch_writer(broker: SecuredKafka, user: str, **changed: str) -> TransactionalWriter:

@@ -4,9 +4,13 @@ import json
 import os
 import signal
 from collections import Counter
+from collections.abc import Set
+from pathlib import Path
 from typing import Any
 
 from fencepost.api import (
+    ConfigData,
+    ConfigProvider,
     Converter,
     ExactlyOnceSupport,
     RecordError,
@@ -200,6 +204,15 @@ class DeadlyConnector(SourceConnector):
     """Takes its neighbours with it."""
 
     task = DeadlyTask
+
+
+class ExpiringProvider(ConfigProvider):
+    """Looks up the name of a file that is valid for a second; of another one, for good, once the file is there."""
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        if "changing" in keys and Path(path).exists():
+            return ConfigData({"changing": f"{path}-second"})
+        return ConfigData(dict.fromkeys(keys, path), 1_000)
 
 
 class ShoutingTask(StreamTask):

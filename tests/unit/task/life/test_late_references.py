@@ -1,7 +1,8 @@
 """A start waits for the store that has its values, and fails if it cannot have them."""
 
 import threading
-from collections.abc import Set
+from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -13,6 +14,7 @@ from fencepost.task.channel.task_spec import LookUpSpec, References, TaskSpec
 from fencepost.task.life import references
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.task_life import TaskLife
+from fencepost.telemetry.secret import hide, remember
 from fencepost.testing import eventually
 
 DECLARED = {"config.providers": "own", "config.providers.own.class": "Own"}
@@ -37,11 +39,13 @@ class Life(TaskLife):
         super().__init__(TaskSpec("c", 0, 1, "i", {"n": "1"}, {"n": "2"}, look_up=LookUpSpec((), later)), report)
         self.counters = Counters()
         self.ran_with: TaskSpec | None = None
+        self.while_running: Callable[[], None] = lambda: None
 
     def abandon(self) -> None: ...
 
     def _run_instance(self) -> None:
         self.ran_with = self.spec
+        self.while_running()
         self.control.stop()
 
     def _start_over(self, error: Exception) -> None: ...
@@ -106,3 +110,32 @@ def test_a_start_fails_without_the_values(monkeypatch: pytest.MonkeyPatch) -> No
     Life(reports.append).run()
     assert [report.state for report in reports] == [RunState.FAILED]
     assert "a: ${own:x} cannot be looked up: KeyError" in (reports[0].trace or "")
+
+
+def test_values_are_hidden_as_long_as_the_task_runs() -> None:
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+
+    def fail() -> None:
+        for number in range(2_100):
+            remember(f"of another task {number:06}")
+        raise OSError("cannot log in with value of x")
+
+    life.while_running = fail
+    life.run()
+    assert "cannot log in with [hidden]" in (reports[-1].trace or "")
+    remember("of one more task")
+    assert hide("value of x") == "value of x"
+
+
+def test_secrets_that_the_config_has_itself_are_hidden_as_well() -> None:
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    life.spec = replace(life.spec, task_config={"db.password": "Tr0ub4dor"}, look_up=LookUpSpec())
+
+    def fail() -> None:
+        raise OSError("cannot log in with Tr0ub4dor")
+
+    life.while_running = fail
+    life.run()
+    assert "cannot log in with [hidden]" in (reports[-1].trace or "")

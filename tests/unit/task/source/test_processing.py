@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, Header, RecordError, SourceRecord
+from fencepost.api import FatalError, Header, RecordError, SourceRecord, UnavailableError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
@@ -200,3 +200,34 @@ def test_ends_count_behind_the_records_of_a_batch_and_stay_with_its_last_part() 
     assert batch.slice(0, 1).last_offsets() == [({"p": 0}, {"offset": 4})]
     assert batch.slice(1, 2).last_offsets()[-1] == ({"p": 0}, {"offset": 9})
     assert Batch([], [], [], [], ends=[({"p": 1}, {"offset": 2})]).last_offsets() == [({"p": 1}, {"offset": 2})]
+
+
+class OfSilentRegistry(StringConverter):
+    """Needs something that answers nothing until a record was tried twice."""
+
+    def __init__(self) -> None:
+        super().__init__({"converter.type": "value"})
+        self.tries: list[str] = []
+
+    def _ask(self, way: str) -> None:
+        self.tries.append(way)
+        if self.tries.count("record") < 2:
+            raise UnavailableError("no answer")
+
+    def from_connect_data(self, topic: str, schema: Any, value: Any) -> bytes | None:
+        self._ask("record")
+        return super().from_connect_data(topic, schema, value)
+
+    def from_column(self, schema: Any, values: Any) -> Any:
+        self._ask("column")
+        return super().from_column(schema, values)
+
+
+@pytest.mark.parametrize("transforms", [{}, ROUTER], ids=["none", "chain"])
+def test_a_silent_registry_is_waited_for_with_one_record(transforms: dict[str, str]) -> None:
+    converter, own = OfSilentRegistry(), processor(transforms)
+    own.value_converter = converter
+    (batch,) = Batch.of_records([record(str(number)) for number in range(2_000)])
+    assert list(columns(own, batch).values) == [b"%d" % number for number in range(2_000)]
+    assert converter.tries[:3] == ["column", "record", "record"]
+    assert converter.tries.count("record") == 2 if transforms else 2_001

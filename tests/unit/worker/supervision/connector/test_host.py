@@ -386,6 +386,23 @@ def test_a_connector_is_restarted_when_its_values_expire(stage: Stage, action: s
         assert stage.board.said == [State.RUNNING, State.RESTARTING, State.RUNNING]
 
 
+def test_a_connector_goes_on_with_expired_values_while_their_store_is_away(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    look_up, asked = stage.host.services.look_up, [0]
+
+    def away_three_times(config: RawConfig) -> LookedUp:
+        asked[0] += 1
+        stage.is_store_away = 2 <= asked[0] <= 4
+        return look_up(config)
+
+    stage.host.services.look_up = away_three_times
+    stage.ttl_ms = 60_000
+    stage.put(topic="${own:FENCEPOST_TOPIC}")
+    eventually(lambda: stage.board.said[:3] == [State.RUNNING, State.RESTARTING, State.RUNNING], within_s=10)
+    assert caplog.text.count("connector c goes on with values that have expired") == 3
+
+
 @pytest.mark.parametrize("where", ["start", "task_configs"])
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
 def test_what_is_no_exception_fails_the_connector_with_its_trace(
