@@ -101,6 +101,12 @@ class JavaHost(Protocol):
     def sink_task(self, start: "SinkTaskStart") -> "HostedSinkTask":
         """Create, initialize and start a sink task with its transforms and converters."""
 
+    def set_levels(self, levels: Mapping[str, str]) -> None:
+        """Set the levels of Java's loggers, by Kafka Connect's names; "" is the root, which is INFO if it is left out.
+
+        Plug-ins log to Python's loggers of the same names, whose levels hold as well.
+        """
+
     def threads(self) -> str:
         """Return the stacks of all threads, for the log: what does a task that does not answer do?"""
 
@@ -196,7 +202,7 @@ class Processing:
 
     filtered: int = 0
     """Records that transforms dropped."""
-    failures: Sequence[Failure] = ()
+    failures: tuple[Failure, ...] = ()
     retries: int = 0
     """How often an operation on a record was tried again."""
 
@@ -271,10 +277,10 @@ class Effects:
 
     rewinds: Mapping[TopicPartition, int] = field(default_factory=dict)
     timeout_ms: int | None = None
-    paused: Sequence[TopicPartition] = ()
-    resumed: Sequence[TopicPartition] = ()
+    paused: tuple[TopicPartition, ...] = ()
+    resumed: tuple[TopicPartition, ...] = ()
     requests_commit: bool = False
-    errant: Sequence[Errant] = ()
+    errant: tuple[Errant, ...] = ()
     processing: Processing = field(default_factory=Processing)
     retry: JavaRetriableError | None = None
     """What `put` has thrown, if it is to be called again with the same batch."""

@@ -234,10 +234,10 @@ def test_a_tolerated_failure_is_reported_and_its_offset_moves(scripted: Started)
     assert values(found.batch) == [b"a", b"b"]
     assert found.batch.ends == [({"p": "p"}, {"n": 4})]
     data_error = "org.apache.kafka.connect.errors.DataException"
-    assert found.processing.failures == [
+    assert found.processing.failures == (
         Failure(1, "TRANSFORMATION", data_error, "bad is bad"),
         Failure(2, "TRANSFORMATION", data_error, "bad is bad"),
-    ]
+    )
     assert found.processing.filtered == 0
 
 

@@ -28,7 +28,7 @@ def polled_of(message: Message) -> Polled | None:
 
 
 def processing_of(found: Mapping[str, Any]) -> Processing:
-    return Processing(found["filtered"], [Failure(*each) for each in found["failures"]], found["retries"])
+    return Processing(found["filtered"], tuple(Failure(*each) for each in found["failures"]), found["retries"])
 
 
 def _batch(found: Mapping[str, Any], buffers: _Buffers) -> Batch:

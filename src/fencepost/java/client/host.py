@@ -78,6 +78,9 @@ class HostClient:
         opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
         return SinkTaskClient(Line(self._process, opening), self._interrupt)
 
+    def set_levels(self, levels: Mapping[str, str]) -> None:
+        self._controlled("levels", levels=dict(levels))
+
     def threads(self) -> str:
         found: str = self._controlled("threads")
         return found

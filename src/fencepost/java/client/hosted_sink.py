@@ -57,10 +57,10 @@ def _effects(found: Mapping[str, Any]) -> Effects:
     return Effects(
         rewinds=_offsets(found["rewinds"]),
         timeout_ms=found["timeout_ms"],
-        paused=[TopicPartition(*each) for each in found["paused"]],
-        resumed=[TopicPartition(*each) for each in found["resumed"]],
+        paused=tuple(TopicPartition(*each) for each in found["paused"]),
+        resumed=tuple(TopicPartition(*each) for each in found["resumed"]),
         requests_commit=found["requests_commit"],
-        errant=[Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]],
+        errant=tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
         processing=processing_of(found),
         retry=retry,
     )

@@ -1,0 +1,251 @@
+"""A sink task in a real host: what it is given, and what it asks for."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fencepost.api import BinaryColumn, HeaderColumn, Repeated, SinkBatch
+from fencepost.java.error import JavaError
+from fencepost.java.port import (
+    Effects,
+    Errant,
+    GroupMember,
+    HostedSinkTask,
+    JavaClass,
+    JavaHost,
+    Location,
+    SinkTaskStart,
+)
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture
+def started(host: JavaHost) -> Iterator[Callable[..., HostedSinkTask]]:
+    tasks: list[HostedSinkTask] = []
+
+    def start(
+        java_class: JavaClass,
+        task_config: Mapping[str, str],
+        connector_config: Mapping[str, str] | None = None,
+        **start: Any,
+    ) -> HostedSinkTask:
+        config = CONVERTERS | dict(connector_config or {})
+        asked = SinkTaskStart(
+            connector="made", task=0, java_class=java_class, task_config=task_config, connector_config=config, **start
+        )
+        tasks.append(host.sink_task(asked))
+        return tasks[-1]
+
+    yield start
+    for task in tasks:
+        task.stop(60)
+
+
+@pytest.fixture
+def scripted(started: Callable[..., HostedSinkTask], plugins: Location, diary: Path) -> Callable[..., HostedSinkTask]:
+    def start(connector_config: Mapping[str, str] | None = None, **start: Any) -> HostedSinkTask:
+        task = started(JavaClass("tests.ScriptedSink", plugins), {"diary": str(diary)}, connector_config, **start)
+        task.open([P0, P1])
+        diary.unlink()
+        return task
+
+    return start
+
+
+def batch(*values: str | bytes | None, place: TopicPartition = P0, first: int = 0, **columns: Any) -> SinkBatch:
+    raw = [value.encode() if isinstance(value, str) else value for value in values]
+    count = len(raw)
+    none = Repeated(None, count)
+    found: dict[str, Any] = {
+        "topics": Repeated(place.topic, count),
+        "partitions": Repeated(place.partition, count),
+        "offsets": range(first, first + count),
+        "values": BinaryColumn(pa.array(raw, pa.binary())),
+        "value_schemas": none,
+        "keys": none,
+        "key_schemas": none,
+        "timestamps": Repeated(7, count),
+        "places": Repeated(place, count),
+    }
+    return SinkBatch(**found | columns)
+
+
+def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
+    task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
+    assert task.open([P0]) == Effects()
+    assert task.put(batch("one", "twø")) == Effects()
+    assert task.put(batch(None, "four", first=2)) == Effects()
+    assert task.put(batch()) == Effects()
+    assert task.pre_commit({P0: 4}) == ({P0: 4}, Effects())
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "one\ntwø\nnull\nfour\n"
+    assert task.close([P0]) == Effects()
+
+
+def test_verifiable_records_are_put(started: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    task = started(
+        tool_class("VerifiableSinkTask"),
+        {"name": "made", "id": "0"},
+        {"value.converter": JSON, "value.converter.schemas.enable": "false", "key.converter": JSON}
+        | {"key.converter.schemas.enable": "false"},
+    )
+    task.open([P0])
+    task.put(batch("5", "6", keys=[b"1", b"1"]))
+    lines = eventually(
+        lambda: [r.getMessage() for r in caplog.records if '"sinkTask"' in r.getMessage()][1:], within_s=60
+    )
+    assert json.loads(lines[0].split("printed: ")[1])["seqno"] == 6
+
+
+def test_each_record_has_all_of_its_parts(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    headers = [[("one", b"1"), ("two", None)], [], [("one", b"2")]]
+    task = scripted()
+    parts = batch(
+        "a",
+        None,
+        "c",
+        keys=[b"k", None, b"l"],
+        timestamps=[5, None, 6],
+        headers=HeaderColumn(headers),
+        places=[P0, P1, P1],
+        topics=Repeated("t", 3),
+        partitions=[0, 1, 1],
+        offsets=[10, 3, 4],
+    )
+    task.put(parts)
+    lines = diary.read_text().splitlines()
+    assert [line.split(" ConnectHeaders")[0] for line in lines] == [
+        "t-0@10 k=a 5",
+        "t-1@3 null=null null",
+        "t-1@4 l=c 6",
+    ]
+    assert [line.count("ConnectHeader(") for line in lines] == [2, 0, 1]
+    assert "key=one, value=1" in lines[0]
+
+
+def test_a_slice_of_columns_is_put_as_it_is(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    array = pa.array([b"x", None, b"a", b"", None, b"b", b"y"], pa.binary())
+    task = scripted()
+    task.put(batch(b"", b"", b"", b"", values=BinaryColumn(array[2:6]), keys=BinaryColumn(array[1:5])))
+    assert [line.split()[1] for line in diary.read_text().splitlines()] == ["null=a", "a=", "=null", "null=b"]
+
+
+def test_transforms_run_behind_converters(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    task = scripted(with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"})
+    effects = task.put(batch("a", "drop", "bad", "b"))
+    assert [line.split()[1] for line in diary.read_text().splitlines()] == ["null=a", "null=b"]
+    assert effects.processing.filtered == 1
+    assert [(each.row, each.message) for each in effects.processing.failures] == [(2, "bad is bad")]
+
+
+def test_a_value_that_cannot_be_converted_fails_the_task(scripted: Callable[..., HostedSinkTask]) -> None:
+    with pytest.raises(JavaError, match="JsonParseException"):
+        scripted({"value.converter": JSON}).put(batch("{no json"))
+
+
+def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    task = scripted()
+    refused = batch("a", "!retriable", "b")
+    effects = task.put(refused)
+    assert effects.timeout_ms == 100
+    assert "the store is away" in str(effects.retry)
+    assert task.put(refused) == Effects()
+    put = [line.split()[1] for line in diary.read_text().splitlines()]
+    assert put == ["null=a", "null=!retriable", "null=a", "null=!retriable", "null=b"]
+
+
+def test_what_a_task_asks_of_its_context_is_returned_once(scripted: Callable[..., HostedSinkTask]) -> None:
+    task = scripted()
+    assert task.put(batch("!rewind")).rewinds == {P0: 5}
+    assert task.put(batch("!timeout")).timeout_ms == 250
+    assert task.put(batch("!pause", place=P1)).paused == (P1,)
+    assert task.put(batch("!resume", place=P1)).resumed == (P1,)
+    assert task.put(batch("!commit")).requests_commit
+    assert task.put(batch()) == Effects()
+
+
+def test_a_partition_that_is_not_owned_cannot_be_paused(scripted: Callable[..., HostedSinkTask]) -> None:
+    task = scripted()
+    task.close([P1])
+    with pytest.raises(JavaError, match="not currently assigned"):
+        task.put(batch("!pause", place=P1))
+
+
+def test_reported_records_are_named(scripted: Callable[..., HostedSinkTask]) -> None:
+    effects = scripted(has_reporter=True).put(batch("a", "!report", first=4))
+    assert effects.errant == (Errant(P0, 5, "org.apache.kafka.connect.errors.DataException", "unreadable"),)
+
+
+def test_there_is_a_reporter_only_if_the_config_has_one(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    scripted().put(batch("!reporter"))
+    assert "reporter null" in diary.read_text()
+
+
+def test_the_group_is_found_where_iceberg_looks(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    task = scripted()
+    task.open([], GroupMember("connect-made", 3, "member-1"))
+    task.put(batch("!group"))
+    assert "groupId = connect-made, generationId = 3, memberId = member-1" in diary.read_text()
+    with pytest.raises(JavaError, match="the consumer of this task is not in this process, so poll cannot be called"):
+        task.put(batch("!consumer"))
+
+
+def test_a_task_may_allow_less_than_is_asked(scripted: Callable[..., HostedSinkTask]) -> None:
+    assert scripted().pre_commit({P0: 4, P1: 9}) == ({P0: 3, P1: 8}, Effects())
+
+
+def test_partitions_are_opened_and_closed(
+    started: Callable[..., HostedSinkTask], plugins: Location, diary: Path
+) -> None:
+    task = started(JavaClass("tests.ScriptedSink", plugins), {"diary": str(diary)})
+    task.open([P0])
+    task.open([P1])
+    task.close([P0, P1])
+    assert diary.read_text().splitlines() == ["open [t-0] of 1", "open [t-1] of 2", "close [t-0, t-1]"]
+
+
+def test_what_put_throws_arrives(scripted: Callable[..., HostedSinkTask]) -> None:
+    with pytest.raises(JavaError, match=r"^java\.io\.IOException: no space left\n"):
+        scripted().put(batch("!fail"))
+
+
+def test_log_lines_arrive_with_their_task(
+    scripted: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    task = scripted()
+    task.put(batch("!debug", "!log"))
+    (line,) = eventually(lambda: [r for r in caplog.records if r.name == "tests.ScriptedSink"], within_s=60)
+    assert line.levelno == logging.WARNING
+    error = "org.apache.kafka.connect.errors.ConnectException: almost"
+    assert line.getMessage().startswith(f"made-0: wrote !log of 2\n{error}")
+
+
+def test_levels_of_loggers_can_be_set(
+    host: JavaHost, scripted: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    task = scripted()
+    host.set_levels({"tests": "DEBUG"})
+    task.put(batch("!debug"))
+    host.set_levels({"tests": "ERROR"})
+    task.put(batch("!log"))
+    host.set_levels({})
+    task.put(batch("!log"))
+
+    def lines() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == "tests.ScriptedSink"]
+
+    eventually(lambda: any("wrote" in line for line in lines()), within_s=60)
+    assert lines()[0] == "made-0: a detail"
+    assert len(lines()) == 2

@@ -1,0 +1,119 @@
+package tests;
+
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.errors.DataException;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.runtime.WorkerSinkTaskContext;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.sink.SinkTask;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Writes what it is given to the file "diary"; values that start with "!" are acts. */
+public final class ScriptedSink extends SinkTask {
+    private static final Logger log = LoggerFactory.getLogger(ScriptedSink.class);
+
+    private Path diary;
+    private boolean hasRefused;
+
+    @Override
+    public String version() {
+        return "1.2.3";
+    }
+
+    @Override
+    public void start(Map<String, String> properties) {
+        diary = Path.of(properties.get("diary"));
+    }
+
+    @Override
+    public void open(Collection<TopicPartition> partitions) {
+        write("open " + partitions + " of " + context.assignment().size());
+    }
+
+    @Override
+    public void put(Collection<SinkRecord> records) {
+        for (SinkRecord record : records) {
+            write(record.topic() + "-" + record.kafkaPartition() + "@" + record.kafkaOffset() + " " + record.key() + "="
+                    + record.value() + " " + record.timestamp() + " " + record.headers());
+            if (record.value() instanceof String act && act.startsWith("!")) {
+                act(act.substring(1), record);
+            }
+        }
+    }
+
+    private void act(String what, SinkRecord record) {
+        TopicPartition place = new TopicPartition(record.originalTopic(), record.originalKafkaPartition());
+        switch (what) {
+            case "retriable" -> refuse();
+            case "fail" -> throw new ConnectException("cannot put", new IOException("no space left"));
+            case "rewind" -> context.offset(place, 5L);
+            case "timeout" -> context.timeout(250);
+            case "pause" -> context.pause(place);
+            case "resume" -> context.resume(place);
+            case "commit" -> context.requestCommit();
+            case "report" -> context.errantRecordReporter().report(record, new DataException("unreadable"));
+            case "reporter" -> write("reporter " + context.errantRecordReporter());
+            case "group" -> write("group " + consumer().groupMetadata());
+            case "consumer" -> consumer().poll(java.time.Duration.ZERO);
+            case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));
+            case "debug" -> log.debug("a detail");
+            default -> throw new IllegalArgumentException(what);
+        }
+    }
+
+    private void refuse() {
+        if (!hasRefused) {
+            hasRefused = true;
+            context.timeout(100);
+            throw new RetriableException("the store is away");
+        }
+    }
+
+    /** Look at the consumer as Iceberg's sink does. */
+    private Consumer<?, ?> consumer() {
+        try {
+            Field field = WorkerSinkTaskContext.class.getDeclaredField("consumer");
+            field.setAccessible(true);
+            return (Consumer<?, ?>) field.get(context);
+        } catch (ReflectiveOperationException error) {
+            throw new ConnectException(error);
+        }
+    }
+
+    @Override
+    public Map<TopicPartition, OffsetAndMetadata> preCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        Map<TopicPartition, OffsetAndMetadata> allowed = new HashMap<>();
+        offsets.forEach((place, offset) -> allowed.put(place, new OffsetAndMetadata(offset.offset() - 1)));
+        return allowed;
+    }
+
+    @Override
+    public void close(Collection<TopicPartition> partitions) {
+        write("close " + partitions);
+    }
+
+    @Override
+    public void stop() {
+        write("stop");
+    }
+
+    private void write(String line) {
+        try {
+            Files.writeString(diary, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        } catch (IOException error) {
+            throw new ConnectException(error);
+        }
+    }
+}
