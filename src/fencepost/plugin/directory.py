@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fencepost.plugin.mistake import unusable_names
+from fencepost.plugin.mistake import import_fault, unusable_names
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def modules_in(
                 raise
             except BaseException as error:  # sys.exit(), or the panic of a Rust extension
                 log.info("plug-in %s could not be loaded", file, exc_info=True)
-                failures.append(f"plugin.path: {file} could not be loaded: {type(error).__name__}: {error}")
+                failures.append(f"plugin.path: {file} could not be loaded: {import_fault(error, file)}")
             else:
                 yield module
 

@@ -2,9 +2,10 @@
 
 import difflib
 import inspect
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.api import (
     Connector,
@@ -22,7 +23,7 @@ _TASKS: tuple[tuple[type[Any], type[Any]], ...] = (
     (SinkConnector, SinkTask),
     (SourceConnector, SourceTask),
 )
-_CLOSE, _TIE, _MOST_CLOSE = 0.7, 0.05, 3
+_CLOSE, _TYPO, _TIE, _MOST_CLOSE = 0.7, 0.9, 0.05, 3
 _FEW = 4
 RESTART = "Plug-ins are read when a worker starts: restart it if this one was added or changed since"
 
@@ -41,7 +42,11 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         else f"Class {name} could not be found"
     )
     where = f"`fencepost plugin list` names every {kind.value.replace('_', ' ')}"
-    text = [*_ended(what, *causes), *_likely(kind, name, sorted(known)), *_ended(offer or RESTART, where)]
+    close = _close(kind, name, sorted(known))
+    if close.is_typo:  # then nothing else is likely
+        text = [*_ended(what), *close.sentence(), *_ended(*causes, RESTART, where)]
+    else:
+        text = [*_ended(what, *causes), *close.sentence(), *_ended(offer or RESTART, where)]
     return " ".join(text).removesuffix(".")
 
 
@@ -49,15 +54,21 @@ def _ended(*sentences: str) -> list[str]:
     return [f"{sentence.rstrip('.')}." for sentence in sentences]
 
 
-def _likely(kind: PluginKind, name: str, known: Sequence[str]) -> list[str]:
-    """Return a sentence with the names that may be meant, if there are some: all, if these are few."""
-    if len(known) <= _FEW:
-        return [f"There are {', '.join(known)}."]
-    close = _close(kind, name, known)
-    return [f"Did you mean {' or '.join(close)}?"] if close else []
+class _Close(NamedTuple):
+    """The names that may be meant, and whether one is so near that the given one is misspelt."""
+
+    names: Sequence[str]
+    is_typo: bool
+    known: Sequence[str]
+
+    def sentence(self) -> list[str]:
+        """Return a sentence with these names, if there are some; with all, if these are few."""
+        if self.names and (self.is_typo or len(self.known) > _FEW):
+            return [f"Did you mean {' or '.join(self.names)}?"]
+        return [f"There are {', '.join(self.known)}."] if len(self.known) <= _FEW else []
 
 
-def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
+def _close(kind: PluginKind, name: str, known: Sequence[str]) -> _Close:
     """Return the names nearest to `name`, in the form in which it is given: full, or without its package."""
     candidates: dict[str, str] = {}
     for full in known:
@@ -67,7 +78,8 @@ def _close(kind: PluginKind, name: str, known: Iterable[str]) -> list[str]:
     ratios = {each: difflib.SequenceMatcher(None, name.lower(), each).ratio() for each in candidates}
     least = max(_CLOSE, max(ratios.values(), default=0.0) - _TIE)
     found = sorted((each for each, ratio in ratios.items() if ratio >= least), key=lambda each: -ratios[each])
-    return list(dict.fromkeys(candidates[each] for each in found))[:_MOST_CLOSE]
+    names = list(dict.fromkeys(candidates[each] for each in found))[:_MOST_CLOSE]
+    return _Close(names, bool(found) and ratios[found[0]] >= _TYPO, known)
 
 
 def class_fault(cls: type[Any]) -> str | None:
@@ -91,7 +103,33 @@ def _task_fault(cls: type[Any], base: type[Any]) -> str | None:
         shown = task.__name__ if isinstance(task, type) else repr(task)
         return f"{_named(cls)} has the task {shown}, which is no {base.__name__}: derive it from {base.__name__}"
     missing = _abstract(task)
-    return f"{task.__name__}, the task of {_named(cls)}, does not define {' and '.join(missing)}" if missing else None
+    if missing:
+        return f"{task.__name__}, the task of {_named(cls)}, does not define {' and '.join(missing)}"
+    needed = _needed(task)
+    if needed:
+        return (
+            f"{task.__name__}, the task of {_named(cls)}, is created without arguments, but its __init__ needs "
+            f"{' and '.join(needed)}: prepare it in `start`, where `self.config` has the settings"
+        )
+    return None
+
+
+def _needed(task: type[Any]) -> list[str]:
+    """Return the arguments without which a class cannot be created."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    arguments = inspect.signature(task).parameters.values()
+    return [each.name for each in arguments if each.default is each.empty and each.kind not in variadic]
+
+
+def import_fault(error: BaseException, place: Path | None = None) -> str:
+    """Return what went wrong at the import of a file, or of a package, and in which of its lines."""
+    said = f"{type(error).__name__}: {error}"
+    if place is None or isinstance(error, SyntaxError):  # it names the line itself
+        return said
+    own = place.parent if place.name == "__init__.py" else place
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(own.resolve())]
+    return f"{said} ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else said
 
 
 def _abstract(cls: type[Any]) -> list[str]:

@@ -15,7 +15,7 @@ from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, re
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
 from fencepost.plugin.kind import PluginKind
-from fencepost.plugin.mistake import class_fault, unknown
+from fencepost.plugin.mistake import class_fault, import_fault, unknown
 from fencepost.plugin.offer import offer_for
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,7 @@ def _from_entry_points(failures: list[str]) -> Iterator[tuple[PluginKind, type[A
                 raise
             except BaseException as error:  # sys.exit(), or the panic of a Rust extension
                 log.info("plug-in %s could not be loaded", entry.value, exc_info=True)
-                failures.append(f"entry point {entry.value} could not be loaded: {type(error).__name__}: {error}")
+                failures.append(f"entry point {entry.value} could not be loaded: {import_fault(error)}")
                 continue
             if isinstance(cls, type) and issubclass(cls, kind.base):
                 yield kind, cls, _version(kind, cls, entry)

@@ -47,6 +47,26 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(close_by: Pa
     assert f" Did you mean {close}? " in said(close_by, name)
 
 
+def test_a_typo_is_answered_first_and_is_no_class_of_another_product(tmp_path: Path) -> None:
+    (tmp_path / "fp_needy_too.py").write_text("import no_such_module")
+    text = said(tmp_path, "JsonConvrter", PluginKind.CONVERTER)
+    assert text.startswith("Class JsonConvrter could not be found. Did you mean JsonConverter? plugin.path: ")
+    assert "no_such_module" in text
+    assert "Java" not in text
+    assert "Java plug-in" in said(tmp_path, "JdbcSinkConnector")
+
+
+def test_the_line_of_a_package_that_fails_is_named(tmp_path: Path) -> None:
+    package = tmp_path / "fp_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .inner import Feed")
+    (package / "inner.py").write_text("import json\n\nFeed = json.loads('[')['a']\n")
+    (tmp_path / "fp_no_python.py").write_text("def x(:\n")
+    of_python, of_package = PluginRegistry([str(tmp_path)]).failures()
+    assert of_python.endswith("SyntaxError: invalid syntax (fp_no_python.py, line 1)")
+    assert of_package.endswith("(inner.py, line 3)")
+
+
 def test_transforms_are_answered_alike(tmp_path: Path) -> None:
     text = said(tmp_path, "InsertFeld$Value", PluginKind.TRANSFORM)
     assert text.startswith("Class InsertFeld$Value could not be found. Did you mean InsertField$Value")
@@ -57,7 +77,9 @@ def test_what_could_not_be_loaded_comes_first_and_the_list_of_all_does_not_come(
     text = said(tmp_path, "Price")
     what, cause, *_ = text.split(". ")
     assert what == "Failed to find any class that implements Connector and which name matches Price"
-    assert cause.endswith("fp_needy.py could not be loaded: ModuleNotFoundError: No module named 'no_such_module'")
+    assert cause.endswith(
+        "fp_needy.py could not be loaded: ModuleNotFoundError: No module named 'no_such_module' (fp_needy.py, line 1)"
+    )
     assert "Plug-ins are read when a worker starts: restart it" in text
     assert len(text) < 600
 
@@ -98,6 +120,11 @@ def test_a_package_that_no_module_can_be_named_after_is_named_and_other_files_ar
         (
             "class Empty(SourceTask): ...\nclass FaultyConnector(SourceConnector):\n    task = Empty",
             "does not define poll",
+        ),
+        (
+            "class Full(Reads):\n    def __init__(self, path, *rest, depth=1): ...\n"
+            "class FaultyConnector(SourceConnector):\n    task = Full",
+            "is created without arguments, but its __init__ needs path: prepare it in `start`",
         ),
         ("class FaultyConnector(Connector): ...", "derives from Connector: derive it from SourceConnector"),
         ("class FaultyConnector(DataFrameConnector): ...", "does not define read and splits"),
