@@ -11,7 +11,7 @@ from page import ROOT, blocks  # type: ignore[import-not-found]
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
-from support.new_project import run_tests
+from support.new_project import run_tests, written
 
 PAGE = ROOT / "docs/tutorial/first-connector.md"
 
@@ -57,6 +57,11 @@ def test_the_tests_pass_and_the_fault_of_the_page_is_found_as_the_page_says(proj
     assert code == 1
     [shown] = block("text", "AssertionError").splitlines()
     assert shown in said, said
+
+
+def test_the_entry_point_of_the_page_about_publishing_is_that_of_a_project(tmp_path: Path) -> None:
+    [shown] = [one.text for one in blocks("toml") if one.page == ROOT / "docs/how-to/publish-a-connector.md"]
+    assert shown in (written(tmp_path, "source", "price-feed") / "pyproject.toml").read_text()
 
 
 def test_the_table_of_the_page_has_a_hundred_orders(tmp_path: Path) -> None:
