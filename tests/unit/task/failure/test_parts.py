@@ -1,5 +1,6 @@
 """How a batch is divided in which something is unusual."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,21 +19,52 @@ def divided(count: int, unusual: set[int], *, is_divided: bool = True) -> list[S
     return in_parts(count, columns, lambda start, stop: ("records", start, stop), is_divided=is_divided)
 
 
-def test_one_unusual_record_makes_one_part_slow() -> None:
-    found = divided(20 * PART, {5 * PART + 7})
-    assert len(found) == 20
-    assert [span for span in found if span[0] == "records"] == [("records", 5 * PART, 6 * PART)]
+def singly(found: list[Span]) -> list[int]:
+    """Return the records that were not processed as columns."""
+    return [index for way, start, stop in found if way == "records" for index in range(start, stop)]
+
+
+@pytest.mark.parametrize("count", [2, 9, PART, PART + 1, 20 * PART])
+def test_an_unusual_record_is_processed_alone(count: int) -> None:
+    for bad in {0, 1, count // 3, count - 1}:
+        assert singly(divided(count, {bad})) == [bad]
+
+
+def test_the_records_of_a_part_with_one_that_is_unusual_are_processed_about_twice_more() -> None:
+    tried = []
+
+    def columns(start: int, stop: int) -> Span | None:
+        tried.append(stop - start)
+        return None if start <= 7 < stop else ("columns", start, stop)
+
+    in_parts(PART, columns, lambda start, stop: ("records", start, stop), is_divided=True)
+    assert sum(tried) <= 2 * PART
+    assert len(tried) <= 2 * PART.bit_length()
+
+
+def test_unusual_records_of_several_parts_are_processed_alone() -> None:
+    bad = set(range(7, 100 * PART, PART // 2))
+    assert singly(divided(100 * PART, bad)) == sorted(bad)
+
+
+def test_a_part_with_many_unusual_records_is_not_halved_to_its_end() -> None:
+    found = divided(3 * PART, set(range(PART, 2 * PART)))
+    assert singly(found) == list(range(PART, 2 * PART))
+    assert len([span for span in found if span[0] == "records"]) <= 4 * MISSES
 
 
 def test_parts_are_not_tried_any_longer_when_some_in_a_row_were_unusual() -> None:
-    found = divided(100 * PART, set(range(0, 100 * PART, PART)))
-    assert len(found) == MISSES + 1
+    found = divided(100 * PART, set(range(100 * PART)))
     assert found[-1] == ("records", MISSES * PART, 100 * PART)
+
+
+def test_parts_are_halved_again_after_one_that_was_not_unusual() -> None:
+    assert singly(divided(4 * PART, {*range(PART), 3 * PART + 5})) == [*range(PART), 3 * PART + 5]
 
 
 def test_a_batch_that_cannot_be_columns_in_parts_is_not_divided() -> None:
     assert divided(20 * PART, {1}, is_divided=False) == [("records", 0, 20 * PART)]
-    assert divided(PART, set()) == [("records", 0, PART)]
+    assert divided(1, {0}) == [("records", 0, 1)]
     assert divided(0, set()) == []
 
 
@@ -71,3 +103,28 @@ def test_what_is_away_is_waited_for_with_one_record_and_no_columns_are_tried_bef
     found = in_parts(3 * PART, columns, one_by_one, is_divided=True)
     assert ways == ["columns", "records", "columns", "columns", "columns"]
     assert [(start, stop) for _, start, stop in found] == [(0, 1), (1, 251), (251, 501), (501, 750)]
+
+
+def test_a_half_of_which_something_is_away_is_waited_for_with_one_record() -> None:
+    ways: list[tuple[str, int, int]] = []
+    away = [True]
+
+    def columns(start: int, stop: int) -> Span | None:
+        ways.append(("columns", start, stop))
+        if start <= 7 < stop:
+            return None
+        if away[0] and start > 7:
+            raise UnavailableError("closed")
+        return ("columns", start, stop)
+
+    def one_by_one(start: int, stop: int) -> Span:
+        ways.append(("records", start, stop))
+        away[0] = away[0] and stop <= 8
+        return ("records", start, stop)
+
+    found = in_parts(16, columns, one_by_one, is_divided=True)
+    assert ways == [
+        *[("columns", 0, 8), ("columns", 0, 4), ("columns", 4, 6), ("columns", 6, 7), ("records", 7, 8)],
+        *[("columns", 8, 16), ("records", 8, 9), ("columns", 9, 16)],
+    ]
+    assert [(start, stop) for _, start, stop in found] == [(0, 4), (4, 6), (6, 7), (7, 8), (8, 9), (9, 16)]
