@@ -23,7 +23,6 @@ PROGRAM = Path(__file__).with_name("ConnectValues.java")
 REFUSED = "what does not fit its schema is refused"
 REFUSED_YEARS = "dates and timestamps outside the years 1 to 9999 are refused"
 ANY_SCHEMA = "SetSchemaMetadata changes the schema of any type"
-LITERALS = "the literal of InsertHeader keeps its digits, and lists and maps have no schema"
 READ_BACK = "NaN and infinities are read as they are written"
 RESCALED = "a number gets the scale of its decimal"
 ISO = "dates and times are written as ISO 8601"
@@ -431,9 +430,8 @@ def headers() -> list[Case]:
         "2026-01-02T03:04:05.678Z", "99999999999999999999", '"quoted"', " 5", "1e3",
     )  # fmt: skip
     for one in literals:
-        differs = LITERALS if one in ("1.5", "[1,2]", '{"a":"b"}', "99999999999999999999") else None
         settings = {"header": "n", "value.literal": one}
-        found.append(changed("InsertHeader", settings, plain, headers=given[:1], differs=differs))
+        found.append(changed("InsertHeader", settings, plain, headers=given[:1]))
     for operation in ("move", "copy"):
         for names, to in (("a", "x"), ("a,b", "x,x"), ("none", "x"), ("b", "h")):
             for replaced in ("true", "false"):

@@ -8,25 +8,20 @@ import orjson
 
 from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
 from fencepost.config import Width
+from fencepost.config.check import Check
 from fencepost.converter.compound import Encode
 from fencepost.converter.json_column import EncodeColumn, column_encoder, dumped_all
-from fencepost.converter.json_column_decoding import DecodeColumn, column_decoder
-from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import (
     EncodingOptions,
     decimal_fallback,
     encode_schemaless,
     encoder,
 )
-from fencepost.converter.json_envelopes import parsed_all, payloads, prefix_of
-from fencepost.converter.json_parsing import parsed, parsed_with_decimals
-from fencepost.converter.json_schema import schema_from_json, schema_to_json
+from fencepost.converter.json_reading import JsonReader, given_schema, json_reader
+from fencepost.converter.json_schema import schema_to_json
 from fencepost.converter.json_structs import dumped_structs
 from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
-from fencepost.record.schema import DECIMAL_NAME
 
-ENVELOPE = {"schema", "payload"}
-_DECIMAL_NAME = DECIMAL_NAME.encode()
 NULL_SCHEMA = b'{"schema":null,"payload":'
 
 
@@ -38,12 +33,17 @@ class _Compiled(NamedTuple):
     encode_column: EncodeColumn
 
 
-class _Read(NamedTuple):
-    """What messages with a schema need: their text up to the payload, the schema, and the decoder of payloads."""
+def _a_schema() -> Check:
+    """Return the check that a text is a schema."""
 
-    prefix: bytes
-    schema: Schema | None
-    decode_column: DecodeColumn
+    def test(value: str) -> str | None:
+        try:
+            given_schema(value)
+        except RecordError as error:
+            return str(error)
+        return None
+
+    return Check(lambda value: test(value) if value else None, "a schema in JSON")
 
 
 class JsonConverter(Converter, HeaderConverter):
@@ -75,6 +75,19 @@ class JsonConverter(Converter, HeaderConverter):
         display_name="Schema Cache Size",
         doc="The maximum number of schemas that can be cached in this converter instance.",
     )
+    schema_content: str | None = setting(
+        "schema.content",
+        default=None,
+        check=_a_schema(),
+        importance=HIGH,
+        group="Schemas",
+        order=2,
+        width=Width.MEDIUM,
+        display_name="Schema Content",
+        doc="With `schemas.enable`: the schema of all messages that are read, as in the `schema` of an envelope. "
+        "The messages are then payloads without an envelope. Unset: each message has its schema. What is written "
+        "does not change.",
+    )
     decimal_format: str = setting(
         "decimal.format",
         default="BASE64",
@@ -101,8 +114,15 @@ class JsonConverter(Converter, HeaderConverter):
         super().__init__(properties)
         self._cached: Callable[[Schema], _Compiled] = lru_cache(self.schemas_cache_size)(self._compile)
         self._last: tuple[Schema | None, _Compiled] = (None, _Compiled(b"", lambda value: value, lambda column: column))
-        self._last_read: _Read | None = None
-        self._schema_of: Callable[[bytes], Schema | None] = lru_cache(self.schemas_cache_size)(_schema_of)
+
+    @cached_property
+    def _reader(self) -> JsonReader:
+        return json_reader(
+            has_schemas=self.schemas_enable,
+            content=self.schema_content,
+            cache_size=self.schemas_cache_size,
+            is_null_replaced=self.replace_null_with_default,
+        )
 
     @cached_property
     def _options(self) -> EncodingOptions:
@@ -121,26 +141,10 @@ class JsonConverter(Converter, HeaderConverter):
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        if not self.schemas_enable:
-            return None, _parsed(data)
         try:
-            return self._of_envelope(data)
+            return self._reader.read(data)
         except (TypeError, RecursionError) as error:
             raise RecordError(f"Converting from JSON failed: {error}") from error
-
-    def _of_envelope(self, data: bytes) -> tuple[Schema | None, Any]:
-        """Raise TypeError for a schema with a text or number that JSON cannot hold."""
-        value = _parsed(data, keeps_digits=_DECIMAL_NAME in data)
-        if not isinstance(value, dict) or value.keys() != ENVELOPE:
-            raise RecordError(
-                'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
-                "additional fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your "
-                "converter configuration."
-            )
-        schema = self._schema_of(orjson.dumps(value["schema"], default=decimal_fallback))
-        if schema is None and _DECIMAL_NAME in data:
-            return None, _parsed(data)["payload"]
-        return schema, decode(schema, value["payload"], is_null_replaced=self.replace_null_with_default)
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_data(topic, schema, value)
@@ -167,38 +171,9 @@ class JsonConverter(Converter, HeaderConverter):
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
         """Convert a column whose messages all carry the same schema, written in the same way, or none."""
         try:
-            return self._envelopes(column) if self.schemas_enable else self._schemaless_column(column)
+            return self._reader.read_column(list(column))
         except (ValueError, TypeError, RecursionError, RecordError):
             return None
-
-    def _envelopes(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        messages = list(column)
-        first = next(filter(None, messages), None)
-        read = None if first is None else self._read(first)
-        found = None if read is None else payloads(messages, read.prefix)
-        return None if read is None or found is None else (read.schema, read.decode_column(found))
-
-    def _read(self, message: bytes) -> _Read | None:
-        last = self._last_read
-        if last is not None and message.startswith(last.prefix):
-            return last
-        found = prefix_of(message)
-        if found is None:
-            return None
-        prefix, written = found
-        schema = self._schema_of(orjson.dumps(written, default=decimal_fallback))
-        decoder = column_decoder(schema, is_null_replaced=self.replace_null_with_default) if schema else _unchanged
-        self._last_read = _Read(prefix, schema, decoder)
-        return self._last_read
-
-    def _schemaless_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        messages = list(column)
-        present = [each for each in messages if each is not None]
-        found = parsed_all(present)
-        if found is None or len(present) == len(messages):
-            return None if found is None else (None, found)
-        values = iter(found)
-        return None, [None if each is None else next(values) for each in messages]
 
     def _payloads(self, schema: Schema, values: Sequence[Any]) -> Sequence[Any]:
         if isinstance(values, Utf8Column) and schema.type is SchemaType.STRING:
@@ -221,7 +196,7 @@ class JsonConverter(Converter, HeaderConverter):
 
     def _compile(self, schema: Schema) -> _Compiled:
         try:
-            written = orjson.dumps(schema_to_json(schema, self._options))
+            written = orjson.dumps(schema_to_json(schema, self._options)) if self.schemas_enable else b""
         except TypeError as error:
             raise RecordError(f"Converting the schema to JSON failed: {error}") from error
         return _Compiled(
@@ -239,18 +214,3 @@ def _dumped(value: Any) -> bytes:
             return orjson.dumps(encode_schemaless(value), default=decimal_fallback)
         except (TypeError, ValueError, RecursionError) as error:
             raise RecordError(f"Converting to JSON failed: {error}") from error
-
-
-def _parsed(data: bytes, *, keeps_digits: bool = False) -> Any:
-    try:
-        return parsed_with_decimals(data) if keeps_digits else parsed(data)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"Converting bytes from JSON failed due to serialization error: {error}") from error
-
-
-def _unchanged(column: Sequence[Any]) -> Sequence[Any]:
-    return column
-
-
-def _schema_of(written: bytes) -> Schema | None:
-    return schema_from_json(orjson.loads(written))

@@ -15,6 +15,7 @@ _SHAPES = bytes(
 )
 _LONG_RUNS, _TINY = (b"0" * 17, b"0" * 16 + b"e"), b"e-000"
 _LONG_NUMBER = re.compile(rb"\d[\d.]{15,}(?:[eE][-+]?\d+)?")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of numbers that orjson does not parse as doubles, with either sign
 
 
@@ -31,7 +32,14 @@ def parsed(data: bytes) -> Any:
 
 def parsed_with_decimals(data: bytes) -> Any:
     """Parse JSON in which a decimal may be a number: all numbers with a fraction become Decimals. Raises ValueError."""
-    return json.loads(data, parse_float=exact_decimal)
+    found = json.loads(data.decode(), parse_float=exact_decimal, parse_constant=_refused)
+    if _HALF.search(data):
+        json.dumps(found, ensure_ascii=False, default=str).encode()  # half of a surrogate pair is a UnicodeEncodeError
+    return found
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _is_rounded(number: bytes) -> bool:

@@ -83,8 +83,8 @@ def _unscaled_bytes(schema: Schema, value: Any) -> bytes:
 
 
 def _decimal(schema: Schema, data: Any) -> Decimal:
-    if not isinstance(data, bytes):
-        raise RecordError("Invalid type for Decimal, underlying representation should be bytes")
+    if not isinstance(data, bytes) or not data:
+        raise RecordError("Invalid type for Decimal, underlying representation should be bytes with digits")
     return with_scale(schema, int.from_bytes(data, "big", signed=True))
 
 

@@ -13,8 +13,11 @@ class _NumberConverter(Converter, HeaderConverter):
     kind: ClassVar[SchemaType]
     layout: ClassVar[struct.Struct]
     python_types: ClassVar[tuple[type, ...]] = (int,)
+    is_null_of_any_type: ClassVar[bool] = True
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if value is None and self.is_null_of_any_type:
+            return None
         if schema is not None and schema.type is not self.kind:
             raise RecordError(f"Invalid schema type for {type(self).__name__}: {schema.type.name}")
         if value is None:
@@ -47,6 +50,12 @@ class BooleanConverter(_NumberConverter):
     kind = SchemaType.BOOLEAN
     layout = struct.Struct(">?")
     python_types = (bool,)
+    is_null_of_any_type = False  # in Kafka's class, too
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        if data is not None and len(data) == 1 and data[0] > 1:
+            raise RecordError("The byte of a boolean must be 0 or 1")
+        return super().to_connect_data(topic, data)
 
 
 class ShortConverter(_NumberConverter):

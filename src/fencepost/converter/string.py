@@ -1,6 +1,7 @@
 """StringConverter: values as text."""
 
 import codecs
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from fencepost.record.java_utf8 import REPLACED, java_decoded
 from fencepost.record.schema import STRING
 
 OPTIONAL_STRING = STRING.optional()
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def _known_encoding(name: str) -> str | None:
@@ -45,14 +47,25 @@ class StringConverter(Converter, HeaderConverter):
         if value is None:
             return None
         try:
-            return java_text(schema, value).encode(self._codec, "replace")
+            return self._encoded(java_text(schema, value))
         except TypeError as error:
             raise RecordError("StringConverter is not compatible with bytes; ByteArrayConverter is") from error
         except RecursionError:
             raise RecordError("The value is nested too deeply for a text") from None
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return OPTIONAL_STRING, None if data is None else data.decode(self._codec, self._errors)
+        if data is None:
+            return OPTIONAL_STRING, None
+        has_mark = data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE))
+        codec = "utf-16-be" if self._codec == "utf-16" and not has_mark else self._codec
+        return OPTIONAL_STRING, data.decode(codec, self._errors)
+
+    def _encoded(self, text: str) -> bytes:
+        if self._codec.startswith("utf-16"):
+            text = _HALVES.sub("\ufffd", text)
+        if self._codec == "utf-16":  # Java's has a mark, and the high byte first
+            return codecs.BOM_UTF16_BE + text.encode("utf-16-be") if text else b""
+        return text.encode(self._codec, "replace")
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_data(topic, schema, value)

@@ -32,10 +32,10 @@ def java_float_text(value: float) -> str:
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    mantissa, _, exponent = f"{value:.{_significant(value) - 1}e}".partition("e")
-    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{int(exponent)}"
+    mantissa, _, exponent = f"{value:.{max(_significant(value) - 1, 1)}e}".partition("e")
+    return f"{mantissa}E{int(exponent)}"
 
 
 def _significant(value: float) -> int:
     digits = repr(value).lower().partition("e")[0].replace(".", "").replace("-", "").strip("0")
-    return max(1, len(digits))
+    return len(digits)

@@ -29,20 +29,23 @@ _CLASSES = {
 _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)"  # text taken literally
     r"|\\p\{(?P<cls>\w+)\}"  # a POSIX class
-    r"|\\(?P<escape>.)"
+    r"|\\(?P<escape>[PNx]\{[^}]*\}|.)"
     r"|\(\?<(?P<group>[a-zA-Z][a-zA-Z0-9]*)>"
     r"|(?P<bracket>\[\^?\]?|\])"  # a bracket that closes is a character at the beginning of a class
-    r"|(?P<operator>--|~~|\|\|)",  # of sets, in the library; Java takes them literally
+    r"|(?P<operator>--|~~|\|\|)"  # of sets, in the library; Java takes them literally
+    r"|(?P<repetition>\{(?!\d+(?:,\d*)?\}))",  # the library takes it literally; Java refuses it
     re.DOTALL,
 )
 _NAME_CHARACTERS, _LONGEST_NAME = re.compile(r"[a-zA-Z0-9._-]"), 249
 _REFERENCE = re.compile(r"\\(?P<literal>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}|(?P<wrong>[\\$])", re.DOTALL)
 
 
-def java_regex() -> Check:
+def java_regex(*, is_empty_allowed: bool = True) -> Check:
     """Return the check that a text is a regular expression of Java, as far as Python supports it."""
 
     def test(value: str) -> str | None:
+        if not value and not is_empty_allowed:
+            return "String must be non-empty"
         try:
             _probe(compiled(value))
         except re.error as error:
@@ -113,6 +116,10 @@ def _translated(pattern: str) -> str:
         nonlocal depth
         if token["bracket"]:
             depth = max(0, depth + (1 if token["bracket"].startswith("[") else -1))
+            return token[0]
+        if token["repetition"]:
+            if not depth:
+                raise re.error("Illegal repetition; write the brace as \\{")
             return token[0]
         if token["operator"] == "--" and depth:
             raise re.error("-- in a class of characters is not supported here; write the hyphen as \\-")

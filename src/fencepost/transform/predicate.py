@@ -45,7 +45,7 @@ class TopicNameMatches(Predicate):
 
     pattern: str = setting(
         "pattern",
-        check=java_regex(),
+        check=java_regex(is_empty_allowed=False),
         doc="A Java regular expression for matching against the name of a record's topic.",
     )
 

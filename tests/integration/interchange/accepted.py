@@ -121,11 +121,6 @@ THEIRS_ALONE = {
 # Errors that go on in the words of Java's or Python's own library.
 WORDED_BY_LIBRARIES = "Invalid regex: "
 
-# Keys that only Kafka Connect declares.
-KEYS_NOT_DECLARED = {
-    "schema.content": "a schema given once for all records of the JSON converter (4.2) is not there yet",
-}
-
 # Keys that only we declare.
 KEYS_DECLARED_BY_US = {"id": "what a VerifiableSink gives to its tasks is a setting, as all that a task reads"}
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from accepted import KEYS_DECLARED_BY_US, KEYS_NOT_DECLARED, OURS_ALONE, THEIRS_ALONE, WORDED_BY_LIBRARIES, accepted
+from accepted import KEYS_DECLARED_BY_US, OURS_ALONE, THEIRS_ALONE, WORDED_BY_LIBRARIES, accepted
 from masking import masked
 from replay import Exchange
 
@@ -67,8 +67,7 @@ def _same_validation(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 def _declared(keys: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    names = [(k["name"], k.get("type")) for k in keys if k["name"] not in KEYS_DECLARED_BY_US]
-    return [(name, kind) for name, kind in names if not name.endswith(tuple(KEYS_NOT_DECLARED))]
+    return [(k["name"], k.get("type")) for k in keys if k["name"] not in KEYS_DECLARED_BY_US]
 
 
 def _common_plugins(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[Any]:

@@ -1,6 +1,7 @@
 """The converters other than JSON."""
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from fencepost.converter.number import (
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.record import Repeated, Utf8Column
-from fencepost.record.schema import BYTES, INT32, INT64, STRING
+from fencepost.record.schema import BYTES, INT8, INT32, INT64, STRING
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,17 @@ def test_header_values_are_literals(value: Any, text: str) -> None:
         ("", "", SchemaType.STRING),
         ("7", 7, SchemaType.INT8),
         ("70000", 70000, SchemaType.INT32),
-        ("-1.5", -1.5, SchemaType.FLOAT64),
+        ("-1.5", -1.5, SchemaType.FLOAT32),
+        ("1e39", 1e39, SchemaType.FLOAT64),
+        ("99999999999999999999", Decimal("99999999999999999999"), SchemaType.BYTES),
+        (" 5 ", 5, SchemaType.INT8),
+        ("[1, 300]", [1, 300], SchemaType.ARRAY),
+        ('["a, b", null]', '["a, b", null]', SchemaType.STRING),
+        ('["a, \\"b\\" "]', ['a, "b" '], SchemaType.ARRAY),
+        ("5,6", "5,6", SchemaType.STRING),
+        ("[1] and more", "[1] and more", SchemaType.STRING),
+        ("1e999999999", "1e999999999", SchemaType.STRING),
+        ("[" * 2000, "[" * 2000, SchemaType.STRING),
         ("true", True, SchemaType.BOOLEAN),
         ("2024-02-29", dt.date(2024, 2, 29), SchemaType.INT32),
         ("2024-02-29T01:02:03.004Z", dt.datetime(2024, 2, 29, 1, 2, 3, 4000, tzinfo=dt.UTC), SchemaType.INT64),
@@ -153,4 +164,5 @@ def test_headers_without_a_value() -> None:
     converter = SimpleHeaderConverter()
     assert converter.from_connect_header("t", "h", INT32, None) is None
     assert converter.to_connect_header("t", "h", None) == (None, None)
-    assert converter.to_connect_header("t", "h", b'{"a":[1]}') == (None, {"a": [1]})
+    numbers = Schema.map(STRING, Schema.array(INT8))
+    assert converter.to_connect_header("t", "h", b'{"a":[1]}') == (numbers, {"a": [1]})

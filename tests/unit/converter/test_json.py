@@ -1,6 +1,7 @@
 """JsonConverter: Kafka's envelopes, byte for byte, and back."""
 
 import datetime as dt
+import json
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,19 @@ from hypothesis import strategies as st
 from fencepost.api import ConfigError, RecordError, Schema, SchemaType
 from fencepost.converter.json import JsonConverter
 from fencepost.record import Repeated, Utf8Column
-from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
+from fencepost.record.schema import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL_NAME,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    decimal,
+)
 
 ENVELOPES = JsonConverter({"converter.type": "value"})
 PLAIN = JsonConverter({"schemas.enable": "false"})
@@ -270,3 +283,54 @@ def test_a_repeated_value_is_written_once() -> None:
 @pytest.mark.parametrize("wrong", [1 << 31, "1", None, True])
 def test_one_wrong_value_sends_the_column_record_by_record(wrong: Any) -> None:
     assert PLAIN.from_column(INT32, [1, 2, wrong]) is None
+
+
+def with_content(content: object, **more: str) -> JsonConverter:
+    return JsonConverter({"schema.content": json.dumps(content), **more})
+
+
+ORDER = {
+    "type": "struct",
+    "fields": [
+        {"field": "id", "type": "int64"},
+        {"field": "note", "type": "string", "optional": True, "default": "none"},
+        {"field": "total", "type": "bytes", "name": DECIMAL_NAME, "version": 1, "parameters": {"scale": "2"}},
+    ],
+}
+
+
+def test_messages_are_payloads_of_the_schema_that_the_config_gives() -> None:
+    converter = with_content(ORDER)
+    schema, value = converter.to_connect_data("t", b'{"id":1,"total":12.30,"more":2}')
+    assert schema is not None
+    assert [field.name for field in schema.fields] == ["id", "note", "total"]
+    assert value == {"id": 1, "note": "none", "total": Decimal("12.30")}
+    assert with_content(ORDER, **{"replace.null.with.default": "false"}).to_connect_data(
+        "t", b'{"id":1,"note":null,"total":"AQ=="}'
+    ) == (schema, {"id": 1, "note": None, "total": Decimal("0.01")})
+    assert converter.to_connect_data("t", None) == (None, None)
+    for misfit in (b'{"id":"x"}', b"[]", b"null", b"", b"{"):
+        with pytest.raises(RecordError):
+            converter.to_connect_data("t", misfit)
+
+
+def test_a_column_of_payloads_is_what_each_is() -> None:
+    converter = with_content(ORDER)
+    messages = [b'{"id":1,"note":"x","total":"AQ=="}', b'{"id":2,"total":"AQI="}', b'{"total":"AA==","id":3}']
+    column = converter.to_column(messages)
+    assert column is not None
+    assert [(column[0], value) for value in column[1]] == [converter.to_connect_data("t", each) for each in messages]
+    assert converter.to_column([*messages, None]) is None  # a tombstone has no schema
+    assert converter.to_column([*messages, b'{"id":"x"}']) is None
+
+
+def test_the_given_schema_changes_neither_what_is_written_nor_what_is_plain() -> None:
+    assert with_content(ORDER).from_connect_data("t", INT64, 1) == ENVELOPES.from_connect_data("t", INT64, 1)
+    assert with_content(ORDER, **{"schemas.enable": "false"}).to_connect_data("t", b"5") == (None, 5)
+    assert JsonConverter({"schema.content": ""}).to_connect_data("t", b'{"schema":null,"payload":5}') == (None, 5)
+
+
+@pytest.mark.parametrize("content", ["x", "[]", "{}", '{"type":"nope"}', '{"type":"array"}', "[" * 3000])
+def test_a_text_that_is_no_schema_is_refused_with_its_key(content: str) -> None:
+    with pytest.raises(ConfigError, match=r"for configuration schema\.content: "):
+        JsonConverter({"schema.content": content})

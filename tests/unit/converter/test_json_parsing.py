@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.api import RecordError, Schema
 from fencepost.converter.json import JsonConverter
+from fencepost.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.record.schema import FLOAT64, INT64, decimal
 
 PLAIN = JsonConverter({"schemas.enable": "false"})
@@ -145,3 +146,17 @@ def test_a_decimal_with_as_many_digits_as_its_text_is_written() -> None:
     text = "1." + "3" * 10_000
     _, found = PLAIN.to_connect_data("t", f'{{"n":{text}}}'.encode())
     assert PLAIN.from_connect_data("t", None, found) == f'{{"n":{text}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'"\\ud800"', b'["a\\uDC00b"]', b'{"\\ud83d":1}', b"NaN", b"[-Infinity]", b'"\xed\xa0\x80"', b"\xef\xbb\xbf1"],
+)
+def test_what_is_no_json_is_none_where_digits_are_kept_either(text: bytes) -> None:
+    for parse in (parsed, parsed_with_decimals):
+        with pytest.raises(ValueError):
+            parse(text)
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert parsed(b'"\\ud83d\\ude00"') == parsed_with_decimals(b'"\\ud83d\\ude00"') == "\U0001f600"

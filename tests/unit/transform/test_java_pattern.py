@@ -69,3 +69,26 @@ def test_syntax_of_java_is_understood(pattern: str, text: str, is_match: bool) -
 def test_a_wrong_pattern_is_an_error_of_the_pattern(pattern: str) -> None:
     with pytest.raises(re.error):
         compiled(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["x{1,2", "a{,2}", "{", "a{b}"])
+def test_a_brace_that_is_no_repetition_is_refused_as_in_java(pattern: str) -> None:
+    with pytest.raises(re.error, match="Illegal repetition"):
+        compiled(pattern)
+
+
+def test_braces_that_java_knows_are_taken() -> None:
+    for pattern, text in (
+        (r"\{", "{"),
+        ("[{]", "{"),
+        ("a{2}", "aa"),
+        ("a{1,}", "aaa"),
+        (r"\p{L}+", "ab"),
+        (r"\x{61}", "a"),
+    ):
+        assert compiled(pattern).fullmatch(text), pattern
+
+
+def test_the_pattern_of_a_predicate_must_not_be_empty() -> None:
+    with pytest.raises(ConfigError, match="non-empty"):
+        TopicNameMatches({"pattern": ""})

@@ -19,7 +19,7 @@ from fencepost.transform.pattern_size import size_fault
         ("(){20000}", "more than 100000 parts"),
         ("(?:()(())){400}", "more than 100000 parts"),
         ("((){50}a?){50}", "more than 100000 parts"),
-        ("(?:" * 11 + "a" + "{,2})" * 11, "more than 10 repetitions"),
+        ("(?:" * 11 + "a" + "{0,2})" * 11, "more than 10 repetitions"),
         ("(?:a{1000})(?i){1000}", "more than 100000 parts"),
         (r"(?:a{1000})(?#[\)){1000}", "more than 100000 parts"),
         ("(?:(?:a{1000})[])]){1000}", "more than 100000 parts"),

@@ -12,6 +12,7 @@ from fencepost.spark.row.kafka_columns import RECORD_COLUMNS, TEXT
 from fencepost.spark.row.registry import CONVERTERS, is_registry_converter
 
 _CONVERTER = "value.converter"
+_CONTENT = "value.converter.schema.content"
 _SCHEMA, _SUBJECT = EpochConnector.key_of("value_schema"), EpochConnector.key_of("value_schema_subject")
 
 
@@ -33,6 +34,11 @@ def values_of(
     if connector.value_schema_subject is not None:
         raise ConfigError(f"{_SUBJECT} applies only to values with schemas in a registry: remove it")
     choice = ConverterChoice.of(properties, _CONVERTER)
+    if choice.kind == JSON and choice.has_schemas and properties.get(_CONTENT):
+        raise ConfigError(
+            f"{_CONTENT} does not apply to a DataFrame sink: remove it, set {_SCHEMA} to the columns of the values, "
+            "and set value.converter.schemas.enable=false, since the values have no envelope"
+        )
     if schema is None:
         if choice.kind == JSON and choice.has_schemas:
             raise ConfigError(

@@ -60,6 +60,10 @@ def test_executors_get_the_settings_of_the_converter_without_its_prefix() -> Non
         ),
         ({"value.converter": AVRO["value.converter"]}, r"value.converter \(io.*AvroConverter\): .*schema.registry.url"),
         ({"value.converter": "JsonConverter"}, "value.schema is missing"),
+        (
+            {"value.converter": "JsonConverter", "value.converter.schema.content": "{}", "value.schema": "n INT"},
+            "value.converter.schema.content does not apply to a DataFrame sink",
+        ),
         ({"value.converter": "StringConverter", "value.schema": "n INT"}, "only values that JsonConverter writes"),
         ({"value.converter": "Other"}, "value.converter=Other"),
     ],

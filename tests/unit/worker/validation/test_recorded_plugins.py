@@ -29,7 +29,6 @@ KAFKAS_VERSION = "4.3.1"
 Row = dict[str, Any]
 
 # Keys that only one of the two declares.
-THEIRS_ALONE = {"schema.content": "a schema for all records of the JSON converter is not there yet"}
 OF_VERIFIABLES = {"throughput", "id", "topic", "complete.record.data", "name"}
 """What the verifiable connectors give to their tasks is a setting, as is all that a task reads."""
 OF_OUR_OWN = {"blacklist", "whitelist"}
@@ -124,7 +123,6 @@ def _ours(plugins: Plugins, path: str, body: dict[str, str | None] | None) -> li
 
 def _names(rows: list[Row], *, without: set[str], is_sorted: bool) -> list[str]:
     names = [one["name"] for one in rows if one["name"].split(".x.")[-1] not in without]
-    names = [name for name in names if not name.endswith(tuple(THEIRS_ALONE))]
     return sorted(names) if is_sorted else names
 
 
