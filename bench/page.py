@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 PARTS = (
     "throughput",
     "sink",
+    "json_rows",
     "files",
     "reader",
     "spool",
