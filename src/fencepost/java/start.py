@@ -17,6 +17,7 @@ _OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-CreateCoredumpOnCrash",
     "-Dfile.encoding=UTF-8",
     "-Djava.awt.headless=true",
 )

@@ -125,6 +125,27 @@ def test_a_request_for_new_tasks_arrives(connector: HostedConnector, context: Co
     assert context.is_asked.wait(_SECONDS)
 
 
+def test_a_context_that_waits_for_the_host_holds_up_nothing(
+    connector: HostedConnector, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_planned = threading.Event()
+    waited: list[bool] = []
+    is_done = threading.Event()
+
+    def wait_for_plan() -> None:
+        context.is_asked.set()
+        waited.append(is_planned.wait(_SECONDS))
+        is_done.set()
+
+    monkeypatch.setattr(context, "request_task_reconfiguration", wait_for_plan)
+    connector.start({"polls": "a", "asks": "yes"})
+    assert context.is_asked.wait(_SECONDS)
+    assert connector.task_configs(1)[0]["offset"] == "{n=41}"  # for which the host asks the same context
+    is_planned.set()
+    assert is_done.wait(_SECONDS)
+    assert waited == [True]
+
+
 def test_an_error_of_a_connectors_thread_arrives(connector: HostedConnector, context: Context) -> None:
     connector.start({"polls": "a", "raises": "the source is gone"})
     assert context.is_raised.wait(_SECONDS)

@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fencepost.api import ConnectorContext
@@ -11,6 +12,7 @@ from fencepost.java.client.thrown import exception_of
 
 log = logging.getLogger(__name__)
 
+_CALLERS = 4
 _TRACE = 5  # Python has no level below DEBUG
 _LEVELS = {
     "TRACE": _TRACE,
@@ -22,11 +24,17 @@ _LEVELS = {
 
 
 class Events:
-    """Takes the events of one host in a thread, until its connection ends."""
+    """Takes the events of one host in a thread, until its connection ends.
+
+    Contexts are called in threads of their own: one that waits for something that waits for the host holds up neither
+    log lines nor other connectors.
+    """
 
     def __init__(self, connection: socket.socket, label: str) -> None:
         self._connection = connection
         self._contexts: dict[int, ConnectorContext] = {}
+        self._sending = threading.Lock()
+        self._callers = ThreadPoolExecutor(_CALLERS, thread_name_prefix=f"contexts of {label}")
         self._thread = threading.Thread(target=self._run, name=f"events of {label}", daemon=True)
         self._thread.start()
 
@@ -45,6 +53,7 @@ class Events:
             pass  # it has ended
         if self._thread is not threading.current_thread():
             self._thread.join()
+        self._callers.shutdown(wait=False)
         self._connection.close()
 
     def _run(self) -> None:
@@ -57,7 +66,10 @@ class Events:
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "log":
             _log(event)
-            return
+        else:
+            self._callers.submit(self._call, event)
+
+    def _call(self, event: dict[str, Any]) -> None:
         context = self._contexts.get(event["session"])
         try:
             result = None if context is None else _carried_out(event, context)
@@ -65,7 +77,14 @@ class Events:
             log.exception("an event of a Java connector could not be handled: %s", event["event"])
             result = None
         if "id" in event:
-            wire.send(self._connection, {"id": event["id"], "result": result})
+            self._answer(event["id"], result)
+
+    def _answer(self, id: int, result: Any) -> None:
+        try:
+            with self._sending:
+                wire.send(self._connection, {"id": id, "result": result})
+        except OSError:
+            pass  # the host has ended
 
 
 def _carried_out(event: dict[str, Any], context: ConnectorContext) -> Any:

@@ -1,0 +1,66 @@
+"""Sets of jars: fetched once, verified, refused when they differ."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fencepost.embedded import JarError, ivy
+from fencepost.embedded.home import default_cache
+from fencepost.embedded.jar_set import ensure_jars
+from fencepost.embedded.java import Java
+
+_JAVA = Java(Path("java"), "17")
+_EXPECTED = {f"{name}-1.jar": hashlib.sha256(name.encode()).hexdigest() for name in ("a", "b")}
+
+
+class Registry:
+    """Stands for Ivy: each module is a jar of its name."""
+
+    def __init__(self) -> None:
+        self.fetched: list[str] = []
+        self.content = {"a": b"a", "b": b"b"}
+
+    def retrieve(self, java: Java, coordinates: tuple[str, str, str], directory: Path, *, expected_jars: int) -> None:
+        _, module, _ = coordinates
+        self.fetched.append(module)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{module}-1.jar").write_bytes(self.content[module])
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    registry = Registry()
+    monkeypatch.setattr(ivy, "retrieve", registry.retrieve)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return registry
+
+
+def test_a_set_is_fetched_once(registry: Registry) -> None:
+    for _ in range(2):
+        jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+        assert [jar.read_bytes() for jar in jars] == [b"a", b"b"]
+    assert registry.fetched == ["a", "b"]
+
+
+def test_nothing_is_kept_of_jars_that_differ(registry: Registry) -> None:
+    registry.content["b"] = b"other"
+    with pytest.raises(JarError, match=r"b-1\.jar has SHA-256"):
+        ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    assert not (default_cache() / "set").exists()
+    registry.content["b"] = b"b"
+    assert len(ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)) == 2
+
+
+def test_a_jar_that_was_changed_is_refused_with_what_to_delete(registry: Registry) -> None:
+    (first, _) = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    first.write_bytes(b"changed")
+    with pytest.raises(JarError, match=rf"a-1\.jar has SHA-256.*Delete {first.parent}"):
+        ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+
+
+def test_jars_that_were_copied_are_verified_and_kept(registry: Registry) -> None:
+    (first, _) = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    first.write_bytes(first.read_bytes())
+    assert ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)[0] == first
+    assert registry.fetched == ["a", "b"]
