@@ -123,16 +123,31 @@ def texts(column: BinaryColumn) -> list[str]:
     return found
 
 
-def is_utf8(column: BinaryColumn) -> bool:
+def in_utf8(column: BinaryColumn) -> BinaryColumn:
+    """Return values without nulls in UTF-8: the column itself, unless something in it is not UTF-8."""
+    import pyarrow as pa
+
+    chunks = column.chunks
+    if all(map(_is_utf8, chunks)):
+        return column
+    return BinaryColumn(pa.chunked_array([each if _is_utf8(each) else _replaced(each) for each in chunks], pa.binary()))
+
+
+def _is_utf8(array: Any) -> bool:
     """Say whether all values are UTF-8, without a copy of any."""
     import pyarrow as pa
 
     try:
-        for chunk in column.chunks:
-            chunk.cast(pa.string())
+        array.cast(pa.string())
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _replaced(array: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array([java_decoded(each).encode() for each in array.to_pylist()], pa.binary())
 
 
 def size_bytes(array: Any) -> int:

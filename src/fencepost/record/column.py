@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, repeat
 from typing import Any, Generic, TypeVar, overload
 
-from fencepost.record.binary_column import BinaryColumn, is_utf8, texts
+from fencepost.record.binary_column import BinaryColumn, in_utf8, texts
 from fencepost.record.java_utf8 import java_decoded
 
 T = TypeVar("T")
@@ -56,8 +56,9 @@ class Utf8Column(Sequence[str]):
 
     def utf8(self) -> Sequence[bytes]:
         """Return the values in UTF-8: `raw` itself, unless something in it is not UTF-8."""
-        is_clean = is_utf8(self.raw) if isinstance(self.raw, BinaryColumn) else _are_utf8(self.raw)
-        return self.raw if is_clean else [text.encode() for text in self.texts()]
+        if isinstance(self.raw, BinaryColumn):
+            return in_utf8(self.raw)
+        return self.raw if _are_utf8(self.raw) else [text.encode() for text in self.texts()]
 
 
 def _are_utf8(values: Sequence[bytes]) -> bool:

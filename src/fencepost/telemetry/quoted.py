@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 _ALWAYS_PLAIN = re.compile(r"[A-Za-z0-9_.~-]")
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
 _ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
@@ -23,6 +24,11 @@ def quoted_pattern(text: str) -> str:
         pieces.append(_piece(char, slashes, is_first=not pieces))
         slashes = 0
     return "".join([*pieces, _exactly(slashes)])
+
+
+def never_quoted(text: str) -> str:
+    """Return the longest part of the text that no quoting changes; it may be empty."""
+    return max(_PLAIN.findall(text), key=len, default="")
 
 
 def _piece(char: str, slashes: int, *, is_first: bool) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from fencepost.telemetry.quoted import quoted_pattern
+from fencepost.telemetry.quoted import never_quoted, quoted_pattern
 
 HIDDEN = "[hidden]"
 
@@ -27,6 +27,10 @@ _SECRET_FIELD = re.compile(r"(?i)password|passwd|secret|token|key|credential")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
+Finder = tuple[str, re.Pattern[str]]
+"""A part of a secret that no quoting changes, and the pattern of the secret in all its forms."""
+
+
 class Secrets:
     """Values to hide. Thread-safe; of those that nobody holds, the oldest are forgotten when there are too many."""
 
@@ -34,7 +38,7 @@ class Secrets:
         self._lock = threading.Lock()
         self._texts: dict[str, None] = {}  # the newest last
         self._held: Counter[str] = Counter()
-        self._patterns: list[re.Pattern[str]] | None = []  # of the texts; None if they are to be made
+        self._patterns: list[Finder] | None = []  # of the texts; None if they are to be made
 
     def remember(self, value: str) -> None:
         """Hide this value from now on, however errors and logs quote it.
@@ -60,8 +64,9 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """Return the text with each secret replaced by `[hidden]`."""
-        for pattern in self._known():
-            text = pattern.sub(HIDDEN, text)
+        for needle, pattern in self._known():
+            if needle in text:  # most texts have none, and this takes a tenth of the time
+                text = pattern.sub(HIDDEN, text)
         return text
 
     def _remember(self, parts: list[str]) -> None:
@@ -74,8 +79,8 @@ class Secrets:
         for oldest in passing[: max(0, len(passing) - _MOST)]:
             del self._texts[oldest]
 
-    def _known(self) -> list[re.Pattern[str]]:
-        """Return the patterns of all secrets, the longest first: one may be a part of another."""
+    def _known(self) -> list[Finder]:
+        """Return what finds all secrets, the longest first: one may be a part of another."""
         found = self._patterns
         if found is None:
             with self._lock:
@@ -84,8 +89,8 @@ class Secrets:
 
 
 @lru_cache(maxsize=4 * _MOST)
-def _compiled(text: str) -> re.Pattern[str]:
-    return re.compile(quoted_pattern(text))
+def _compiled(text: str) -> Finder:
+    return never_quoted(text), re.compile(quoted_pattern(text))
 
 
 def _parts(value: str) -> Iterator[str]:
