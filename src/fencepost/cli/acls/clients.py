@@ -21,7 +21,8 @@ from fencepost.plugin.builtin import BUILT_IN, ROUTERS
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
-ROLES = ("worker", "producer", "consumer", "admin", "source", "target")
+_OF_WORKERS = ("worker", "producer", "consumer", "admin")
+ROLES = (*_OF_WORKERS, "source", "target")
 UNKNOWN_TOPIC = "TOPIC"
 _TOPIC_KEY = "topic"
 _CHOOSING = frozenset(
@@ -47,6 +48,12 @@ class Principals:
         """Return the access of a client with these settings (librdkafka's)."""
         cluster = str(conf.get("bootstrap.servers", ""))
         return ClientIdentity(cluster, self.given.get(role) or _principal(role, conf))
+
+    def of_flow(self, source: str, target: str) -> "Principals":
+        """Return the principals of a flow's clients: the principal of a cluster is that of all clients there."""
+        at_source, at_target = self.given.get(source), self.given.get(target)
+        clusters = {"source": at_source, **dict.fromkeys(("target", *_OF_WORKERS), at_target)}
+        return Principals({**{role: name for role, name in clusters.items() if name}, **self.given})
 
 
 def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence[str] = ()) -> WorkerAccess:
@@ -203,13 +210,13 @@ def _principal(role: str, conf: Mapping[str, Any]) -> str:
 _CERTIFICATES = ("ssl.keystore.location", "ssl.certificate.location", "ssl.certificate.pem")
 
 
-def parse_principals(texts: Sequence[str]) -> Principals:
-    """Parse `role=User:name`. Raises ConfigError."""
-    given = {}
+def parse_principals(texts: Sequence[str], clusters: Sequence[str] = ()) -> Principals:
+    """Parse `role=User:name`. In a file of mirrors, the alias of a cluster is a role, too. Raises ConfigError."""
+    given, roles = {}, (*ROLES, *clusters)
     for text in texts:
         role, equals, principal = text.partition("=")
-        if role not in ROLES or not equals:
-            raise ConfigError(f"--principal {text}: write it as ROLE=User:NAME; roles are {', '.join(ROLES)}")
+        if role not in roles or not equals:
+            raise ConfigError(f"--principal {text}: write it as ROLE=User:NAME; roles are {', '.join(roles)}")
         if not principal.partition(":")[2]:
             raise ConfigError(f"--principal {text}: a principal has a type and a name, such as User:{principal}")
         given[role] = principal

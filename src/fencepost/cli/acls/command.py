@@ -23,7 +23,7 @@ def acls(
         typer.Option(
             metavar="ROLE=User:NAME",
             help="The principal of a role (worker, producer, consumer, admin; for a mirror source, target) that is "
-            "not in the settings; repeatable.",
+            "not in the settings; with a MirrorMaker 2 file, also of a cluster (its alias); repeatable.",
         ),
     ] = None,
     commands: Annotated[bool, typer.Option("--commands", help="Print kafka-acls commands instead of a table.")] = False,

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,15 @@ def print_acls(
 
     If `worker` is a MirrorMaker 2 file, the list has a part for each flow, with its worker and connectors.
     """
-    asked = _Asked(parse_principals(principals), topics, is_prefixed)
+    asked = _Asked(Principals(), topics, is_prefixed)
     if MirrorFile.key_of("clusters") not in read_properties(worker):
+        asked = replace(asked, principals=parse_principals(principals))
         given = [] if connector is None else [read_connector(connector)]
         parts = {"": asked.rights(WorkerConfig(read_worker_file(worker)), given)}
     elif connector is None:
-        parts = dict(asked.of_flows(MirrorFile.load(worker)))
+        file = MirrorFile.load(worker)
+        asked = replace(asked, principals=parse_principals(principals, file.clusters))
+        parts = dict(asked.of_flows(file))
     else:
         raise ConfigError(f"{worker} already defines the connectors: remove {connector} from the command")
     for flow, listed in parts.items():
@@ -79,7 +82,8 @@ class _Asked:
         for number, flow in enumerate(file.flows()):
             own = flow.connectors().values()
             running = [(config, False) for config in own if config[MirrorSettings.key_of("is_enabled")] == "true"]
-            yield flow.name, self.rights(WorkerConfig(flow.worker_properties(number)), running)
+            of_flow = replace(self, principals=self.principals.of_flow(flow.source, flow.target))
+            yield flow.name, of_flow.rights(WorkerConfig(flow.worker_properties(number)), running)
 
     def rights(self, config: WorkerConfig, connectors: Iterable[tuple[dict[str, str], bool]]) -> Sequence[Acl]:
         """Return the rights of a worker and of connectors; each comes with whether it has initial offsets."""

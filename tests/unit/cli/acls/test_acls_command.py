@@ -326,6 +326,20 @@ def test_who_follows_groups_describes_them_and_commits_them_where_that_is_asked_
     assert {"User:t Read group a", "User:t Read group b", "User:t Read topic west.orders"} <= found
 
 
+def test_the_principal_of_a_cluster_is_that_of_all_clients_there(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters=west,east\nwest.bootstrap.servers=w:9092\neast.bootstrap.servers=e:9092\nwest->east.enabled=true\n"
+    )
+    text = printed(path, "--principal", "west=User:w", "--principal", "east=User:e")
+    assert "ANONYMOUS" not in text
+    assert {right.partition(" ")[0] for right in rights_at("w:9092", text)} == {"User:w"}
+    assert {right.partition(" ")[0] for right in rights_at("e:9092", text)} == {"User:e"}
+    assert "User:p Write topic heartbeats" in rights_at("e:9092", printed(path, "--principal", "producer=User:p"))
+    with pytest.raises(ConfigError, match=r"roles are worker, .*, target, west, east"):
+        printed(path, "--principal", "north=User:n")
+
+
 def test_a_mirrormaker_file_has_a_list_for_each_flow(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(
