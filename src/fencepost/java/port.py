@@ -238,8 +238,12 @@ class HostedSourceTask(Protocol):
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
 
-    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None]) -> None:
-        """Call `commitRecord` for each record of batch `number` (None: it was not written), and for those filtered."""
+    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None] | None) -> None:
+        """Call `commitRecord` for each record of batch `number`, and for those filtered.
+
+        A record's entry is None if it was not written; records without an entry were not, either. Instead of a list,
+        None says that all were written, and costs nothing a record: Java is told -1 as partition and offset.
+        """
 
     def commit(self, offsets: CommittedOffsets) -> None:
         """Offsets were committed: tell the task's offset reader, and call its `commit`."""

@@ -39,13 +39,13 @@ def lost() -> Iterator[JavaHost]:
 
 @pytest.fixture
 def scripted(plugins: Location, diary: Path) -> Starter:
-    def start(host: JavaHost, polls: str) -> HostedSourceTask:
+    def start(host: JavaHost, polls: str, **config: str) -> HostedSourceTask:
         return host.source_task(
             SourceTaskStart(
                 connector="made",
                 task=0,
                 java_class=JavaClass("tests.ScriptedTask", plugins),
-                task_config={"polls": polls, "diary": str(diary)},
+                task_config={"polls": polls, "diary": str(diary), **config},
                 connector_config=CONVERTERS,
             )
         )
@@ -141,9 +141,8 @@ def test_a_poll_that_heeds_nothing_ends_with_its_host(
     assert elsewhere.poll() is not None
 
 
-def test_a_late_stop_kills_the_host(lost: JavaHost, scripted: Starter, plugins: Location) -> None:
-    task = scripted(lost, "a")
-    os.kill(lost.pid, signal.SIGSTOP)
+def test_a_late_stop_kills_the_host(lost: JavaHost, scripted: Starter) -> None:
+    task = scripted(lost, "a", stays="yes")
     with pytest.raises(HostTimeoutError, match=r"it was killed, because stop did not return within 0\.2 s"):
         task.stop(0.2)
     assert not psutil.pid_exists(lost.pid)

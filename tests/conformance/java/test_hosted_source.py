@@ -326,6 +326,15 @@ def test_the_task_is_told_of_its_records_and_commits(scripted: Started, diary: P
     assert diary.read_text().splitlines() == ["start null", *told]
 
 
+def test_all_records_of_a_batch_may_be_written_nobody_knows_where(scripted: Started, diary: Path) -> None:
+    route = {"type": f"{CONNECT}.RegexRouter", "regex": "t-(.*)", "replacement": "routed-$1"}
+    task = scripted("a,drop;b", with_transforms(p={"type": "tests.Picky"}, route=route))
+    for metadata in (None, []):
+        task.commit_records(polled(task).number, metadata)
+    told = ["record a routed-p--1@-1", "record drop null", "record b null"]
+    assert diary.read_text().splitlines() == ["start null", *told]
+
+
 def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -> None:
     task = scripted("a")
     offsets = polled(task).batch.ends

@@ -27,10 +27,9 @@ class SourceTaskClient:
             request["max_bytes"] = max_bytes
         return polled_of(self._line.ask(request))
 
-    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None]) -> None:
-        self._line.result(
-            "commit_records", number=number, metadata=[None if each is None else tuple(each) for each in metadata]
-        )
+    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None] | None) -> None:
+        listed = None if metadata is None else [None if each is None else tuple(each) for each in metadata]
+        self._line.result("commit_records", number=number, metadata=listed)
 
     def commit(self, offsets: CommittedOffsets) -> None:
         self._committed += listed(offsets)

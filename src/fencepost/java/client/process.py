@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 _START_S = 120.0
 _LOOK_S = 0.1
 _END_S = 10.0
+_LAST_LINES_S = 2.0
 _SHOWN_LINES = 20
 
 
@@ -34,6 +35,7 @@ class HostProcess:
         """
         self.label = label
         self._killed: str | None = None
+        self._last_lines_s = _LAST_LINES_S
         self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._directory = Path(tempfile.mkdtemp(prefix="fencepost-host-", dir=_short_directory()))
         with socket.socket(socket.AF_UNIX) as listener:
@@ -78,7 +80,8 @@ class HostProcess:
         code = self._process.poll()
         if code is None:
             return None
-        self._reader.join(_END_S)  # what it printed last
+        self._reader.join(self._last_lines_s)  # what it printed last
+        self._last_lines_s = 0.0  # a process that a plug-in has started may still have the pipe
         how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
         printed = "\n".join(self._last)
         return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")

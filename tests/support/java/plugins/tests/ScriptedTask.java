@@ -22,12 +22,14 @@ import org.apache.kafka.connect.source.SourceTask;
  * Polls what its config says: "polls" has polls, divided by ";", of items, divided by ",".
  *
  * An item is a value (of source partition p, or with "value@q" of q), perhaps with "+commit" or "+abort" for its record;
- * or an act: "!commit" and "!abort" of the batch, and the others below. What it is told goes to the file "diary".
+ * or an act: "!commit" and "!abort" of the batch, and the others below. What it is told goes to the file "diary". With
+ * "stays" it does not stop.
  */
 public final class ScriptedTask extends SourceTask {
     private final List<String> polls = new ArrayList<>();
     private Path diary;
     private long count;
+    private boolean stays;
 
     @Override
     public String version() {
@@ -38,6 +40,7 @@ public final class ScriptedTask extends SourceTask {
     public void start(Map<String, String> properties) {
         polls.addAll(Arrays.asList(properties.get("polls").split(";")));
         diary = Path.of(properties.get("diary"));
+        stays = properties.containsKey("stays");
         Map<String, Object> offset = context.offsetStorageReader().offset(Map.of("p", "p"));
         count = offset == null ? 0 : (Long) offset.get("n");
         write("start " + offset);
@@ -168,6 +171,9 @@ public final class ScriptedTask extends SourceTask {
     @Override
     public void stop() {
         write("stop");
+        if (stays) {
+            loop();
+        }
     }
 
     private void write(String line) {

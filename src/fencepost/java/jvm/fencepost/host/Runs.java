@@ -40,6 +40,10 @@ final class Runs<T> {
         last = value;
     }
 
+    T last() {
+        return last;
+    }
+
     /** Return the distinct values, the number of each run's value, and the runs' lengths. */
     List<Object> described() {
         return List.of(List.copyOf(distinct), Arrays.copyOf(values, size), Arrays.copyOf(counts, size));

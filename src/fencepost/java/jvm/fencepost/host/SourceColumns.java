@@ -69,6 +69,10 @@ final class SourceColumns {
         }
     }
 
+    String lastTopic() {
+        return topics.last();
+    }
+
     private static long timestamp(Long given) {
         if (given == null || given == -1) {
             return NO_TIMESTAMP;

@@ -118,7 +118,7 @@ final class SourceService implements Service, Session.Described {
             part.taken++;
             part.filtered += isKept || conversion.tolerance.hasFailed() ? 0 : 1;
             if (delivered != null) {
-                delivered.add(number, record, isKept ? row : -1);
+                delivered.add(number, record, isKept ? row : -1, isKept ? columns.lastTopic() : null);
             }
             if (record.sourceOffset() != null && record.sourcePartition() != null) {
                 part.ends.put(record.sourcePartition(), record.sourceOffset());
@@ -181,7 +181,7 @@ final class SourceService implements Service, Session.Described {
 
     private Answer commitRecords(Request request) {
         if (delivered != null) {
-            delivered.tell(request.number("number", -1), request.list("metadata"));
+            delivered.tell(request.number("number", -1), (List<?>) request.head().get("metadata"));
         }
         return Answer.NOTHING;
     }
