@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError
+from fencepost.config import Type
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
@@ -212,6 +213,7 @@ class Providers:
         _ensure_known(prefix, own, cls)
         known = self._look_up(own, self.names[: self.names.index(name)])
         known.keep_hidden()
+        hold(value for key, value in own.items() if _is_password(cls, key) and not has_references({key: value}))
         try:
             made: ConfigProvider = cls(known.require())
         except ConfigError as error:
@@ -245,6 +247,11 @@ def _ensure_known(prefix: str, given: Iterable[str], cls: type[ConfigProvider]) 
         near = None if key in cls.settings() else nearest(key, cls.settings())
         if near is not None:
             raise ConfigError(f"Unknown configuration {prefix}{key}: did you mean {prefix}{near}?")
+
+
+def _is_password(cls: type[ConfigProvider], key: str) -> bool:
+    declared = cls.settings().get(key)
+    return declared is not None and declared.kind is Type.PASSWORD
 
 
 def _by_path(every: Iterable[Reference]) -> dict[tuple[str, str], list[Reference]]:

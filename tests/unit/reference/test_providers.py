@@ -310,3 +310,10 @@ def test_values_are_hidden_as_long_as_they_are_held() -> None:
     release()
     remember("one more value")
     assert hide("correct horse battery") == "correct horse battery"
+
+
+def test_a_password_in_the_settings_of_a_provider_is_hidden() -> None:
+    Own.error = ConfigError("the store does not know sesame-51")
+    given = {**OWN, "config.providers.own.param.token": "sesame-51"}
+    (fault,) = Providers(given, _find).look_up({"x": "${own:a}"}).faults.values()
+    assert fault == "x: ${own:a} cannot be looked up: the store does not know [hidden]"

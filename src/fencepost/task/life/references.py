@@ -37,3 +37,19 @@ def resolved(spec: TaskSpec) -> TaskSpec:
         output=replace(spec.output, **parts["output"]),
         input=replace(spec.input, **parts["input"]),
     )
+
+
+def client_settings(spec: TaskSpec) -> dict[str, str]:
+    """Return the settings of all Kafka clients in a spec that are text; each name comes with the client's."""
+    confs = {
+        "producer": spec.output.producer_conf,
+        "admin": spec.output.admin_conf,
+        "consumer": spec.input.consumer_conf,
+        "reader": spec.input.reader_conf,
+    }
+    return {
+        f"{client}.{key}": value
+        for client, conf in confs.items()
+        for key, value in conf.items()
+        if isinstance(value, str)
+    }

@@ -18,7 +18,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff, pause_after
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
-from fencepost.task.life.references import resolved
+from fencepost.task.life.references import client_settings, resolved
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 
@@ -103,6 +103,7 @@ class TaskLife(ABC):
         for attempt in itertools.count():
             try:
                 self.spec = resolved(self.spec)
+                hidden.callback(hold_given_secrets(client_settings(self.spec)))
                 if self.spec.look_up.references is not None:
                     hidden.callback(hold(self.spec.look_up.references.values))
                 return

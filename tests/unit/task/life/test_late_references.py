@@ -10,7 +10,7 @@ import pytest
 from fencepost.api import ConfigData, ConfigProvider, RetriableError
 from fencepost.reference import Providers
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import LookUpSpec, References, TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.life import references
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.task_life import TaskLife
@@ -131,11 +131,12 @@ def test_values_are_hidden_as_long_as_the_task_runs() -> None:
 def test_secrets_that_the_config_has_itself_are_hidden_as_well() -> None:
     reports: list[TaskReport] = []
     life = Life(reports.append)
-    life.spec = replace(life.spec, task_config={"db.password": "Tr0ub4dor"}, look_up=LookUpSpec())
+    output = OutputSpec({"sasl.username": "worker", "sasl.password": "staple battery"})
+    life.spec = replace(life.spec, task_config={"db.password": "Tr0ub4dor"}, look_up=LookUpSpec(), output=output)
 
     def fail() -> None:
-        raise OSError("cannot log in with Tr0ub4dor")
+        raise OSError("cannot log in with Tr0ub4dor, or as worker with staple battery")
 
     life.while_running = fail
     life.run()
-    assert "cannot log in with [hidden]" in (reports[-1].trace or "")
+    assert "cannot log in with [hidden], or as worker with [hidden]" in (reports[-1].trace or "")

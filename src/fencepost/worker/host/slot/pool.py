@@ -87,7 +87,7 @@ class SlotPool:
             slot = self._choose(spec.id if is_dedicated or spec.runs_alone else None)
             slot.is_trial = spec.runs_alone and not is_dedicated
             slot.tasks[spec.incarnation] = SlotTask(time.monotonic())
-            self._table.send(slot, Verb.START, spec=spec)
+            self._table.send(slot, Verb.START, spec=spec.unresolved())  # E11
 
     def stop(self, incarnation: str) -> None:
         self._send(incarnation, Verb.STOP)

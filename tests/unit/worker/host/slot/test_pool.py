@@ -10,7 +10,7 @@ from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host.slot.pool import SlotPool
@@ -114,6 +114,20 @@ def test_a_task_is_handed_over_once_its_slot_has_registered(pool: Pool) -> None:
     [directive] = pool.directives(slot)
     assert (directive["verb"], directive["spec"]["incarnation"]) == ("start", "a")
     assert pool.directives(slot, ack=directive["seq"]) == []
+
+
+def test_e11_a_task_is_handed_over_with_references_and_no_value(pool: Pool) -> None:
+    later = References({"config.providers": "env"}, {"password": "${env:P}"}, {"dsn": "x ${env:P}"}, values=("canary",))
+    clients = OutputSpec({"sasl.password": "canary"}, "o", admin_conf={"sasl.password": "canary"})
+    pool.slots.start(
+        TaskSpec("c", 0, 1, "a", {"password": "canary"}, {"dsn": "x canary"}, clients, look_up=LookUpSpec((), later))
+    )
+    slot = str(pool.slot_of("a").id)
+    pool.register(slot)
+    [directive] = pool.directives(slot)
+    assert directive["spec"]["connector_config"] == {"password": "${env:P}"}
+    assert directive["spec"]["task_config"] == {"dsn": "x ${env:P}"}
+    assert "canary" not in str(directive)
 
 
 def test_a_directive_that_was_not_acknowledged_is_given_again(pool: Pool) -> None:
