@@ -77,8 +77,9 @@ def test_an_exit_is_reported_with_its_code_and_caller(lost: JavaHost, scripted: 
 
 
 def test_a_lack_of_memory_ends_the_host(lost: JavaHost, scripted: Starter) -> None:
-    with pytest.raises(HostEndedError, match="OutOfMemoryError"):
+    with pytest.raises(HostEndedError, match=r"more memory with java\.host\.options") as raised:
         scripted(lost, "!memory").poll()
+    assert "Terminating due to java.lang.OutOfMemoryError" in str(raised.value)
 
 
 def test_a_signal_is_reported(lost: JavaHost, scripted: Starter) -> None:

@@ -20,6 +20,7 @@ from fencepost.java.port import (
     Polled,
     SourceTaskStart,
 )
+from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
 
 Started = Callable[..., HostedSourceTask]
@@ -333,6 +334,34 @@ def test_all_records_of_a_batch_may_be_written_nobody_knows_where(scripted: Star
         task.commit_records(polled(task).number, metadata)
     told = ["record a routed-p--1@-1", "record drop null", "record b null"]
     assert diary.read_text().splitlines() == ["start null", *told]
+
+
+def test_the_task_reads_what_was_committed_since_its_start(scripted: Started, diary: Path) -> None:
+    task = scripted("a,b;!offset;!offset;!offset", offsets=[({"p": "p"}, {"n": 5}), ({"p": "q"}, {"n": 1})])
+    ends = polled(task).batch.ends
+    assert task.poll() is None
+    task.commit(ends)
+    assert task.poll() is None
+    task.commit([({"p": "p"}, None)])
+    assert task.poll() is None
+    told = ["offset {n=5}", "commit", "offset {n=7}", "commit", "offset null"]
+    assert diary.read_text().splitlines() == ["start {n=5}", *told]
+
+
+def test_tasks_leave_no_thread_in_the_host(host: JavaHost, started: Started, tmp_path: Path) -> None:
+    config = {"file": str(tmp_path / "none"), "topic": "lines"}
+
+    def run_one() -> int:
+        task = started(file_class("FileStreamSourceTask"), config)
+        task.stop(60)
+        return sum(not line.startswith(" ") for line in host.threads().splitlines())
+
+    run_one()
+    most = run_one()
+    for _ in range(50):
+        last = run_one()
+    eventually(lambda: run_one() <= most, within_s=60)
+    assert last <= most + 2  # the last ones may be about to end
 
 
 def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -> None:

@@ -22,6 +22,7 @@ _LOOK_S = 0.1
 _END_S = 10.0
 _LAST_LINES_S = 2.0
 _SHOWN_LINES = 20
+_OUT_OF_MEMORY = 3  # the exit code of ExitOnOutOfMemoryError
 
 
 class HostProcess:
@@ -84,6 +85,8 @@ class HostProcess:
         self._last_lines_s = 0.0  # a process that a plug-in has started may still have the pipe
         how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
         printed = "\n".join(self._last)
+        if code == _OUT_OF_MEMORY and "OutOfMemoryError" in printed:
+            how += "; give it more memory with java.host.options, such as -Xmx256m"
         return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")
 
     def await_end(self) -> str:

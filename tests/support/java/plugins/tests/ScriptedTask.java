@@ -87,6 +87,7 @@ public final class ScriptedTask extends SourceTask {
             case "abort" -> context.transactionContext().abortTransaction();
             case "retriable" -> throw new RetriableException("the source is away");
             case "fail" -> throw new ConnectException("cannot poll", new IOException("no route to the source"));
+            case "offset" -> write("offset " + context.offsetStorageReader().offset(Map.of("p", "p")));
             case "exit" -> System.exit(7);
             case "memory" -> hoard();
             case "overflow" -> deeper(0);
