@@ -22,7 +22,7 @@ from fencepost.plugin.directory import public_name
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.message import Admission, LostTask, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.slot import runner_of
 from fencepost.worker.settings import WorkerSettings
@@ -118,7 +118,8 @@ class TaskProcess:
         found = stored(self._offsets.read_known(spec.connector, _TIMEOUT_S))
         return Admission(True, "", tuple((dict(one.partition or {}), dict(one.offset)) for one in found))
 
-    def _report(self, report: TaskReport) -> None:
+    def _report(self, last: TaskReport | LostTask) -> None:
+        report = last if isinstance(last, TaskReport) else last.report
         line = json.dumps({"task": report.task, "state": str(report.state), "trace": report.trace})
         with self._print:
             print(line, flush=True)

@@ -40,6 +40,7 @@ class RunState(StrEnum):
     FAILED = "FAILED"
     STOPPED = "STOPPED"
     ABANDONED = "ABANDONED"  # the task is not, or is no longer, the one to run; this is not a failure
+    LOST = "LOST"  # the process that ran its code is gone, though its slot is not; this is not a failure either
 
     @property
     def is_over(self) -> bool:
@@ -47,7 +48,7 @@ class RunState(StrEnum):
         return self in _OVER
 
 
-_OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED})
+_OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED, RunState.LOST})
 
 
 class Verb(StrEnum):
@@ -77,6 +78,18 @@ class TaskReport(Message):
     counters: Mapping[str, float] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
     figures: str = ""
+
+
+@dataclass(frozen=True)
+class LostTask(Message):
+    """The last report of a start whose code ran in a process that is gone; its `trace` says how that ended.
+
+    `crashed_with` are the incarnations of all tasks that crashed with that process, this one among them; none if it was
+    ended on purpose.
+    """
+
+    report: TaskReport
+    crashed_with: tuple[str, ...] = ()
 
 
 # `attempt` distinguishes the processes of a slot.
@@ -125,6 +138,7 @@ class Reports(Message):
     slot: str
     attempt: str
     reports: tuple[TaskReport, ...]
+    lost: tuple[LostTask, ...] = ()
 
 
 @dataclass(frozen=True)

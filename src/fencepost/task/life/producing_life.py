@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
 from fencepost.kafka.setting.client_settings import most_record_bytes, transaction_timeout_ms
-from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.finish import GroupPositions
@@ -19,7 +19,7 @@ from fencepost.task.delivery.lane import HELD_BYTES, QueueLimits, held_bytes
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.task.life.admitted import admitted
-from fencepost.task.life.task_life import TaskLife
+from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,
@@ -66,7 +66,7 @@ class ProducingLife(TaskLife):
 
     starts_over = _STARTS_OVER
 
-    def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
+    def __init__(self, spec: TaskSpec, admit: Admit, report: Report) -> None:
         super().__init__(spec, report)
         self._admit_call = admit
         self._delivery: Delivery | None = None

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fencepost.api import RetriableError
+from fencepost.api.hosted_task import HostLostError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.storage.ids import TargetState
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff, pause_after
@@ -28,6 +29,9 @@ _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 _MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a race with the task's own thread
 
 
+Report = Callable[[TaskReport | LostTask], None]
+
+
 class TaskLife(ABC):
     """Runs one start of a task in its own thread, and reports its states."""
 
@@ -35,7 +39,7 @@ class TaskLife(ABC):
     starts_over: ClassVar[tuple[type[Exception], ...]]
     """The errors after which another instance is tried."""
 
-    def __init__(self, spec: TaskSpec, report: Callable[[TaskReport], None]) -> None:
+    def __init__(self, spec: TaskSpec, report: Report) -> None:
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._report = report
@@ -85,6 +89,9 @@ class TaskLife(ABC):
         except NotAdmittedError as error:
             log.info("task %s: %s", self.spec.id, error)
             self._end(RunState.ABANDONED, str(error))
+        except HostLostError as error:
+            log.warning("task %s is lost: %s", self.spec.id, error)
+            self._end_lost(error)
         except BaseException as error:
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
@@ -149,6 +156,13 @@ class TaskLife(ABC):
                 raise
             log.exception("task %s: an error after its end is ignored", self.spec.id)
         self.report(state, trace)
+
+    def _end_lost(self, error: HostLostError) -> None:
+        """Make the last report of a start whose code ran in a process that is gone."""
+        self.counters.state, self._trace = RunState.LOST, str(error)
+        if not self._is_abandoned:
+            companions = tuple(sorted({*error.companions, self.spec.incarnation}))
+            self._report(LostTask(self.snapshot(), companions if error.is_crash else ()))
 
     def report(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state, or of `trace`, which holds until the next report."""

@@ -14,14 +14,14 @@ from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.batch_settings import lacking_to_read
-from fencepost.task.channel.message import Admission, RunState, TaskReport
+from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.plugins import connector_of
-from fencepost.task.life.task_life import TaskLife
+from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
@@ -37,9 +37,7 @@ class SinkRunner(TaskLife):
 
     starts_over = (FencedError, RetriableError)
 
-    def __init__(
-        self, spec: TaskSpec, admit: Callable[[TaskSpec], Admission], report: Callable[[TaskReport], None]
-    ) -> None:
+    def __init__(self, spec: TaskSpec, admit: Callable[[TaskSpec], Admission], report: Report) -> None:
         super().__init__(spec, report)
         self.counters: SinkCounters = SinkCounters()
         self._admit = admit

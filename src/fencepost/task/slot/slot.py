@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -20,13 +19,14 @@ import orjson
 from fencepost.task.channel.client import ChannelClient
 from fencepost.task.channel.message import (
     Directive,
+    LostTask,
     TaskReport,
     Verb,
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy
 from fencepost.task.life.producing_life import Admit
-from fencepost.task.life.task_life import TaskLife
+from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections
 from fencepost.task.slot.report_filter import ReportFilter
@@ -50,7 +50,7 @@ class Slot:
     def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
         self._worker = WorkerLine(spec, channel, attempt)
         self._runners: dict[str, TaskLife] = {}
-        self._reports: list[TaskReport] = []
+        self._reports: list[TaskReport | LostTask] = []
         self._report_filter = ReportFilter()
         self._starts = StartQueue()
         self._lock = threading.Lock()
@@ -111,9 +111,10 @@ class Slot:
         for runner in due:
             runner.thread.start()
 
-    def _report(self, report: TaskReport) -> None:
+    def _report(self, last: TaskReport | LostTask) -> None:
+        report = last if isinstance(last, TaskReport) else last.report
         with self._lock:
-            self._reports.append(report)
+            self._reports.append(last)
             if report.state.is_over:
                 self._runners.pop(report.incarnation, None)
             self._starts.done(report.incarnation)
@@ -158,7 +159,7 @@ class Slot:
                 runner.abandon()
 
 
-def runner_of(spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None) -> TaskLife:
+def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> TaskLife:
     """Return what runs a task in a thread of its own; `copy` lets the worker write copies of a source's offsets."""
     if spec.is_stream:
         return StreamRunner(spec, admit, report)

@@ -19,6 +19,7 @@ from fencepost.task.channel.message import (
     AdmissionRequest,
     Directives,
     DirectivesRequest,
+    LostTask,
     Path,
     Registration,
     Reports,
@@ -121,12 +122,14 @@ class WorkerLine:
         finally:
             self._channel.release()
 
-    def send(self, reports: list[TaskReport]) -> bool:
+    def send(self, reports: list[TaskReport | LostTask]) -> bool:
         """Send reports. Returns False if they have to be sent again."""
         if not reports:
             return True
+        own = tuple(one for one in reports if isinstance(one, TaskReport))
+        lost = tuple(one for one in reports if isinstance(one, LostTask))
         try:
-            self._call(Path.SLOT_REPORT, Reports(self.spec.slot, self._attempt, tuple(reports)))
+            self._call(Path.SLOT_REPORT, Reports(self.spec.slot, self._attempt, own, lost))
         except ChannelRefusedError as error:
             log.debug("the worker refuses reports, which are dropped: %s", error)
         except ChannelFailedError as error:

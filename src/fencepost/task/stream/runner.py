@@ -6,14 +6,13 @@ after both (E3).
 """
 
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 
 from fencepost.config.raw import given_values
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.topic_creation import topics_of
@@ -22,6 +21,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.producing_life import Admit, ProducingLife
+from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.subscription import subscription
 from fencepost.task.stream.boundary import stream_boundary_of
@@ -35,7 +35,7 @@ from fencepost.transaction.signature import Signature
 class StreamRunner(ProducingLife):
     """Runs one start of a stream's task, with as many producers, memberships and instances as it takes."""
 
-    def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
+    def __init__(self, spec: TaskSpec, admit: Admit, report: Report) -> None:
         super().__init__(spec, admit, report)
         self.counters: StreamCounters = StreamCounters()
         self.input: GroupInput | None = None

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.api.hosted_task import HostLostError
+from fencepost.task.channel.message import LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.task_life import TaskLife
@@ -17,7 +18,7 @@ class Waiting(TaskLife):
 
     starts_over = ()
 
-    def __init__(self, reports: list[TaskReport]) -> None:
+    def __init__(self, reports: list[TaskReport | LostTask]) -> None:
         super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets")), reports.append)
         self.counters = StreamCounters()
         self.seen: list[TaskReport] = []
@@ -38,11 +39,11 @@ class Waiting(TaskLife):
 
 def test_what_is_told_of_a_task_holds_until_it_reports_anew() -> None:
     """A slot that left it out made the worker take it out of the task's status, a moment after it was there."""
-    reports: list[TaskReport] = []
+    reports: list[TaskReport | LostTask] = []
     task = Waiting(reports)
     task.run()
     assert [(seen.state, seen.trace) for seen in task.seen] == [("RUNNING", "Waits: for somebody"), ("RUNNING", None)]
-    assert [report.state for report in reports] == ["RUNNING", "RUNNING", "FAILED"]
+    assert [report.state for report in reports if isinstance(report, TaskReport)] == ["RUNNING", "RUNNING", "FAILED"]
 
 
 def test_a_task_that_is_over_reports_that_itself() -> None:
@@ -59,7 +60,7 @@ class Scripted(TaskLife):
     starts_over = ()
 
     def __init__(self) -> None:
-        self.reports: list[TaskReport] = []
+        self.reports: list[TaskReport | LostTask] = []
         super().__init__(TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets")), self.reports.append)
         self.counters = StreamCounters()
         self.at_work: Callable[[], object] = lambda: None
@@ -150,3 +151,19 @@ def test_a_task_whose_figures_always_fail_ends_well_and_is_failed(error: BaseExc
     assert done == ["committed"]
     assert task.last.state is RunState.FAILED
     assert type(error).__name__ in (task.last.trace or "")
+
+
+@pytest.mark.parametrize("is_crash", [True, False])
+def test_a_task_whose_process_is_gone_is_lost_and_not_failed(is_crash: bool) -> None:
+    task = Scripted()
+
+    def lose() -> None:
+        raise HostLostError("the host ended: exit code 3", frozenset({"neighbour"}), is_crash=is_crash)
+
+    task.at_work = lose
+    task.run()
+    last = task.reports[-1]
+    assert isinstance(last, LostTask)
+    assert (last.report.state, last.report.trace) == (RunState.LOST, "the host ended: exit code 3")
+    assert last.crashed_with == (("i", "neighbour") if is_crash else ())
+    assert ReportFilter().changed([task.snapshot()]) == []  # it reports nothing more

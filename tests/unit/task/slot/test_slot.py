@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from fencepost.api.hosted_task import HostLostError
 from fencepost.task.channel.client import ChannelClient
 from fencepost.task.channel.message import (
     Directive,
     Directives,
     DirectivesRequest,
+    LostTask,
     Path,
     Reports,
     RunState,
@@ -39,6 +41,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.reports: list[TaskReport] = []
+        self.lost: list[LostTask] = []
         self.is_leaving = threading.Event()
         self.failures: dict[str, int] = {}
         self.server = ChannelServer(SECRET)
@@ -61,6 +64,7 @@ class Worker:
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
         self._may_fail(Path.SLOT_REPORT)
         self.reports += Reports.from_json(body).reports
+        self.lost += Reports.from_json(body).lost
         return {}
 
     def _may_fail(self, path: str) -> None:
@@ -74,7 +78,7 @@ class Running(TaskLife):
     """A task that counts until it is told to stop."""
 
     starts_over = ()
-    fails_with: dict[int, str] = {}
+    fails_with: dict[int, str | Exception] = {}
     figures_of: Callable[[int], str] = staticmethod(lambda task: "")
 
     def __init__(self, spec: TaskSpec, *rest: Any) -> None:
@@ -85,7 +89,8 @@ class Running(TaskLife):
         self.report(RunState.RUNNING)
         while not self.control.is_stopping:
             if self.spec.task in self.fails_with:
-                raise ValueError(self.fails_with[self.spec.task])
+                error = self.fails_with[self.spec.task]
+                raise ValueError(error) if isinstance(error, str) else error
             self.counters.records_written += 1
             self.control.wait(0.01)
 
@@ -113,6 +118,17 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     thread.join(60)
     worker.server.stop()
     assert not thread.is_alive()
+
+
+def test_a_task_whose_process_is_gone_tells_the_worker_who_was_in_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eventually(lambda: worker.of(0) and worker.of(1), within_s=60)
+    monkeypatch.setattr(Running, "fails_with", {0: HostLostError("the host ended", frozenset({"i1"}))})
+    eventually(lambda: worker.lost, within_s=60)
+    (lost,) = worker.lost
+    assert (lost.report.task, lost.report.trace, lost.crashed_with) == (0, "the host ended", ("i0", "i1"))
+    assert worker.of(1)[-1].state is RunState.RUNNING
 
 
 @pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)

@@ -5,7 +5,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencepost.task.channel.message import Directives, DirectivesRequest, Registration, Reports, TaskReport
+from fencepost.task.channel.message import (
+    Directives,
+    DirectivesRequest,
+    LostTask,
+    Registration,
+    Reports,
+    TaskReport,
+)
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host.slot.table import PooledSlot, SlotTable, Use
 from fencepost.worker.supervision.port import HostEvents
@@ -61,10 +68,21 @@ class SlotChannel:
         with self._table.changed:
             slot = self._table.current(message.slot, message.attempt)
             known = [one for one in message.reports if one.incarnation in slot.tasks]
-            for each in known:
+            lost = [one for one in message.lost if one.report.incarnation in slot.tasks]
+            for each in (*known, *(one.report for one in lost)):
                 self._record_report(slot, each)
-        self._events.reported(known)
+        self._events.reported([*known, *(one.report for one in lost)])
+        for one in lost:
+            self._tell_loss(one)
         return {}
+
+    def _tell_loss(self, lost: LostTask) -> None:
+        """Tell of a process below a slot that is gone, as of a slot; each of the tasks that it ran reports it."""
+        reason = lost.report.trace or "the process that ran its code ended"
+        if lost.crashed_with:
+            self._events.crashed(lost.crashed_with, reason)
+        else:
+            self._events.lost((lost.report.incarnation,), reason)
 
     def _record_report(self, slot: PooledSlot, report: TaskReport) -> None:
         if report.state.is_over:

@@ -57,7 +57,7 @@ class Endings:
         for handle in [h for h in self.table.stopping if h.incarnation in incarnations]:
             self._end_what_is_open(handle)
             self.ended(handle)
-        for handle in self.table.newest_among(incarnations):
+        for handle in [h for h in self.table.newest_among(incarnations) if h.is_live]:
             log.warning("task %s starts again: %s", handle.id, reason)
             handle.move(HandleState.ENDED)
             self.board.task(handle.id, State.RESTARTING, reason)  # readers prefer RUNNING to a later UNASSIGNED

@@ -9,7 +9,7 @@ import pytest
 from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import LostTask, Reports, RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.worker.channel import RefusedError
@@ -287,6 +287,27 @@ def test_reports_of_starts_that_are_not_here_are_dropped(pool: Pool) -> None:
     pool.register(slot)
     pool.report(slot, "unknown", "RUNNING")
     assert pool.events.reports == []
+
+
+def test_tasks_whose_process_below_the_slot_is_gone_are_lost_or_have_crashed_together(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    for known in ("a", "ab", "abc"):
+        pool.is_idle(slot, *known)
+        assert pool.start("abcd"[len(known)]) == slot
+
+    def lose(incarnation: str, *together: str) -> None:
+        report = TaskReport("c", 0, incarnation, RunState.LOST, f"the host of {incarnation} ended")
+        pool.slots.channel.report(Reports(slot, "0-a", (), (LostTask(report, together),)).to_json())
+
+    lose("a", "a", "b")
+    assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a", "b"], [])
+    lose("c")
+    lose("unknown", "d")
+    assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a", "b"], ["c"])
+    assert pool.events.reasons == ["the host of a ended", "the host of c ended"]
+    assert [report.state for report in pool.events.reports[-2:]] == [RunState.LOST, RunState.LOST]
+    assert sorted(pool.slot_of("d").tasks) == ["b", "d"]  # b reports for itself
 
 
 def test_a_task_that_ended_leaves_its_slot(pool: Pool) -> None:

@@ -469,6 +469,48 @@ def test_a_task_whose_process_dies_again_and_again_runs_alone_and_then_fails(run
     assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, False]
 
 
+def _lose(stage: Stage, *incarnations: str, is_crash: bool = True, reason: str = "the host ended: exit code 3") -> None:
+    """Report that the process below a slot is gone that ran the code of these starts, once by each."""
+    numbers = {handle.incarnation: handle.id.task for handle in stage.hosted()}
+    for each in incarnations:
+        stage.supervisor.reported([TaskReport("c", numbers[each], each, RunState.LOST, reason)])
+        if is_crash:
+            stage.supervisor.crashed(incarnations, reason)
+        else:
+            stage.supervisor.lost([each], reason)
+    stage.tick()
+
+
+def test_a_task_whose_host_is_gone_starts_again_and_is_not_failed(running: Stage) -> None:
+    before = running.handle()
+    _lose(running, before.incarnation)
+    assert running.board.said[-1] == (FIRST, State.RESTARTING, "the host ended: exit code 3")
+    assert running.handle().incarnation != before.incarnation
+    assert running.handle().state is HandleState.HOSTED
+
+
+def test_tasks_of_a_host_that_ends_again_and_again_are_suspects_together_then_alone_and_the_culprit_fails(
+    stage: Stage,
+) -> None:
+    stage.tasks(2)
+    stage.tick()
+    for _ in range(2):
+        _lose(stage, *(handle.incarnation for handle in stage.hosted()))
+        stage.tick(after_s=1.1)
+    assert [spec.runs_alone for spec in stage.door.specs[-2:]] == [True, True]
+    culprit, innocent = stage.hosted()
+    _lose(stage, culprit.incarnation)
+    assert (culprit.state, innocent.state) == (HandleState.FAILED, HandleState.HOSTED)
+    assert "the host ended: exit code 3" in (stage.board.said[-1][2] or "")
+
+
+def test_a_task_whose_host_was_killed_because_of_a_neighbour_is_no_suspect(running: Stage) -> None:
+    for _ in range(4):
+        _lose(running, running.handle().incarnation, is_crash=False)
+        assert running.handle().state is HandleState.HOSTED
+    assert not running.door.specs[-1].runs_alone
+
+
 def test_suspects_without_cores_for_slots_of_their_own_share_one_after_the_other(stage: Stage) -> None:
     """Two of them in one slot are two suspects each time it dies: nobody would ever be the culprit."""
     stage.door.has_cores = False
