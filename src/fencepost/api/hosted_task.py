@@ -34,8 +34,8 @@ class NamesTaskClass(Protocol):
 class KnowsSettings(Protocol):
     """A class whose settings have to be asked for, which takes a second or more the first time."""
 
-    def known_settings(self) -> Mapping[str, Setting] | None:
-        """Return the settings if they are known; if not, None, and they are asked for in the background."""
+    def known_settings(self, *, asks: bool = True) -> Mapping[str, Setting] | None:
+        """Return the settings if they are known; if not, None, and they are asked for in the background if `asks`."""
 
 
 class HostedTaskContext(SourceTaskContext, Protocol):

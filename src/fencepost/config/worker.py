@@ -115,7 +115,8 @@ class RuntimeConfig(Config):
         "plugin.path",
         default=None,
         importance=LOW,
-        doc="Directories with plug-ins: Python files and packages. Installed packages are found by their entry points.",
+        doc="Directories with plug-ins: Python files and packages, and directories of jars, as Kafka Connect has them. "
+        "Installed packages are found by their entry points.",
     )
     plugin_discovery: str = setting(
         "plugin.discovery",
@@ -204,6 +205,19 @@ class SlotConfig(Config):
         default=None,
         doc="PEM file with the authority that signed it, which executors trust; unset: their system's.",
     )
+
+    java_host_options: str = setting(
+        "java.host.options",
+        default="",
+        importance=LOW,
+        doc="Options of the JVMs that run Java plug-ins, such as `-Xmx512m`, separated by spaces. Each slot with Java "
+        "tasks has such a JVM; by default, its heap has 128 MB.",
+    )
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """Return the options of hosts, one by one."""
+        return tuple(self.java_host_options.split())
 
     def channel_fault(self) -> str | None:
         """Return why this combination of settings is wrong; None if it is right."""

@@ -43,6 +43,8 @@ def modules_in(
     for directory in directories:
         path = Path(directory)
         try:
+            if path.suffix.lower() in (".jar", ".zip"):
+                continue  # Java's
             if not path.is_dir():
                 failures.append(f"plugin.path: {directory} is not a directory")
                 continue

@@ -16,6 +16,7 @@ from fencepost.api import (
     StreamConnector,
     StreamTask,
 )
+from fencepost.api.hosted_task import KnowsSettings
 from fencepost.plugin.kind import PluginKind
 
 _TASKS: tuple[tuple[type[Any], type[Any]], ...] = (
@@ -86,6 +87,10 @@ def class_fault(cls: type[Any]) -> str | None:
     """Return why a class of connectors cannot run; None if it can, or is a plug-in of another kind."""
     if not issubclass(cls, Connector):
         return None
+    if (reason := getattr(cls, "unsupported", None)) is not None:
+        return f"{cls.__module__}.{cls.__qualname__}: {reason}"
+    if isinstance(cls, KnowsSettings):
+        return None  # a class of Java, which is checked when it is loaded
     missing = _abstract(cls)
     if missing:
         return f"{_named(cls)} does not define {' and '.join(missing)}"

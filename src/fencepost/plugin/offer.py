@@ -1,4 +1,4 @@
-"""What to use instead of well-known Java plug-ins that do not exist here.
+"""What to do about well-known Java plug-ins that are not in `plugin.path`, or that do not run here.
 
 A class is looked up in the table of its kind, a connector in that of its direction: a source is no replacement for a
 sink of the same store. The first pattern that fits decides. All but the last also fit class names without a package.
@@ -121,7 +121,16 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
     if found is None:
         return None
-    return f"{name} is {found.product}, a Java plug-in that does not run here; use {found.instead}"
+    return f"{name} is {found.product}, {_what_of_java(kind, name)} use {found.instead}"
+
+
+def _what_of_java(kind: PluginKind, name: str) -> str:
+    """Return whether a Java plug-in can be used, and what for: it ends before "use" something else."""
+    if kind is not PluginKind.CONNECTOR:
+        return "a Java plug-in, which only Java connectors can name;"
+    if _SINK.search(name) is not None:
+        return "a Java plug-in that does not run here;"
+    return "a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or"
 
 
 def _table(kind: PluginKind, name: str) -> tuple[_Offer, ...]:

@@ -12,16 +12,21 @@ log = logging.getLogger(__name__)
 _registry = PluginRegistry()
 
 
-def use_plugin_path(directories: Sequence[str]) -> PluginRegistry:
-    """Add these directories to those in which `find` looks; call this once, before the first look-up."""
+def use_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:
+    """Add these directories to those in which `find` looks; call this once, before the first look-up.
+
+    Args:
+        directories: The worker's `plugin.path`.
+        java_options: Options of the JVMs of Java plug-ins.
+    """
     global _registry
-    _registry = PluginRegistry(directories)
+    _registry = PluginRegistry(directories, java_options=java_options)
     return _registry
 
 
-def read_plugin_path(directories: Sequence[str]) -> PluginRegistry:
+def read_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:
     """Do the same, and read what is in the directories now: the log names what cannot be loaded, with the cause."""
-    made = use_plugin_path(directories)
+    made = use_plugin_path(directories, java_options)
     for failure in made.failures() if directories else ():
         log.warning("%s", failure)
     return made

@@ -5,18 +5,22 @@ import inspect
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from fencepost import __version__
 from fencepost.config import ConfigError
+from fencepost.config.class_name import answers_to
 from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, requirement_of
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.mistake import class_fault, import_fault, unknown
 from fencepost.plugin.offer import offer_for
+
+if TYPE_CHECKING:
+    from fencepost.plugin.java_side import JavaSide
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +39,24 @@ class PluginVersionError(ConfigError):
     """The plug-in is installed, but not in a version that the config allows."""
 
 
+class Installed(Protocol):
+    """A version of a plug-in."""
+
+    @property
+    def version(self) -> str | None: ...
+
+    @property
+    def cls(self) -> type[Any] | None:
+        """Return the class; None if it is a built-in one, which may not be loaded yet."""
+
+    def loaded(self) -> type[Any]: ...
+
+
+T = TypeVar("T", bound=Installed)
+
+
 class _Installed(NamedTuple):
-    """A version of a plug-in; `target` is the module and the name of a built-in class, which may not be loaded yet."""
+    """A plug-in in Python; `target` is the module and the name of a built-in class."""
 
     version: str | None
     cls: type[Any] | None = None
@@ -52,14 +72,49 @@ class PluginRegistry:
     Built-in plug-ins have precedence. Entry points of other packages and the directories of `plugin_path` are searched
     once, when a name is not built in. If several versions of a class are installed, the newest that a requirement
     allows is found (KIP-891). Thread-safe.
+
+    Java connectors are found like the others, unless Python has a class of the same name. What the config of a Java
+    connector names, such as transforms and converters, is Java's: `beside` returns the registry that finds it.
     """
 
-    def __init__(self, plugin_path: Sequence[str] = (), *, connectors: Sequence[type[Any]] = ()) -> None:
-        """`connectors`: classes that are known, too, wherever they come from."""
+    def __init__(
+        self,
+        plugin_path: Sequence[str] = (),
+        *,
+        connectors: Sequence[type[Any]] = (),
+        java_options: Sequence[str] = (),
+    ) -> None:
+        """Take what there is to search.
+
+        Args:
+            plugin_path: Directories of plug-ins, and Java archives.
+            connectors: Classes that are known, too, wherever they come from.
+            java_options: Options of the JVMs that run Java plug-ins.
+        """
         self._directories = tuple(directory for directory in plugin_path if directory)
         self._connectors = tuple(connectors)
+        self._java_options = tuple(java_options)
         self._found: _Found | None = None
         self._failures: list[str] = []
+        self._java: tuple[JavaSide | None, ...] = ()  # empty: not looked for yet
+
+    @property
+    def java(self) -> "JavaSide | None":
+        """Return the Java plug-ins; None if there are none, and then nothing of Java is imported."""
+        if not self._java and self._directories:
+            with _one_at_a_time:
+                self._java = self._java or (self._java_looked_up(),)
+        return self._java[0] if self._java else None
+
+    def _java_looked_up(self) -> "JavaSide | None":
+        from fencepost.java.index import JavaIndex
+
+        index = JavaIndex(self._directories)
+        if not index.locations and not index.failures:
+            return None
+        from fencepost.plugin.java_side import JavaSide
+
+        return JavaSide(self, index, self._java_options)
 
     def find(self, kind: PluginKind | str, name: str, version: str | None = None) -> type[Any]:
         """Return the class of that name, in the newest version that `version` allows.
@@ -82,6 +137,15 @@ class PluginRegistry:
             raise ConfigError(fault)
         return allowed[-1].loaded()
 
+    def beside(self, connector: type[Any]) -> "PluginRegistry":
+        """Return the registry that finds what the config of a connector of this class names beside the connector."""
+        java = self.java
+        return self if java is None or java.class_of(connector) is None else java.registry
+
+    def views(self) -> "Sequence[PluginRegistry]":
+        """Return the registries in which everything is found: this one, and that for configs of Java connectors."""
+        return (self,) if self.java is None else (self, self.java.registry)
+
     def versions(self, kind: PluginKind | str, name: str) -> tuple[str, ...]:
         """Return the installed versions of a class, oldest first; none if there is no such class."""
         try:
@@ -89,34 +153,55 @@ class PluginRegistry:
         except ConfigError:
             return ()
 
-    def version_of(self, kind: PluginKind | str, cls: type[Any]) -> str:
-        """Return the version of a class that `find` has returned."""
+    def version_of(self, kind: PluginKind | str, cls: type[Any]) -> str | None:
+        """Return the version of a class that `find` has returned; None if a JVM would have to be asked for it."""
         kind = PluginKind(kind)
+        if self.java is not None and (java_class := self.java.class_of(cls)) is not None:
+            return self.java.known_version(java_class)
         installed = self._installed(kind, self.name_of(kind, cls))[1]
         return next((one.version for one in installed if one.cls is cls), installed[-1].version) or UNDEFINED
 
     def names(self, kind: PluginKind | str) -> list[str]:
-        """Return the full names of all classes of a kind."""
+        """Return the full names of all classes of a kind that configs can name."""
         kind = PluginKind(kind)
-        return sorted({*BUILT_IN[kind], *self._third_party()[kind]})
+        return sorted({*BUILT_IN[kind], *self._not_built_in(kind)})
 
     def name_of(self, kind: PluginKind, cls: type[Any]) -> str:
         """Return the full name that `all_plugins` gives the class."""
+        if self.java is not None and (java_class := self.java.class_of(cls)) is not None:
+            return java_class.name
         for full, target in BUILT_IN[kind].items():
             if target == f"{cls.__module__}:{cls.__qualname__}":
                 return full
         return public_name(cls)
 
-    def _installed(self, kind: PluginKind, name: str) -> "tuple[str, Sequence[_Installed]]":
+    def _installed(self, kind: PluginKind, name: str) -> "tuple[str, Sequence[Installed]]":
         """Return the full name and the versions, oldest first. Raises ConfigError if there is no such class."""
         built_in = _built_in(kind, name)
         if built_in is not None:
             return built_in, [_Installed(__version__, target=BUILT_IN[kind][built_in])]
-        found = self._third_party()[kind]
-        matches = [full for full in found if _answers_to(kind, full, name)]
+        return self._chosen(kind, name, self._not_built_in(kind))
+
+    def _chosen(
+        self, kind: PluginKind, name: str, found: "Mapping[str, Sequence[Installed]]"
+    ) -> "tuple[str, Sequence[Installed]]":
+        matches = [full for full in found if answers_to(full, name, kind.suffix)]
+        if not matches and self.java is not None and self._names_java(kind):
+            found = self.java.outside(kind, name)
+            matches = list(found)
         if len(matches) != 1:
             raise ConfigError(self._ambiguous(kind, name, matches) if matches else self._unknown(kind, name))
-        return matches[0], found[matches[0]]
+        return matches[0], _in_order(found[matches[0]])
+
+    def _names_java(self, kind: PluginKind) -> bool:
+        """Say whether configs may name Java classes of this kind."""
+        return kind is PluginKind.CONNECTOR
+
+    def _not_built_in(self, kind: PluginKind) -> "Mapping[str, Sequence[Installed]]":
+        own = self._third_party()[kind]
+        if self.java is None or not self._names_java(kind):
+            return own
+        return {**self.java.installed(kind), **own}
 
     def all_plugins(self) -> list[PluginDescription]:
         """Return all that are listed: connectors, transforms, predicates, converters, header converters."""
@@ -124,6 +209,7 @@ class PluginRegistry:
 
     def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
         """Return the built-in ones before the others, and sinks before sources, as Kafka Connect does."""
+        of_java = [] if self.java is None else self.java.descriptions(kind, hidden=self._python_names(kind))
         found = [
             *(
                 PluginDescription(full, kind.type_of(_loaded(target)), __version__)
@@ -134,13 +220,17 @@ class PluginRegistry:
                 for full, installed in sorted(self._third_party()[kind].items())
                 for one in installed
             ),
+            *of_java,
         ]
         return sorted(found, key=lambda one: one.type)
 
     def failures(self) -> tuple[str, ...]:
         """Return a text for each plug-in that could not be loaded."""
         self._third_party()
-        return tuple(self._failures)
+        return (*self._failures, *(() if self.java is None else self.java.failures))
+
+    def _python_names(self, kind: PluginKind) -> set[str]:
+        return {*BUILT_IN[kind], *self._third_party()[kind]}
 
     def _third_party(self) -> "_Found":
         with _one_at_a_time:
@@ -164,8 +254,8 @@ class PluginRegistry:
             elif all(one.cls is not cls for one in installed):
                 installed.append(_Installed(version, cls))
         for each in found.values():
-            for installed in each.values():
-                _sort(installed)
+            for full, installed in each.items():
+                each[full] = _in_order(installed)
         self._failures = failures
         self._found = found
         return found
@@ -173,7 +263,13 @@ class PluginRegistry:
     def _unknown(self, kind: PluginKind, name: str) -> str:
         others = [other for other in PluginKind if _built_in(other, name) is not None]
         advice = f"{name} is a {others[0].replace('_', ' ')}, not a {kind.replace('_', ' ')}" if others else None
-        return unknown(kind, name, self.names(kind), self._failures, advice or offer_for(kind, name))
+        return unknown(kind, name, self.names(kind), self.failures(), advice or self._advice(kind, name))
+
+    def _advice(self, kind: PluginKind, name: str) -> str | None:
+        if self.java is not None and self.java.has(kind, name):
+            noun = kind.replace("_", " ")
+            return f"{name} is a Java {noun}, which only Java connectors can name; use a {noun} in Python here"
+        return offer_for(kind, name)
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[str]) -> str:
         return (
@@ -186,7 +282,7 @@ class PluginRegistry:
 _Found = dict[PluginKind, dict[str, list[_Installed]]]
 
 
-def _no_version(full: str, requirement: VersionRequirement, installed: Sequence[_Installed]) -> PluginVersionError:
+def _no_version(full: str, requirement: VersionRequirement, installed: Sequence[Installed]) -> PluginVersionError:
     versions = [one.version or UNDEFINED for one in installed]
     return PluginVersionError(
         f"Plugin {full} not found that matches the version range {requirement}, available versions: "
@@ -194,24 +290,21 @@ def _no_version(full: str, requirement: VersionRequirement, installed: Sequence[
     )
 
 
-def _sort(installed: list[_Installed]) -> None:
-    """Sort versions, oldest first; what has no version comes before."""
+def _in_order(installed: Sequence[T]) -> list[T]:
+    """Return versions, oldest first; what has no version comes before. A single one is not asked for its version."""
+    if len(installed) == 1:
+        return [*installed]
     order = in_order({one.version for one in installed if one.version is not None})
-    installed.sort(key=lambda one: -1 if one.version is None else order.index(one.version))
+    return sorted(installed, key=lambda one: -1 if one.version is None else order.index(one.version))
 
 
 def _built_in(kind: PluginKind, name: str) -> str | None:
     """Return the full name of a built-in class."""
     name = FORMER_NAMES.get(name, name)
     for full, target in BUILT_IN[kind].items():
-        if _answers_to(kind, full, name) or name == target.replace(":", "."):
+        if answers_to(full, name, kind.suffix) or name == target.replace(":", "."):
             return full
     return None
-
-
-def _answers_to(kind: PluginKind, full: str, name: str) -> bool:
-    short = full.rpartition(".")[2]
-    return name in (full, short, short.removesuffix(kind.suffix))
 
 
 def _loaded(target: str) -> type[Any]:

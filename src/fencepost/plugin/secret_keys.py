@@ -5,8 +5,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
+from fencepost.api.hosted_task import KnowsSettings
 from fencepost.config import Config, ConfigError, Type
-from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.connector import (
+    PLUGIN_VERSION,
+    ConnectorConfig,
+    RuntimeChoice,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+)
 from fencepost.config.reference import references, replaced
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
@@ -23,6 +30,9 @@ _CONVERTERS = {
     "value.converter": PluginKind.CONVERTER,
     "header.converter": PluginKind.HEADER_CONVERTER,
 }
+_OF_THE_FRAMEWORK = frozenset(
+    (*SourceConnectorConfig.settings(), *SinkConnectorConfig.settings(), *RuntimeChoice.settings())
+)
 _LINKS = {"transforms": PluginKind.TRANSFORM, "predicates": PluginKind.PREDICATE}
 
 
@@ -38,6 +48,17 @@ def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | 
         for key, value in config.items()
         if value and (key in declared or _is_named_like_one(key) or _has_password(key, value))
     }
+
+
+def undecided_keys(connector: Mapping[str, str | None]) -> set[str]:
+    """Return the keys of a Java connector's config any of which may be secret: no JVM was asked for its settings yet.
+
+    A thread asks for them; nothing here waits for it. The keys of the framework are not among them.
+    """
+    cls = _class_of(PluginKind.CONNECTOR, connector.get(_CLASS) or "", connector.get(_VERSION))
+    if not isinstance(cls, KnowsSettings) or cls.known_settings() is not None:
+        return set()
+    return {key for key in connector if key not in _OF_THE_FRAMEWORK}
 
 
 def hold_given_secrets(
@@ -74,16 +95,31 @@ def _declared_keys(config: Mapping[str, str | None]) -> Iterator[str]:
             yield from (f"{prefix}{own}" for own in found)
 
 
-@lru_cache(maxsize=1024)
 def _passwords(kind: PluginKind, name: str | None, version: str | None) -> frozenset[str]:
-    """Return the keys that a class declares as passwords, in any version if that one is not installed."""
-    if not name:
+    """Return the keys that a class declares as passwords, in any version if that one is not installed.
+
+    Returns none for a Java class whose settings are not known yet.
+    """
+    cls = _class_of(kind, name, version) if name else None
+    if cls is None or (isinstance(cls, KnowsSettings) and cls.known_settings(asks=False) is None):
         return frozenset()
+    return _passwords_of(kind, name or "", version)
+
+
+@lru_cache(maxsize=1024)
+def _class_of(kind: PluginKind, name: str, version: str | None) -> type[Config] | None:
     for wanted in dict.fromkeys((version, None)):
         with contextlib.suppress(ConfigError):
-            cls: type[Config] = registry().find(kind, name, wanted)
-            return frozenset(key for key, one in cls.settings().items() if one.kind is Type.PASSWORD)
-    return frozenset()
+            found: type[Config] = registry().find(kind, name, wanted)
+            return found
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _passwords_of(kind: PluginKind, name: str, version: str | None) -> frozenset[str]:
+    cls = _class_of(kind, name, version)
+    settings = {} if cls is None else cls.settings()
+    return frozenset(key for key, one in settings.items() if one.kind is Type.PASSWORD)
 
 
 @lru_cache(maxsize=4096)

@@ -47,7 +47,7 @@ class WorkerProcess:
         Raises:
             ConfigError: A converter or a config provider is not available.
         """
-        require_converters(config, read_plugin_path(config.plugin_path or ()))
+        require_converters(config, read_plugin_path(config.plugin_path or (), config.java_options))
         providers_of(config.originals).check()
         hold_given_secrets({key: str(value) for key, value in config.originals.items()})
         settings = WorkerSettings(config, url, uuid.uuid4().hex)

@@ -50,7 +50,11 @@ def list_all(
     """List the plug-ins of this environment and of directories, and what could not be loaded."""
     registry = _registry(plugin_path)
     kinds = PluginKind if kind is None else (kind,)
-    rows = [(each.value, name) for each in kinds for name in registry.names(each)]
+    rows = [
+        (each.value, name)
+        for each in kinds
+        for name in sorted({n for view in registry.views() for n in view.names(each)})
+    ]
     for line in aligned([("KIND", "CLASS"), *rows]):
         typer.echo(line)
     for failure in registry.failures():

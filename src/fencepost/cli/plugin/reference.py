@@ -23,13 +23,14 @@ class Named(NamedTuple):
 def find_any(registry: PluginRegistry, name: str, kind: PluginKind | None) -> Named:
     """Return the plug-in of that name, of any kind unless `kind` is given. Raises ConfigError as the registry does."""
     errors: list[ConfigError] = []
-    for each in PluginKind if kind is None else (kind,):
-        try:
-            plugin = registry.find(each, name)
-        except ConfigError as error:
-            errors.append(error)
-            continue
-        return Named(each, registry.name_of(each, plugin), plugin)
+    for view in registry.views():
+        for each in PluginKind if kind is None else (kind,):
+            try:
+                plugin = view.find(each, name)
+            except ConfigError as error:
+                errors.append(error)
+                continue
+            return Named(each, view.name_of(each, plugin), plugin)
     raise errors[0]
 
 

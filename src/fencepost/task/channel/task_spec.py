@@ -85,10 +85,11 @@ class References(Message):
 
 @dataclass(frozen=True)
 class LookUpSpec(Message):
-    """Where a task finds plug-ins, and what its configs refer to: None if nothing."""
+    """Where a task finds plug-ins, how it runs Java's, and what its configs refer to: None if nothing."""
 
     plugin_path: tuple[str, ...] = ()
     references: References | None = None
+    java_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

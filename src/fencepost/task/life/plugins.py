@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
+from fencepost.api.hosted_task import HostedTask
+from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
 from fencepost.plugin import find, use_plugin_path
@@ -13,6 +15,8 @@ from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.transform.chain import Chain
 
+_CONVERTERS = _KEY, _VALUE, _HEADER = "key.converter", "value.converter", "header.converter"
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 
 
@@ -32,13 +36,13 @@ def connector_class(spec: TaskSpec) -> Any:
 
 def use_plugins(spec: TaskSpec) -> None:
     """Let this process find the plug-ins of the worker."""
-    _use_plugin_path(spec.look_up.plugin_path)
+    _use_plugin_path(spec.look_up.plugin_path, spec.look_up.java_options)
 
 
 @lru_cache(maxsize=1)
-def _use_plugin_path(directories: tuple[str, ...]) -> None:
+def _use_plugin_path(directories: tuple[str, ...], java_options: tuple[str, ...]) -> None:
     if directories:
-        use_plugin_path(directories)
+        use_plugin_path(directories, java_options)
 
 
 def given_properties(spec: TaskSpec) -> dict[str, str]:
@@ -48,7 +52,10 @@ def given_properties(spec: TaskSpec) -> dict[str, str]:
 def conversion_of(
     spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
 ) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
-    """`way_out`: the properties that name converters and transforms, instead of the config's own."""
+    """Return what records go through; nothing changes those of a task that converts them itself.
+
+    `way_out`: the properties that name converters and transforms, instead of the config's own.
+    """
     properties = given_properties(spec)
     config = ConnectorConfig(properties)
     tolerance = Tolerance(
@@ -61,11 +68,22 @@ def conversion_of(
         task_id=spec.id,
         counters=counters,
     )
+    if way_out is None and _converts_itself(spec):
+        way_out = dict.fromkeys(_CONVERTERS, _BYTES)
     properties = properties if way_out is None else dict(way_out)
-    key: Converter = converter_of(properties, "key.converter")
-    value: Converter = converter_of(properties, "value.converter")
-    header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")
+    key: Converter = converter_of(properties, _KEY)
+    value: Converter = converter_of(properties, _VALUE)
+    header: HeaderConverter = converter_of(properties, _HEADER, kind="header_converter")
     return Chain.from_config(properties, find), key, value, header, tolerance
+
+
+def _converts_itself(spec: TaskSpec) -> bool:
+    """Say whether the connector's tasks return bytes, to which its transforms and converters were applied already."""
+    try:
+        task = getattr(connector_class(spec), "task", None)
+    except (ConfigError, KeyError):  # the task cannot be created either
+        return False
+    return isinstance(task, type) and issubclass(task, HostedTask)
 
 
 def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:

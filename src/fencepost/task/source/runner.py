@@ -5,18 +5,19 @@ offsets, which the worker read after the admission; 8 start the task and loop. E
 6 and 7 before anything is produced. Only a task that just takes a second producer skips 7: it knows what it committed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
 import orjson
 
 from fencepost.api import SourceTask
+from fencepost.api.hosted_task import HostedTask, TaskPlace
 from fencepost.api.mirror_task import MirrorTask
 from fencepost.config.raw import given_values
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, copier_of, with_copies
 from fencepost.task.delivery.delivery import Delivery, PlainDelivery
@@ -26,10 +27,11 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
+from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
-from fencepost.task.source.context import TaskContext
+from fencepost.task.source.context import Hosting, TaskContext
 from fencepost.task.source.loop import SourceLoop, transaction_context
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor, processor_of
@@ -39,9 +41,7 @@ from fencepost.task.source.task_class import form_of, group_of, makes_smaller, r
 class TaskRunner(ProducingLife):
     """Runs one start of a source's task, with as many producers and instances as it takes."""
 
-    def __init__(
-        self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None
-    ) -> None:
+    def __init__(self, spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> None:
         """`copy` lets the worker write copies of offsets, for a connector with an offsets topic of its own."""
         super().__init__(spec, admit, report)
         self.counters = Counters()
@@ -64,6 +64,11 @@ class TaskRunner(ProducingLife):
     def _close_copier(self) -> None:
         if self._copier is not None:
             self._copier.close()
+
+    def abandon(self) -> None:
+        super().abandon()
+        if isinstance(self._task, HostedTask):
+            self._task.abandon()
 
     def _run_instance(self) -> None:
         delivery = self._open_delivery()  # step 5
@@ -94,6 +99,7 @@ class TaskRunner(ProducingLife):
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,
+            hosting=Hosting(_place(self.spec), self.counters.errors),
         )
         task.initialize(context, config)
         self._task = task
@@ -156,3 +162,7 @@ class TaskRunner(ProducingLife):
         if book.differs_from(stored):
             raise StartOverError("the stored offsets differ from what this incarnation committed last")
         return delivery
+
+
+def _place(spec: TaskSpec) -> TaskPlace:
+    return TaskPlace(spec.connector, spec.task, spec.incarnation, given_values(spec.connector_config))

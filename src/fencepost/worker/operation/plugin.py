@@ -1,14 +1,15 @@
 """Installed plugins: which there are, which keys they take, and whether a config is valid."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from fencepost.cluster.errors import BadRequestError, NotFoundError
+from fencepost.cluster.errors import BadRequestError, NotFoundError, OperationError
 from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginKind, PluginVersionError, registry
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, registry
 from fencepost.worker.validation.choice import plugin_definitions
 from fencepost.worker.validation.validation import validate_connector
 
@@ -29,14 +30,15 @@ class Plugins:
             requirement_of(version)
         except ValueError as error:
             raise BadRequestError(f"Invalid version specification: {version} ({error})") from None
-        plugins = registry()
-        for kind in PluginKind:
-            try:
-                return plugin_definitions(kind, plugins.find(kind, plugin, version), plugins)
-            except PluginVersionError as error:
-                raise BadRequestError(str(error)) from None
-            except ConfigError:
-                continue
+        for plugins in registry().views():
+            for kind in PluginKind:
+                try:
+                    found = plugins.find(kind, plugin, version)
+                except PluginVersionError as error:
+                    raise BadRequestError(str(error)) from None
+                except ConfigError:
+                    continue
+                return _definitions(kind, found, plugins)
         raise NotFoundError(f"Unknown plugin {plugin}.")
 
     def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
@@ -45,3 +47,10 @@ class Plugins:
         except ConfigError as error:
             raise BadRequestError(str(error)) from None
         return validate_connector(config, plugins=registry(), worker=self._config)
+
+
+def _definitions(kind: PluginKind, plugin: type[Any], plugins: PluginRegistry) -> Sequence[KeyDefinition]:
+    try:
+        return plugin_definitions(kind, plugin, plugins)
+    except ConfigError as error:  # a Java class that no host can ask
+        raise OperationError(str(error)) from None

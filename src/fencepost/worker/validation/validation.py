@@ -10,7 +10,7 @@ References to config providers are looked up first; the answer shows them, and n
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from fencepost.api import (
@@ -22,6 +22,7 @@ from fencepost.api import (
     SourceConnector,
     StreamConnector,
 )
+from fencepost.api.hosted_task import HostedTask, KnowsSettings
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import Config, ConfigError
@@ -94,6 +95,7 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
         connector = _connector_class(class_name, given.get(VERSION), plugins)
     except PluginVersionError as error:
         return _without_class(config, error, plugins)
+    plugins = plugins.beside(connector)
     findings = Findings()
     findings.add(with_choices(framework_config(connector).validate_values(given), given, worker, plugins))  # 1
     findings.add(transform_findings(given, plugins))
@@ -129,13 +131,14 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
 
 
 def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginRegistry) -> tuple[KeyWarning, ...]:
-    """Return a warning for each key that looks like a typo; none if the connector's class is not installed."""
+    """Return a warning for each key that looks like a typo; none if the settings of a class are not known here."""
     given = given_values(config)
     try:
         connector = plugins.find(PluginKind.CONNECTOR, given.get(CLASS) or "", given.get(VERSION))
-    except ConfigError:
+        converters = given_values(with_converters(given, worker))
+        return tuple(key_warnings(given, connector, converters, plugins.beside(connector)))
+    except ConfigError:  # or a Java class cannot be asked for its settings
         return ()
-    return tuple(key_warnings(given, connector, given_values(with_converters(given, worker)), plugins))
 
 
 def _report(class_name: str, reports: Sequence[KeyReport]) -> ValidationReport:
@@ -194,9 +197,9 @@ def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str,
     try:
         findings.add(connector.validate(given))
     except ConfigError as error:
-        findings.add(connector.validate_values(given))
+        findings.add(values := connector.validate_values(given))
         for text in error.messages:
-            findings.fault(_key_in(text, connector), text)
+            findings.fault(_key_in(text, {value.setting.key for value in values}), text)
 
 
 def _check_topic_creation(findings: Findings, given: Mapping[str, str]) -> None:
@@ -247,13 +250,15 @@ def _check_construction(
     plugins: PluginRegistry,
 ) -> None:
     """Check what only an instance can answer; one is created once its own settings are valid."""
+    if isinstance(connector, KnowsSettings) and not findings.is_valid(CLASS):
+        return  # a Java class that cannot be asked for its settings
     if not all(findings.is_valid(key) for key in connector.settings()):
         return
     try:
         instance = connector(given)
     except ConfigError as error:
         for text in error.messages:
-            findings.fault(_key_in(text, connector), text)
+            findings.fault(_key_in(text, connector.settings()), text)
         return
     if isinstance(instance, StreamConnector | DataFrameStream):
         check_loop(findings, instance, given, plugins)
@@ -268,7 +273,19 @@ def _check_construction(
         check_interval(findings, transaction_limit_ms(given, worker))
     if isinstance(instance, DataFrameConnector):
         _check_frame(findings, lambda: _split_reader(instance, given))
-        _check_no_dead_letters(findings, given)
+        _check_no_dead_letters(
+            findings,
+            given,
+            "Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. Remove {key}; "
+            "with errors.tolerance=all, a split that cannot be read is set aside as a whole.",
+        )
+    elif issubclass(getattr(connector, "task", object), HostedTask):
+        _check_no_dead_letters(
+            findings,
+            given,
+            "records of a Java source that cannot be converted do not become dead letters yet. Remove {key}; with "
+            "errors.tolerance=all, they are dropped and counted, and logged with errors.log.enable=true.",
+        )
 
 
 def _epoch_reader(connector: EpochConnector, given: Mapping[str, str]) -> object:
@@ -303,17 +320,13 @@ def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str], work
             findings.fault(key, invalid(key, name, "this topic holds configs, offsets or statuses; choose another one"))
 
 
-def _check_no_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
+def _check_no_dead_letters(findings: Findings, given: Mapping[str, str], reason: str) -> None:
     key = DeadLetterConfig.key_of("dead_letters_topic")
     if given.get(key):
-        findings.fault(
-            key,
-            f"{key}: Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. Remove "
-            f"{key}; with errors.tolerance=all, a split that cannot be read is set aside as a whole.",
-        )
+        findings.fault(key, f"{key}: {reason.format(key=key)}")
 
 
-def _key_in(text: str, connector: type[Connector]) -> str:
-    """Return the key that an error names, so that the error is shown with it."""
+def _key_in(text: str, keys: Collection[str]) -> str:
+    """Return the key of these that an error names, so that the error is shown with it; else that of the class."""
     words = text.replace(":", " ").replace("'", " ").replace('"', " ").split()
-    return next((word for word in words if word in connector.settings()), CLASS)
+    return next((word for word in words if word in keys), CLASS)

@@ -3,7 +3,7 @@
 import re
 
 from fencepost.config.raw import RawConfig
-from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys
+from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
 from fencepost.telemetry.secret import HIDDEN, Secrets
 
 _REFERENCE = re.compile(r"^\$\{[^}]*\}$")
@@ -15,7 +15,7 @@ def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:
     Args:
         connector: The config of the connector, if `config` is that of one of its tasks.
     """
-    keys, secrets = secret_keys(config, connector), Secrets()
+    keys, secrets = secret_keys(config, connector) | undecided_keys(connector or config), Secrets()
     if connector is not None:  # it may have made other values of its secrets
         hold_given_secrets(connector, secrets.hold)
     return {key: _shown(value, secrets, is_secret=key in keys) for key, value in config.items()}

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector
+from fencepost.api.hosted_task import NamesTaskClass
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
@@ -187,7 +188,7 @@ class ConnectorLife:
                 f"The connector {config.name} has generated {len(configs)} tasks, which is greater than "
                 f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
             )
-        task_class = _task_class(type(instance))
+        task_class = _task_class(instance)
         texts = [{k: as_text(k, v) for k, v in c.items()} for c in configs]
         made = [restored(each, self._config or {}, known.values, known.found) for each in texts]
         return [{**each, "task.class": task_class} for each in made]
@@ -202,7 +203,9 @@ class ConnectorLife:
             cast(_Context, instance.context).hidden.close()
 
 
-def _task_class(connector: type[Connector]) -> str:
+def _task_class(connector: Connector) -> str:
     """Return the name that Kafka Connect writes as `task.class`; built-in ones have Java names."""
-    name = registry().name_of(PluginKind.CONNECTOR, connector)
+    if isinstance(connector, NamesTaskClass):
+        return connector.task_class_name
+    name = registry().name_of(PluginKind.CONNECTOR, type(connector))
     return f"{name.removesuffix('Connector')}Task"

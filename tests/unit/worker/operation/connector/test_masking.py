@@ -1,9 +1,16 @@
 """E11: secrets in connector configs are not shown, and survive being sent back as they were shown."""
 
+import threading
+from pathlib import Path
+
 import pytest
 
+from fencepost.java.port import HostOptions
 from fencepost.telemetry.secret import HIDDEN
+from fencepost.testing import eventually
 from fencepost.worker.operation.connector.masking import masked, unmasked
+from support.java_host import ScriptedHost, ScriptedJava, definition
+from support.scripted_plugins import PRICES, plugins_with, used
 
 _CONFIG = {
     "connector.class": "FileStreamSource",
@@ -52,3 +59,24 @@ def test_what_a_connector_made_of_its_secrets_is_hidden_in_its_tasks():
     connector = {**_CONFIG, "db.password": "canary-51"}
     shown = masked({"dsn": "db host=h password=canary-51 file=/data"}, connector)
     assert shown == {"dsn": "db host=h password=[hidden] file=/data"}
+
+
+def test_e11_before_a_jvm_was_asked_which_keys_are_secret_all_of_the_connectors_own_are_hidden(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    machine.definitions[PRICES] = [definition("url"), definition("passphrase", "PASSWORD", "")]
+    config = {"connector.class": PRICES, "tasks.max": "1", "url": "jdbc:prices", "passphrase": "canary"}
+    is_there = threading.Event()
+    start = machine.start
+
+    def start_late(options: HostOptions) -> ScriptedHost:
+        assert is_there.wait(60)
+        return start(options)
+
+    machine.start = start_late  # type: ignore[method-assign]
+    with used(plugins_with(tmp_path, machine=machine)):
+        before = masked(config)
+        assert before == {**config, "url": HIDDEN, "passphrase": HIDDEN}
+        assert unmasked(before, config) == config
+        is_there.set()
+        eventually(lambda: masked(config)["url"] == "jdbc:prices", within_s=60)
+        assert masked(config)["passphrase"] == HIDDEN

@@ -1,0 +1,253 @@
+"""The Python classes that stand for Java classes: connectors, and what their configs name."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from fencepost.api import (
+    Connector,
+    ConnectorContext,
+    Converter,
+    ExactlyOnceSupport,
+    HeaderConverter,
+    Predicate,
+    RetriableError,
+    SinkConnector,
+    SourceConnector,
+    Transform,
+)
+from fencepost.api.source import SourceOffset
+from fencepost.config import Config, ConfigError, Setting, SettingValue
+from fencepost.config.setting import as_text
+from fencepost.java.error import HostEndedError
+from fencepost.java.index import JavaKind
+from fencepost.java.plugins import JavaPlugins
+from fencepost.java.port import HostedConnector, JavaClass
+from fencepost.java.questions import as_config_errors
+from fencepost.java.shared_host import Lease
+from fencepost.java.source_task import JavaSourceTask
+
+log = logging.getLogger(__name__)
+
+_WATCH_S = 0.5
+_MOST_LOST, _LOST_WITHIN_S = 3, 60.0
+
+
+class _Version:
+    """The version of a Java class, as an attribute of the Python class that stands for it. A host may be asked."""
+
+    def __get__(self, instance: object, owner: "type[_Java]") -> str | None:
+        with as_config_errors():
+            return owner.plugins.questions.facts.version(owner.java)
+
+
+class _Java(Config):
+    """What all of them have in common. `java` is the class, `plugins` where it is from."""
+
+    java: ClassVar[JavaClass]
+    plugins: ClassVar[JavaPlugins]
+    version: Any = _Version()
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """Return the settings. Raises ConfigError if no host can say."""
+        return cls.plugins.questions.settings(cls.java)
+
+    @classmethod
+    def known_settings(cls, *, asks: bool = True) -> dict[str, Setting] | None:
+        """Return the settings if they are known without a JVM: for those who must not wait for one."""
+        return cls.plugins.questions.known_settings(cls.java, asks=asks)
+
+
+class JavaPart(_Java):
+    """A transform, predicate or converter. Its instances only check a config: it works in the host of the task."""
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        """Raises ConfigError with what Java says is wrong."""
+        super().__init__(properties)
+        faults = [text for each in self.plugins.questions.validated(self.java, self.originals) for text in each.errors]
+        if faults:
+            raise ConfigError(faults)
+
+
+class JavaConnector(_Java, Connector):
+    """A connector. An instance that was not started answers questions; a started one lives in the host of connectors.
+
+    If that host ends, the connector is started again in a new one and is asked for task configs; the third loss within
+    a minute fails it.
+    """
+
+    context: ConnectorContext
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        """Take a config that `validate` has checked: the settings are Java's, and only Java reads them."""
+        super().__init__(properties)
+        self._lock = threading.Lock()
+        self._lease: Lease | None = None
+        self._hosted: HostedConnector | None = None
+        self._lost: list[float] = []
+
+    @classmethod
+    def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        return cls.plugins.questions.validated(cls.java, properties)
+
+    @classmethod
+    def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        """Return nothing: all of the checks are `validate`'s."""
+        return []
+
+    @property
+    def task_class_name(self) -> str:
+        """Return the name of the class of the tasks."""
+        return self._running().task_class.name
+
+    def start(self) -> None:
+        with self._lock:
+            self._begin()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        try:
+            return list(self._running().task_configs(max_tasks))
+        except HostEndedError as error:  # its end starts the connector again, which asks again
+            raise RetriableError(str(error)) from error
+
+    def stop(self) -> None:
+        with self._lock:
+            hosted, lease, self._hosted, self._lease = self._hosted, self._lease, None, None
+        if hosted is None or lease is None:
+            return
+        try:
+            with contextlib.suppress(HostEndedError):
+                hosted.stop()
+                hosted.close()
+        finally:
+            lease.end()
+
+    def _running(self) -> HostedConnector:
+        hosted = self._hosted
+        if hosted is None:
+            raise RetriableError(f"connector {self._name} is between two hosts")
+        return hosted
+
+    def _begin(self) -> None:
+        lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
+        try:
+            hosted = lease.host.connector(self.java, self._name, self.context)
+            hosted.start(self._properties)
+        except BaseException:
+            lease.end()
+            raise
+        self.plugins.questions.facts.learn_version(self.java, hosted.version)
+        self._lease, self._hosted = lease, hosted
+        threading.Thread(target=self._watch, args=(lease,), name=f"host-of-{self._name}", daemon=True).start()
+
+    def _watch(self, lease: Lease) -> None:
+        """Wait for the end of the host or of the connector, and start again after the former."""
+        pause = threading.Event()
+        while lease.host.end is None:
+            if self._lease is not lease:
+                return
+            pause.wait(_WATCH_S)
+        with self._lock:
+            if self._lease is not lease:
+                return
+            self._hosted = self._lease = None
+            how = lease.host.end
+            log.warning("connector %s starts again in a new host: %s", self._name, how)
+            lease.end()
+            now = time.monotonic()
+            self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now]
+            try:
+                if len(self._lost) >= _MOST_LOST:
+                    raise HostEndedError(f"the host of connectors ended {_MOST_LOST} times in a minute: {how}")
+                self._begin()
+            except Exception as error:
+                self.context.raise_error(error)
+                return
+        self.context.request_task_reconfiguration()
+
+    @contextlib.contextmanager
+    def _asked(self) -> Any:
+        """Yield a connector that is not started, in the host for validation."""
+        with self.plugins.hosts.inspection.take(f"questions to {self.java.name}") as lease:
+            hosted = lease.host.connector(self.java, self._name, _NoContext())
+            try:
+                yield hosted
+            finally:
+                with contextlib.suppress(HostEndedError):
+                    hosted.close()
+
+    @property
+    def _name(self) -> str:
+        return str(self.originals.get("name") or self.java.name)
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        texts = {key: as_text(key, value) for key, value in self.originals.items()}
+        return {key: text for key, text in texts.items() if text is not None}
+
+
+class JavaSourceConnector(JavaConnector, SourceConnector):
+    """A source connector; its tasks are `JavaSourceTask`s."""
+
+    task = JavaSourceTask
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        with self._asked() as hosted:
+            found: ExactlyOnceSupport | None = hosted.exactly_once_support(self._properties)
+            return found
+
+    def can_define_transaction_boundaries(self) -> bool:
+        with self._asked() as hosted:
+            return bool(hosted.can_define_transaction_boundaries(self._properties))
+
+    def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
+        with self._asked() as hosted:
+            return bool(
+                hosted.alter_source_offsets(self._properties, [(dict(key), one) for key, one in offsets.items()])
+            )
+
+
+class JavaSinkConnector(JavaConnector, SinkConnector):
+    """A sink connector: it is found and listed, and does not run yet."""
+
+    unsupported: ClassVar[str] = "Java sinks do not run here yet: use Kafka Connect for it, beside these workers"
+
+
+class _NoContext:
+    """The context of a connector that is only asked: it has nothing to ask for."""
+
+    def request_task_reconfiguration(self) -> None: ...
+
+    def raise_error(self, error: Exception) -> None:
+        log.warning("a connector that was only asked a question has failed: %s", error)
+
+    def remark(self, text: str | None) -> None: ...
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return []
+
+
+_BASES: Mapping[JavaKind, tuple[type[Any], ...]] = {
+    JavaKind.SOURCE: (JavaSourceConnector,),
+    JavaKind.SINK: (JavaSinkConnector,),
+    JavaKind.TRANSFORM: (JavaPart, Transform),
+    JavaKind.PREDICATE: (JavaPart, Predicate),
+    JavaKind.CONVERTER: (JavaPart, Converter),
+    JavaKind.HEADER_CONVERTER: (JavaPart, HeaderConverter),
+}
+
+
+def class_for(plugins: JavaPlugins, kind: JavaKind, java_class: JavaClass) -> type[Any]:
+    """Return a new Python class with the name of a Java class, which stands for it."""
+    package, _, name = java_class.name.rpartition(".")
+    attributes = {"__module__": package, "__qualname__": name, "__doc__": "", "java": java_class, "plugins": plugins}
+    return type(name, _BASES[kind], attributes)
+
+
+def java_class_of(cls: type[Any]) -> JavaClass | None:
+    """Return the Java class that a class stands for; None for a class of Python."""
+    return cls.java if issubclass(cls, _Java) else None

@@ -1,0 +1,114 @@
+"""What only a JVM can say about classes: their versions and settings. Asked once, and kept until a jar changes.
+
+The answers are kept in a file for each location, with the path, size and time of its jars. A file that is missing,
+damaged or of another version of Fencepost means that the JVM is asked again.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fencepost import __version__
+from fencepost.embedded.home import KAFKA_VERSION, default_cache
+from fencepost.java.port import JavaClass, JavaHost, Location
+from fencepost.java.shared_host import SharedHost
+
+T = TypeVar("T")
+_Known = dict[str, dict[str, Any]]
+
+
+class ClassFacts:
+    """The facts of one process. Thread-safe; one class is asked at a time."""
+
+    def __init__(self, host: SharedHost, directory: Path | None = None) -> None:
+        self._host = host
+        self._directory = directory or default_cache() / "java-plugins"
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._known: dict[Location | None, _Known] = {}
+
+    def version(self, java_class: JavaClass) -> str:
+        """Return the version. Raises what the host raises."""
+        return self._fact(java_class, "version", lambda host: host.describe(java_class).version)
+
+    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
+        """Return the settings as REST shows them. Raises what the host raises."""
+        return self._fact(java_class, "definitions", lambda host: host.definitions(java_class))
+
+    def known_version(self, java_class: JavaClass) -> str | None:
+        """Return the version if it is known without a JVM."""
+        found: str | None = self._known_fact(java_class, "version")
+        return found
+
+    def known_definitions(self, java_class: JavaClass) -> list[dict[str, Any]] | None:
+        """Return the settings if they are known without a JVM."""
+        found: list[dict[str, Any]] | None = self._known_fact(java_class, "definitions")
+        return found
+
+    def learn_version(self, java_class: JavaClass, version: str) -> None:
+        """Keep a version that was learned on the way."""
+        if self.known_version(java_class) != version:
+            self._keep(java_class, "version", version)
+
+    def _fact(self, java_class: JavaClass, name: str, ask: Callable[[JavaHost], T]) -> T:
+        with self._asking:
+            known: T | None = self._known_fact(java_class, name)
+            if known is not None:
+                return known
+            with self._host.take(f"{name} of {java_class.name}") as lease:
+                found = ask(lease.host)
+            self._keep(java_class, name, found)
+            return found
+
+    def _known_fact(self, java_class: JavaClass, name: str) -> Any:
+        with self._lock:
+            return self._of(java_class.location).get(java_class.name, {}).get(name)
+
+    def _keep(self, java_class: JavaClass, name: str, fact: Any) -> None:
+        with self._lock:
+            known = self._of(java_class.location)
+            known.setdefault(java_class.name, {})[name] = fact
+            _write(self._file(java_class.location), {"stamp": _stamp(java_class.location), "classes": known})
+
+    def _of(self, location: Location | None) -> _Known:
+        if location not in self._known:
+            self._known[location] = _read(self._file(location), _stamp(location))
+        return self._known[location]
+
+    def _file(self, location: Location | None) -> Path:
+        name = "runtime" if location is None else hashlib.sha256(location.path.encode()).hexdigest()[:16]
+        return self._directory / f"{name}.json"
+
+
+def _stamp(location: Location | None) -> list[Any]:
+    """Return what changes when a location's classes may have changed."""
+    stamp: list[Any] = [__version__, KAFKA_VERSION]
+    for path in () if location is None else location.archives:
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            stamp.append([path, status.st_size, status.st_mtime_ns])
+    return stamp
+
+
+def _read(path: Path, stamp: list[Any]) -> _Known:
+    try:
+        found = json.loads(path.read_text())
+        classes: _Known = found["classes"]
+        return classes if found["stamp"] == stamp else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _write(path: Path, contents: dict[str, Any]) -> None:
+    """Replace a file at once. If that is not possible here, the next process asks again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as file:
+            json.dump(contents, file)
+        os.replace(file.name, path)

@@ -1,0 +1,77 @@
+"""The Java plug-ins of one process: what there is, the Python classes that stand for them, and their hosts.
+
+For each Java class a Python class is made, whose class methods ask a host. It has the class's own name, so that it is
+called the same wherever plug-ins are named. Nothing here starts a JVM before something is asked that only a JVM knows.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from fencepost.java.facts import ClassFacts
+from fencepost.java.index import Found, JavaIndex, JavaKind
+from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost
+from fencepost.java.questions import Questions
+from fencepost.java.shared_host import SharedHost
+
+_LINGER_S = 30.0
+
+
+class FindClasses(Protocol):
+    """Finds what the class names in a connector's config mean to a Java connector."""
+
+    def __call__(self, config: Mapping[str, str]) -> Classes: ...
+
+
+class JavaHosts:
+    """The hosts of this process, each started by its first user.
+
+    Validation has one of its own: a connector's `validate` may hang or end the JVM, which must cost nothing that runs.
+    """
+
+    def __init__(self, options: Sequence[str], start: Callable[[HostOptions], JavaHost] | None = None) -> None:
+        start = start or _start_host
+        self.inspection = SharedHost(start, HostOptions(options, "host for validation"), _LINGER_S)
+        self.connectors = SharedHost(start, HostOptions(options, "host of connectors"), _LINGER_S)
+        self.tasks = SharedHost(start, HostOptions(options, "host of tasks"), _LINGER_S)
+
+    def close(self) -> None:
+        """End all of them."""
+        for each in (self.inspection, self.connectors, self.tasks):
+            each.close()
+
+
+class JavaPlugins:
+    """Thread-safe. `make` returns the Python class that stands for a class of a kind."""
+
+    def __init__(
+        self,
+        index: JavaIndex,
+        hosts: JavaHosts,
+        make: "Callable[[JavaPlugins, JavaKind, JavaClass], type[Any]]",
+        *,
+        facts_directory: Path | None = None,
+    ) -> None:
+        self.index = index
+        self.hosts = hosts
+        self.questions = Questions(ClassFacts(hosts.inspection, facts_directory), hosts.inspection)
+        self.find_classes: FindClasses = lambda config: {}
+        self._make = make
+        self._made: dict[tuple[JavaKind, JavaClass], type[Any]] = {}
+        self._lock = threading.Lock()
+        self.outside: Callable[[str], list[Found]] = lru_cache(1024)(self.index.outside)
+
+    def made(self, kind: JavaKind, java_class: JavaClass) -> type[Any]:
+        """Return the Python class that stands for a Java class: always the same one."""
+        with self._lock:
+            if (kind, java_class) not in self._made:
+                self._made[kind, java_class] = self._make(self, kind, java_class)
+            return self._made[kind, java_class]
+
+
+def _start_host(options: HostOptions) -> JavaHost:
+    from fencepost.java.start import start_host
+
+    return start_host(options)

@@ -1,0 +1,114 @@
+"""A host that several users in this process share: started for the first, ended some time after the last."""
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from fencepost.java.port import HostOptions, JavaHost
+
+log = logging.getLogger(__name__)
+
+StartHost = Callable[[HostOptions], JavaHost]
+
+
+class _Running:
+    """A host and its users."""
+
+    def __init__(self, host: JavaHost) -> None:
+        self.host = host
+        self.users: list[str] = []
+        self.all_users: set[str] = set()
+        self.was_killed = False
+
+
+class Lease:
+    """The use of a host by one user, from `SharedHost.take` to `end`."""
+
+    def __init__(self, running: _Running, user: str, give_back: Callable[[_Running, str], None]) -> None:
+        self._running = running
+        self._user = user
+        self._give_back = give_back
+        self._is_over = False
+
+    @property
+    def host(self) -> JavaHost:
+        return self._running.host
+
+    @property
+    def was_killed(self) -> bool:
+        """Say whether `kill` ended the host, and not one of its users' plug-ins."""
+        return self._running.was_killed
+
+    def companions(self) -> frozenset[str]:
+        """Return who uses the host, and whoever used it when it ended."""
+        return frozenset({*self._running.users, self._user})
+
+    def kill(self, why: str) -> None:
+        """End the host at once, for all of its users. Any thread."""
+        self._running.was_killed = True
+        self._running.host.kill(why)
+
+    def end(self) -> None:
+        """Give the host back. Does nothing the second time."""
+        if not self._is_over:
+            self._is_over = True
+            self._give_back(self._running, self._user)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+
+class SharedHost:
+    """Thread-safe. A host that has ended is replaced for the next user."""
+
+    def __init__(self, start: StartHost, options: HostOptions, linger_s: float) -> None:
+        """`linger_s`: for how long a host without users is kept for the next one."""
+        self._start = start
+        self._options = options
+        self._linger_s = linger_s
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._timer: threading.Timer | None = None
+
+    def take(self, user: str) -> Lease:
+        """Return the running host, or a new one. Raises JavaUnavailableError."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._running is None or self._running.host.end is not None:
+                self._running = _Running(self._start(self._options))
+            self._running.users.append(user)
+            return Lease(self._running, user, self._give_back)
+
+    def close(self) -> None:
+        """End the host, whoever uses it."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.host.close()
+
+    def _give_back(self, running: _Running, user: str) -> None:
+        with self._lock:
+            if running.host.end is None:  # else those that learn of its end later still count as its users
+                running.users.remove(user)
+            if running is not self._running or running.users or running.host.end is not None:
+                return
+            self._timer = threading.Timer(self._linger_s, self._close_unused, (running,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _close_unused(self, running: _Running) -> None:
+        with self._lock:
+            if running.users or running is not self._running:
+                return
+            self._running = None
+        running.host.close()
+        log.debug("%s has ended: nobody uses it", self._options.label)

@@ -1,0 +1,191 @@
+"""A source task whose `poll` is Java's, in the host that this process's Java tasks share.
+
+Java's transforms and converters work there as well; what comes back are columns of bytes. The host never writes to
+Kafka: records and offsets go into the transactions of this process's producers, which a successor fences. So whatever a
+host still does after its task was replaced (a zombie), none of it becomes visible.
+
+All calls to Java are made in one thread beside the task's own, in order. A `poll` of Java's that takes long thus keeps
+nothing else waiting: this task's `poll` returns without records meanwhile, so that the task can stop, pause and commit.
+"""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from fencepost.api import Batch, RecordMetadata
+from fencepost.api.hosted_task import HostedTask, HostLostError
+from fencepost.api.source import SourceOffset, SourcePartition
+from fencepost.java.call_thread import CallThread
+from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
+from fencepost.java.port import HostedSourceTask, JavaClass, Mark, Polled, SourceTaskStart
+from fencepost.java.shared_host import Lease
+from fencepost.record import partition_key
+
+log = logging.getLogger(__name__)
+
+TASK_CLASS = "task.class"
+_TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
+_POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
+_STOP_S = 60.0  # by then the worker has long had the task abandoned
+_UNKNOWN = -1  # a partition or offset that is not known here, in Kafka's own notation
+
+
+@dataclass
+class _Given:
+    """What `poll` has returned since the last commit."""
+
+    batches: list[tuple[int, Sequence[RecordMetadata | None]]] = field(default_factory=list)
+    """Their numbers, and where their records were written to."""
+    ends: dict[Any, tuple[SourcePartition, SourceOffset | None]] = field(default_factory=dict)
+
+    def add(self, polled: Polled) -> None:
+        written = [RecordMetadata(topic, _UNKNOWN, _UNKNOWN, None) for topic in polled.batch.topics]
+        self.batches.append((polled.number, written))
+        self.ends.update({partition_key(partition): (partition, offset) for partition, offset in polled.batch.ends})
+
+    def aborted(self) -> None:
+        """Only the offsets of these records will be committed."""
+        self.batches = [(number, [None] * len(written)) for number, written in self.batches]
+
+
+class JavaSourceTask(HostedTask):
+    """The tasks of a `JavaSourceConnector`, whose instance for the task is `config`."""
+
+    config: Any
+
+    def start(self) -> None:
+        """Start Java's task. Raises HostLostError if the host ends meanwhile."""
+        place, plugins = self.context.place, self.config.plugins
+        self._lease: Lease = plugins.hosts.tasks.take(place.incarnation)
+        self._calls = CallThread(f"java-{place.connector}-{place.task}")
+        self._asked: Future[Polled | None] | None = None
+        self._given = _Given()
+        self._is_owed = False
+        connector_config = dict(place.connector_config)
+        self._hosted: HostedSourceTask | None = None
+        self._hosted = self._call(
+            self._lease.host.source_task,
+            SourceTaskStart(
+                connector=place.connector,
+                task=place.task,
+                java_class=JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
+                task_config=self.context.configs,
+                connector_config=connector_config,
+                classes=plugins.find_classes(connector_config),
+                offsets=self.context.offsets(),
+                defines_transactions=self.context.transaction is not None,
+            ),
+        )
+
+    def poll(self) -> Batch | None:
+        if self._asked is None:
+            self._asked = self._calls.submit(self._task.poll)
+            self._asked.add_done_callback(lambda _: self.context.wake())
+        if not self._asked.done():
+            self.context.wait(_TURN_S)
+        if not self._asked.done():
+            return None
+        asked, self._asked = self._asked, None
+        try:
+            polled = asked.result()
+        except HostEndedError as error:
+            self._lost(error)
+        if polled is not None:
+            return self._taken(polled)
+        if self._is_owed:
+            self.commit()
+        return None
+
+    def commit(self) -> None:
+        """Tell Java what is committed, unless its `poll` is under way.
+
+        Java may have read more than is committed then, and a task that acknowledges all that it has read would
+        acknowledge that, too. Java is told after that `poll`: at once if it returns nothing, or else with its records.
+        """
+        self._is_owed = self._asked is not None
+        if self._is_owed or not self._given.batches:
+            return
+        given, self._given = self._given, _Given()
+        try:
+            self._call(self._tell, given)
+        except (JavaError, JavaRetriableError):  # as in Kafka Connect: the records are committed
+            log.exception("task %s: an error in commit() or commitRecord() is ignored", self._id)
+
+    def stop(self) -> None:
+        """Stop Java's task: after its `poll` has returned, or was interrupted, or the host was killed."""
+        if not hasattr(self, "_lease"):
+            return
+        try:
+            if self._hosted is not None and self._lease.host.end is None:
+                self._end_poll(self._hosted)
+                self._calls.submit(self._hosted.stop, _STOP_S).result()
+        except HostEndedError as error:
+            log.warning("task %s has stopped with its host: %s", self._id, error)
+        finally:
+            self._calls.close()
+            self._lease.end()
+
+    def abandon(self) -> None:
+        """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
+        lease = getattr(self, "_lease", None)
+        if lease is not None:
+            lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
+
+    @property
+    def _id(self) -> str:
+        return f"{self.context.place.connector}-{self.context.place.task}"
+
+    @property
+    def _task(self) -> HostedSourceTask:
+        assert self._hosted is not None
+        return self._hosted
+
+    def _taken(self, polled: Polled) -> Batch:
+        self.context.count_errors(failures=len(polled.processing.failures), retries=polled.processing.retries)
+        self._given.add(polled)
+        self._is_owed = False
+        transaction = self.context.transaction
+        if transaction is not None and polled.mark is Mark.COMMIT:
+            transaction.commit_transaction()
+        elif transaction is not None and polled.mark is Mark.ABORT:
+            self._given.aborted()
+            transaction.abort_transaction()
+        return polled.batch
+
+    def _tell(self, given: _Given) -> None:
+        if self._task.wants_records:
+            for number, written in given.batches:
+                self._task.commit_records(number, written)
+        self._task.commit(list(given.ends.values()))
+
+    def _end_poll(self, hosted: HostedSourceTask) -> None:
+        """Wait until Java's `poll` has returned; its records are polled again by the next start."""
+        if self._asked is None:
+            return
+        try:
+            try:
+                self._asked.result(_POLITE_S)
+            except TimeoutError:
+                log.info("task %s: its poll is interrupted, as the task is to stop", self._id)
+                hosted.interrupt()
+                self._asked.result()
+        except HostEndedError:
+            raise
+        except Exception as error:
+            log.info("task %s: its last poll ended with an error, and nothing of it is sent: %s", self._id, error)
+
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call Java and wait. Raises HostLostError if the host ends meanwhile."""
+        try:
+            return self._calls.submit(function, *arguments).result()
+        except HostEndedError as error:
+            self._lost(error)
+
+    def _lost(self, error: HostEndedError) -> NoReturn:
+        raise HostLostError(
+            f"the host (a JVM) of its slot ended: {error}",
+            self._lease.companions(),
+            is_crash=not self._lease.was_killed,
+        ) from error

@@ -1,0 +1,196 @@
+"""The Java plug-ins in the registry: a third source of connectors, and all that configs of Java connectors name."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fencepost.config import ConfigError
+from fencepost.config.class_name import answers_to
+from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.java.connector import class_for, java_class_of
+from fencepost.java.error import JavaPluginError
+from fencepost.java.index import Found, JavaIndex, JavaKind
+from fencepost.java.plugins import JavaHosts, JavaPlugins
+from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost
+from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry
+
+log = logging.getLogger(__name__)
+
+_OF_KAFKA = "org.apache.kafka."
+_KINDS: Mapping[PluginKind, Sequence[JavaKind]] = {
+    PluginKind.CONNECTOR: (JavaKind.SINK, JavaKind.SOURCE),
+    PluginKind.TRANSFORM: (JavaKind.TRANSFORM,),
+    PluginKind.PREDICATE: (JavaKind.PREDICATE,),
+    PluginKind.CONVERTER: (JavaKind.CONVERTER,),
+    PluginKind.HEADER_CONVERTER: (JavaKind.HEADER_CONVERTER,),
+}
+_CONVERTERS = {
+    ConnectorConfig.key_of("key_converter"): PluginKind.CONVERTER,
+    ConnectorConfig.key_of("value_converter"): PluginKind.CONVERTER,
+    ConnectorConfig.key_of("header_converter"): PluginKind.HEADER_CONVERTER,
+}
+_TRANSFORMS, _PREDICATES = (ConnectorConfig.key_of(name) for name in ("transforms", "predicates"))
+
+
+class InstalledJava:
+    """A Java class in one location. Its version is asked for only if something depends on it."""
+
+    def __init__(self, side: "JavaSide", kind: JavaKind, java_class: JavaClass) -> None:
+        self._side = side
+        self._kind = kind
+        self._class = java_class
+
+    @property
+    def version(self) -> str | None:
+        """Return the version; None, with a line in the log, if no host can say."""
+        return self._side.version(self._class)
+
+    @property
+    def cls(self) -> type[Any]:
+        return self.loaded()
+
+    def loaded(self) -> type[Any]:
+        return self._side.plugins.made(self._kind, self._class)
+
+
+class JavaSide:
+    """The Java plug-ins of one registry. Thread-safe."""
+
+    def __init__(
+        self,
+        registry: PluginRegistry,
+        index: JavaIndex,
+        options: Sequence[str] = (),
+        start: Callable[[HostOptions], JavaHost] | None = None,
+        facts_directory: Path | None = None,
+    ) -> None:
+        """`start` starts a host, by default a real one; `facts_directory` keeps what classes say of themselves."""
+        self.plugins = JavaPlugins(index, JavaHosts(options, start), class_for, facts_directory=facts_directory)
+        self.plugins.find_classes = self.classes
+        self.registry = JavaRegistry(registry, self)
+        """Finds what configs of Java connectors name."""
+        self._broken: dict[JavaClass, str] = {}
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Return a text for each jar that cannot be read, and each class that was found to be broken."""
+        return (*self.plugins.index.failures, *self._broken.values())
+
+    def class_of(self, cls: type[Any]) -> JavaClass | None:
+        """Return the Java class that a class stands for; None for one of Python."""
+        return java_class_of(cls)
+
+    def installed(self, kind: PluginKind) -> dict[str, Sequence[Installed]]:
+        """Return the classes that services files name, by full name."""
+        found: dict[str, Sequence[Installed]] = {}
+        for each in _KINDS.get(kind, ()):
+            for full, classes in self.plugins.index.named(each).items():
+                found[full] = [InstalledJava(self, each, one) for one in classes]
+        return found
+
+    def outside(self, kind: PluginKind, name: str) -> dict[str, Sequence[Installed]]:
+        """Return the class of that full name that no services file names, in all locations that have it."""
+        found: list[Found] = [each for each in self.plugins.outside(name) if each.kind in _KINDS.get(kind, ())]
+        return {name: [InstalledJava(self, *each) for each in found]} if found else {}
+
+    def has(self, kind: PluginKind, name: str) -> bool:
+        """Say whether there is a class of that name or alias."""
+        return any(answers_to(full, name, kind.suffix) for full in self.installed(kind)) or bool(
+            self.outside(kind, name)
+        )
+
+    def version(self, java_class: JavaClass) -> str | None:
+        """Return a class's version; None if no host can say."""
+        try:
+            return self.plugins.questions.facts.version(java_class)
+        except JavaPluginError as error:
+            self._broken[java_class] = str(error)
+        except Exception as error:
+            log.warning("the version of %s is not known: %s", java_class.name, error)
+        return None
+
+    def known_version(self, java_class: JavaClass) -> str | None:
+        """Return a class's version if it is known without a JVM."""
+        return self.plugins.questions.facts.known_version(java_class)
+
+    def descriptions(self, kind: PluginKind, hidden: set[str]) -> list[PluginDescription]:
+        """Return lines of `GET /connector-plugins`, without broken classes, and connectors that Python has as well."""
+        found = []
+        for full, installed in sorted(self.installed(kind).items()):
+            if kind is PluginKind.CONNECTOR and full in hidden:
+                continue
+            for one in installed:
+                version, cls = one.version, one.loaded()
+                if java_class_of(cls) not in self._broken:
+                    found.append(PluginDescription(full, kind.type_of(cls), version))
+        return found
+
+    def classes(self, config: Mapping[str, str]) -> Classes:
+        """Return what the class names in a connector's config mean. The host looks for those that are not here."""
+        found: dict[str, JavaClass] = {}
+        for kind, prefix, key in _named_classes(config):
+            name = config.get(key, "").strip()
+            try:
+                cls = self.registry.find(kind, name, config.get(prefix + PLUGIN_VERSION))
+            except ConfigError:
+                continue
+            java_class = java_class_of(cls)
+            if java_class is not None:
+                found[name] = java_class
+        return found
+
+
+def _named_classes(config: Mapping[str, str]) -> list[tuple[PluginKind, str, str]]:
+    """Return the kind, the prefix of the settings and the key of each class that a config names."""
+    found = [(kind, f"{key}.", key) for key, kind in _CONVERTERS.items() if key in config]
+    for list_key, kind in ((_TRANSFORMS, PluginKind.TRANSFORM), (_PREDICATES, PluginKind.PREDICATE)):
+        aliases = [alias.strip() for alias in config.get(list_key, "").split(",") if alias.strip()]
+        found += [(kind, f"{list_key}.{alias}.", f"{list_key}.{alias}.type") for alias in aliases]
+    return found
+
+
+class JavaRegistry(PluginRegistry):
+    """The registry as configs of Java connectors see it: connectors as everywhere, and everything else Java's.
+
+    Kafka's own transforms, predicates and converters are those of its runtime, in which the host runs.
+    """
+
+    def __init__(self, registry: PluginRegistry, side: JavaSide) -> None:
+        super().__init__()
+        self._registry = registry
+        self._side = side
+
+    @property
+    def java(self) -> JavaSide:
+        return self._side
+
+    def names(self, kind: PluginKind | str) -> list[str]:
+        kind = PluginKind(kind)
+        return self._registry.names(kind) if kind is PluginKind.CONNECTOR else sorted(self._not_built_in(kind))
+
+    def beside(self, connector: type[Any]) -> PluginRegistry:
+        return self._registry.beside(connector)
+
+    def _installed(self, kind: PluginKind, name: str) -> tuple[str, Sequence[Installed]]:
+        if kind is PluginKind.CONNECTOR or kind not in _KINDS:
+            return self._registry._installed(kind, name)
+        return self._chosen(kind, name, self._not_built_in(kind))
+
+    def _names_java(self, kind: PluginKind) -> bool:
+        return True
+
+    def _not_built_in(self, kind: PluginKind) -> Mapping[str, Sequence[Installed]]:
+        runtime = [full for full in BUILT_IN[kind] if full.startswith(_OF_KAFKA)]
+        own: dict[str, Sequence[Installed]] = {
+            full: [InstalledJava(self._side, _KINDS[kind][0], JavaClass(full))] for full in runtime
+        }
+        return {**own, **self._side.installed(kind)}
+
+    def _advice(self, kind: PluginKind, name: str) -> str | None:
+        return (
+            f"A Java connector names Java classes: put the directory with the jars of {name} into a directory of "
+            "plugin.path, and restart the worker"
+        )

@@ -1,0 +1,83 @@
+"""What only a JVM can say about classes is asked once."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fencepost.java.error import JavaPluginError
+from fencepost.java.facts import ClassFacts
+from fencepost.java.port import HostOptions, JavaClass, Location
+from fencepost.java.shared_host import SharedHost
+from support.jars import write_jar
+from support.java_host import ScriptedJava, definition
+
+
+def facts(java: ScriptedJava, directory: Path) -> ClassFacts:
+    return ClassFacts(SharedHost(java.start, HostOptions(), 60.0), directory)
+
+
+@pytest.fixture
+def thing(tmp_path: Path) -> JavaClass:
+    jar = write_jar(tmp_path / "thing.jar")
+    return JavaClass("org.example.Thing", Location(str(jar), (str(jar),)))
+
+
+def test_a_class_is_asked_once_for_all_processes(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    java.definitions[thing.name] = [definition("size")]
+    one = facts(java, tmp_path / "facts")
+    assert one.known_version(thing) is None
+    assert one.known_definitions(thing) is None
+    assert (one.version(thing), one.version(thing)) == ("7.1", "7.1")
+    assert [each["name"] for each in one.definitions(thing)] == ["size"]
+    assert java.asked == ["describe org.example.Thing", "definitions org.example.Thing"]
+    other = facts(java, tmp_path / "facts")
+    assert (other.known_version(thing), other.known_definitions(thing)) == ("7.1", [definition("size")])
+    assert len(java.hosts) == 1
+
+
+def test_a_class_is_asked_again_when_its_jar_has_changed(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    facts(java, tmp_path / "facts").version(thing)
+    os.utime(tmp_path / "thing.jar", ns=(1, 1))
+    java.version_of = lambda java_class: "7.2"
+    assert facts(java, tmp_path / "facts").version(thing) == "7.2"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"stamp": [], "classes": 3})])
+def test_a_damaged_file_is_as_none(tmp_path: Path, thing: JavaClass, text: str) -> None:
+    java = ScriptedJava()
+    facts(java, tmp_path / "facts").version(thing)
+    (file,) = (tmp_path / "facts").iterdir()
+    file.write_text(text)
+    assert facts(java, tmp_path / "facts").known_version(thing) is None
+
+
+def test_a_directory_that_cannot_be_written_costs_only_the_memory(tmp_path: Path, thing: JavaClass) -> None:
+    (tmp_path / "file").touch()
+    known = facts(ScriptedJava(), tmp_path / "file" / "below")
+    assert (known.version(thing), known.known_version(thing)) == ("7.1", "7.1")
+
+
+def test_an_error_is_not_kept(tmp_path: Path, thing: JavaClass) -> None:
+    java, texts = ScriptedJava(), ["broken"]
+
+    def version(java_class: JavaClass) -> str:
+        if texts:
+            raise JavaPluginError(texts.pop())
+        return "7.1"
+
+    java.version_of = version
+    known = facts(java, tmp_path / "facts")
+    with pytest.raises(JavaPluginError, match="broken"):
+        known.version(thing)
+    assert known.version(thing) == "7.1"
+
+
+def test_a_version_that_was_learned_is_not_asked_for(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    known = facts(java, tmp_path / "facts")
+    known.learn_version(thing, "8.0")
+    assert (known.version(thing), java.hosts) == ("8.0", [])

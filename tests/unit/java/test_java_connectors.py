@@ -1,0 +1,141 @@
+"""Java connectors on the worker: what is asked where, and what follows when their host ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.api import ExactlyOnceSupport, RetriableError
+from fencepost.config import ConfigError
+from fencepost.java.error import HostEndedError
+from fencepost.plugin import PluginKind
+from fencepost.testing import eventually
+from support.java_host import ScriptedJava, definition
+from support.scripted_plugins import PRICES, plugins_with
+
+CONFIG = {"name": "prices", "connector.class": PRICES, "url": "u"}
+
+
+class Context:
+    """Remembers what a connector asks of its runtime."""
+
+    def __init__(self) -> None:
+        self.reconfigurations = 0
+        self.errors: list[Exception] = []
+
+    def request_task_reconfiguration(self) -> None:
+        self.reconfigurations += 1
+
+    def raise_error(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def remark(self, text: str | None) -> None: ...
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return []
+
+
+def connector(directory: Path, machine: ScriptedJava) -> Any:
+    made = plugins_with(directory, machine=machine).find(PluginKind.CONNECTOR, PRICES)(CONFIG)
+    made.context = Context()
+    return made
+
+
+def test_a_started_connector_plans_in_a_host_until_it_is_stopped(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    assert made.task_configs(4) == [{"n": "0"}]
+    assert made.task_class_name == "org.example.PriceTask"
+    assert made.version == "7.1"
+    made.stop()
+    assert machine.connectors[0].log == ["start", "stop", "close"]
+    assert machine.asked == []
+
+
+def test_a_connector_that_does_not_run_is_asked_in_the_host_for_validation(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    assert made.exactly_once_support() is ExactlyOnceSupport.SUPPORTED
+    assert made.can_define_transaction_boundaries()
+    assert made.alter_offsets({(("f", 1),): {"at": 3}, (("f", 2),): None})
+    assert machine.connectors[2].log == ["alter [({'f': 1}, {'at': 3}), ({'f': 2}, None)]", "close"]
+    assert [host.options.label for host in machine.hosts] == ["host for validation"]
+
+
+def test_a_connector_starts_again_and_is_asked_again_when_its_host_has_ended(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    machine.hosts[0].end = "exit code 1"
+    with pytest.raises(RetriableError):
+        made.task_configs(1)
+    eventually(lambda: made.context.reconfigurations == 1, within_s=60)
+    assert made.task_configs(1) == [{"n": "0"}]
+    assert len(machine.hosts) == 2
+    made.stop()
+    assert made.context.errors == []
+
+
+def test_a_connector_fails_when_its_hosts_end_again_and_again(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    for life in range(3):
+        eventually(lambda life=life: len(machine.hosts) == life + 1, within_s=60)
+        machine.hosts[life].end = "it ran out of memory"
+    eventually(lambda: bool(made.context.errors), within_s=60)
+    (error,) = made.context.errors
+    assert isinstance(error, HostEndedError)
+    assert "3 times in a minute: it ran out of memory" in str(error)
+    made.stop()
+
+
+def test_a_connector_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.plugins.hosts.connectors.take("another")
+    machine.hosts[0].end = None
+
+    def refuse(*_: Any) -> Any:
+        raise ValueError("no such host")
+
+    machine.hosts[0].connector = refuse  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="no such host"):
+        made.start()
+    made.stop()
+    assert made.plugins.hosts.connectors.take("third").companions() == {"another", "third"}
+
+
+def test_validation_is_javas(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    machine.definitions[PRICES] = [definition("url"), definition("password", "PASSWORD", "")]
+    machine.faults = lambda name, value: ["the url is nobody's"] if value == "u" else []
+    cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
+    url, password = cls.validate(CONFIG)
+    assert (url.setting.key, url.value, url.errors) == ("url", "u", ("the url is nobody's",))
+    assert password.errors == ()
+
+
+def test_what_no_host_can_say_is_an_error_of_the_config(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
+
+    def fail(*_: Any) -> Any:
+        raise HostEndedError("the host was killed")
+
+    cls.plugins.hosts.inspection.take("test")
+    machine.hosts[0].validate = machine.hosts[0].definitions = fail  # type: ignore[method-assign]
+    for ask in (cls.settings, lambda: cls.validate(CONFIG)):
+        with pytest.raises(ConfigError, match="the host was killed"):
+            ask()
+
+
+def test_settings_that_are_not_known_are_learned_in_the_background(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    machine.definitions[PRICES] = [definition("url")]
+    cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
+    assert cls.known_settings() is None
+    eventually(lambda: cls.known_settings() is not None, within_s=60)
+    assert list(cls.known_settings()) == ["url"]
+    assert machine.asked == [f"definitions {PRICES}"]

@@ -1,0 +1,400 @@
+"""The task of a Java source: what goes between its loop and the host, over a delivery that takes notes.
+
+The heart of it: a batch from Java has no offsets of single records, so it must never be committed in part.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.api import Batch, FatalError, RecordMetadata
+from fencepost.api.hosted_task import HostLostError, TaskPlace
+from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
+from fencepost.java.port import Failure, Mark, Processing
+from fencepost.java.source_task import JavaSourceTask
+from fencepost.plugin import PluginKind
+from fencepost.record import partition_key
+from fencepost.task.channel.message import RunState
+from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
+from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
+from fencepost.task.source.context import Hosting, TaskContext
+from fencepost.task.source.loop import LoopEnd, transaction_context
+from fencepost.testing import eventually
+from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
+from support.scripted_plugins import PRICES, plugins_with
+from support.source_stage import SourceStage
+
+THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
+
+
+class Transactions(Delivery):
+    """Writes down each transaction: the values in it, and the offsets with which it was committed."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.done: list[tuple[list[str], list[int]]] = []
+        self.aborted: list[list[str]] = []
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.open)
+
+    def send(self, outgoing: Outgoing, on_delivered: Callable[[int, RecordMetadata], None] | None = None) -> None:
+        assert isinstance(outgoing, OutgoingColumns)
+        self.open += [(value or b"").decode() for value in outgoing.values]
+
+    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]], closing: Any = None) -> bool:
+        self.done.append((self.open, [orjson.loads(value or b"null")["at"] for _, value in offsets]))
+        self.open = []
+        self._record_commit()
+        return True
+
+    def abort(self) -> None:
+        self.aborted.append(self.open)
+        self.open = []
+
+    def close(self) -> None: ...
+
+
+class Stage(SourceStage):
+    """A loop over a Java task, with transforms and converters as such a task gets them: none, and bytes."""
+
+    def __init__(self, directory: Path, script: Sequence[Any] = (), boundary: Boundary | None = None) -> None:
+        super().__init__()
+        self.boundary = boundary or PollBoundary()
+        self.java = ScriptedJava()
+        self.java.script = [*script, self._stop]
+        self.plugins = plugins_with(directory, machine=self.java)
+        self.delivery = Transactions()
+        self.task = JavaSourceTask()
+        config = self.plugins.find(PluginKind.CONNECTOR, PRICES)({"name": "prices", "task.class": "org.example.Task"})
+        place = TaskPlace("prices", 0, "incarnation", {"name": "prices", "value.converter": "StringConverter"})
+        context = TaskContext(
+            {"task.class": "org.example.Task", "n": "0"},
+            self.book,
+            self.control,
+            transaction_context(self.boundary),
+            hosting=Hosting(place, self.counters.errors),
+        )
+        self.task.initialize(context, config)
+
+    def _stop(self) -> None:
+        self.control.stop()
+
+    def replace(self) -> Delivery:
+        return self.delivery
+
+    @property
+    def hosted(self) -> ScriptedTask:
+        return self.java.tasks[-1]
+
+    @property
+    def host(self) -> ScriptedHost:
+        return self.java.hosts[-1]
+
+    def run(self) -> LoopEnd:
+        """Start the task, run its loop and stop it, as a runner does."""
+        try:
+            self.task.start()
+            loop = self.loop(self.task, self.boundary, value_converter=ByteArrayConverter)  # type: ignore[arg-type]
+            return loop.run(self.delivery)
+        finally:
+            self.task.stop()
+
+
+def test_the_task_gets_its_configs_its_classes_and_the_committed_offsets(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.book.add([({"f": 1}, {"at": 3})])
+    stage.book.seal()
+    stage.book.committed()
+    stage.run()
+    (start,) = stage.java.starts
+    assert (start.connector, start.task, start.java_class.name) == ("prices", 0, "org.example.Task")
+    assert start.java_class.location == stage.plugins.find(PluginKind.CONNECTOR, PRICES).java.location
+    assert start.task_config == {"task.class": "org.example.Task", "n": "0"}
+    assert start.classes["StringConverter"].name == "org.apache.kafka.connect.storage.StringConverter"
+    assert start.offsets == [({"f": 1}, {"at": 3})]
+    assert not start.defines_transactions
+
+
+def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [polled(0, [b"a", b"b"], 2), None, polled(1, [], 5), polled(2, [b"c"], 6)])
+    assert stage.run() is LoopEnd.STOPPED
+    assert stage.delivery.done == [(["a", "b"], [2]), ([], [5]), (["c"], [6])]
+    told = [text for text in stage.hosted.log if text != "poll"]
+    assert told == [
+        "commit_records 0 2/2", "commit [{'at': 2}]",
+        "commit_records 1 0/0", "commit [{'at': 5}]",
+        "commit_records 2 1/1", "commit [{'at': 6}]",
+        "stop",
+    ]  # fmt: skip
+
+
+def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_transaction(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [polled(0, [], None)])
+    stage.run()
+    assert stage.delivery.done == []
+    assert stage.hosted.log == ["poll", "commit_records 0 0/0", "commit []", "poll", "stop"]
+
+
+def test_records_are_told_only_to_tasks_that_want_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [lambda: polled(0, [b"a"], 1)])
+    stage.task.start()
+    stage.hosted.wants_records = False
+    loop = stage.loop(stage.task, stage.boundary, value_converter=ByteArrayConverter)  # type: ignore[arg-type]
+    loop.run(stage.delivery)
+    stage.task.stop()
+    assert stage.hosted.log == ["poll", "commit [{'at': 1}]", "poll", "stop"]
+
+
+def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
+    script = [
+        polled(0, [b"a"], 1),
+        polled(1, [b"b"], 2, Mark.COMMIT),
+        polled(2, [b"c"], 3),
+        polled(3, [b"d"], 4, Mark.ABORT),
+        polled(4, [b"e"], 5),
+    ]
+    stage = Stage(tmp_path, script, ConnectorBoundary())
+    stage.run()
+    assert stage.java.starts[0].defines_transactions
+    assert stage.delivery.done == [(["a", "b"], [2]), ([], [4])]  # KIP-618: offsets of aborted records are committed
+    assert stage.delivery.aborted == [["c", "d"], ["e"]]
+    told = [text for text in stage.hosted.log if text.startswith("commit_records")]
+    assert told == ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 0/1", "commit_records 3 0/1"]
+
+
+@settings(max_examples=40, deadline=None)  # each makes a thread, and waits for it a few times
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([None, *Mark])), max_size=8),
+    kind=st.sampled_from(["poll", "interval", "connector"]),
+    is_full=st.booleans(),
+)
+def test_a_batch_is_never_committed_in_part(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, Mark | None]], kind: str, is_full: bool
+) -> None:
+    """Whatever ends transactions: each one has whole batches, and the offset of the last of them."""
+    boundary = {
+        "poll": PollBoundary,
+        "interval": lambda: IntervalBoundary(0.0 if is_full else 1e9),
+        "connector": ConnectorBoundary,
+    }[kind]()
+    script = [
+        polled(number, [f"{number}.{i}".encode() for i in range(size)], number, mark if kind == "connector" else None)
+        for number, (size, mark) in enumerate(sizes)
+    ]
+    stage = Stage(tmp_path_factory.getbasetemp() / "whole-batches", script, boundary)
+    stage.delivery.__class__ = type("Full", (Transactions,), {"is_full": is_full})
+    stage.run()
+    expected = {number: size for number, (size, _) in enumerate(sizes)}
+    position = -1
+    for values, offsets in stage.delivery.done:
+        batches = [int(value.partition(".")[0]) for value in values]
+        for number in set(batches):
+            assert batches.count(number) == expected[number]
+        if batches:
+            assert position < batches[0]
+            assert batches[-1] <= offsets[0]
+        position = max([position, *offsets])
+    sent = [value for values, _ in stage.delivery.done for value in values]
+    assert len(set(sent)) == len(sent)
+
+
+def test_a_retriable_error_of_a_poll_is_tried_again_and_others_fail_the_task(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [JavaRetriableError("away", THROWN), polled(0, [b"a"], 1), JavaError("no table", THROWN)])
+    with pytest.raises(FatalError, match="no table"):
+        stage.run()
+    assert stage.delivery.done == [(["a"], [1])]
+    assert stage.counters.errors.retries == 1
+
+
+def test_an_error_of_commit_is_logged_as_in_kafka_connect(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)])
+    stage.task.start()
+
+    def refuse(offsets: Any) -> None:
+        raise JavaError("no table", THROWN)
+
+    stage.hosted.commit = refuse  # type: ignore[method-assign]
+    loop = stage.loop(stage.task, stage.boundary, value_converter=ByteArrayConverter)  # type: ignore[arg-type]
+    assert loop.run(stage.delivery) is LoopEnd.STOPPED
+    stage.task.stop()
+    assert len(stage.delivery.done) == 2
+    assert "an error in commit() or commitRecord() is ignored" in caplog.text
+
+
+class Gate:
+    """A poll that waits until the test lets it go; an interrupt ends it, too, unless it ignores that."""
+
+    def __init__(self, stage: Stage, then: Any = None, *, ignores_interrupts: bool = False) -> None:
+        self.stage, self.then, self.ignores_interrupts = stage, then, ignores_interrupts
+        self.is_reached, self.is_open = threading.Event(), threading.Event()
+
+    def __call__(self) -> Any:
+        self.is_reached.set()
+        while not self.is_open.wait(0.01):
+            self.stage.host.ensure_alive()
+            if self.stage.hosted.is_interrupted.is_set() and not self.ignores_interrupts:
+                raise JavaError("interrupted", THROWN)
+        return self.then
+
+
+def running(stage: Stage) -> tuple[threading.Thread, list[Any]]:
+    """Run a stage in a thread; its end, or its error, is in the list."""
+    ends: list[Any] = []
+
+    def run() -> None:
+        try:
+            ends.append(stage.run())
+        except BaseException as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, ends
+
+
+def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(tmp_path: Path) -> None:
+    now = [0.0]
+    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage)
+    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
+    thread, _ = running(stage)
+    assert gate.is_reached.wait(60)
+    now[0] = 2.0
+    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    assert "commit [{'at': 1}]" not in stage.hosted.log  # Java may have read more than that
+    gate.is_open.set()
+    thread.join(60)
+    assert "commit [{'at': 1}]" in stage.hosted.log
+
+
+def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_returned(tmp_path: Path) -> None:
+    now = [0.0]
+    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage, polled(1, [b"b"], 2))
+    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
+    thread, _ = running(stage)
+    assert gate.is_reached.wait(60)
+    now[0] = 2.0
+    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    gate.is_open.set()
+    thread.join(60)
+    assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
+    assert [text for text in stage.hosted.log if "records" in text] == ["commit_records 0 1/1", "commit_records 1 1/1"]
+    assert stage.hosted.log.index("commit_records 0 1/1") > stage.hosted.log.index("poll", 1)  # the second one
+
+
+def test_a_poll_that_waits_is_interrupted_when_the_task_is_to_stop(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gate = Gate(stage)
+    stage.java.script = [gate]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.stop()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+    assert stage.hosted.log == ["poll", "interrupt", "stop"]
+
+
+def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gate = Gate(stage, polled(0, [b"a"], 1), ignores_interrupts=True)
+    stage.java.script = [gate]
+    thread, _ = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.stop()
+    eventually(lambda: "interrupt" in stage.hosted.log, within_s=60)  # the loop is over
+    gate.is_open.set()
+    thread.join(60)
+    assert stage.delivery.done == []
+    assert stage.hosted.log[-1] == "stop"
+
+
+def test_a_poll_that_ignores_interrupts_ends_with_the_host_when_the_task_is_abandoned(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gate = Gate(stage, ignores_interrupts=True)
+    stage.java.script = [gate]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.stop()
+    eventually(lambda: "interrupt" in stage.hosted.log, within_s=60)
+    stage.task.abandon()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+    assert stage.host.end == (
+        "it was killed: task prices-0 did not stop in time, and nothing but the end of its process can end it"
+    )
+
+
+def test_the_end_of_the_host_is_told_with_its_cause_and_with_all_whom_it_took_along(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.java.script = [polled(0, [b"a"], 1), HostEndedError("exit code 3: out of memory")]
+    stage.plugins.find(PluginKind.CONNECTOR, PRICES).plugins.hosts.tasks.take("neighbour")
+    with pytest.raises(HostLostError) as caught:
+        stage.run()
+    assert str(caught.value) == "the host (a JVM) of its slot ended: exit code 3: out of memory"
+    assert caught.value.companions == {"incarnation", "neighbour"}
+    assert caught.value.is_crash
+    assert stage.delivery.done == [(["a"], [1])]
+
+
+def test_a_neighbour_of_a_task_that_hangs_is_no_suspect(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gate = Gate(stage)
+    stage.java.script = [gate]
+    neighbour = stage.plugins.find(PluginKind.CONNECTOR, PRICES).plugins.hosts.tasks.take("neighbour")
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    neighbour.kill("task other-0 did not stop in time")
+    thread.join(60)
+    (error,) = ends
+    assert isinstance(error, HostLostError)
+    assert "task other-0 did not stop in time" in str(error)
+    assert not error.is_crash
+
+
+def test_a_task_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    lease = stage.plugins.find(PluginKind.CONNECTOR, PRICES).plugins.hosts.tasks.take("neighbour")
+
+    def refuse(start: Any) -> Any:
+        raise JavaError("no database", THROWN)
+
+    stage.host.source_task = refuse  # type: ignore[method-assign]
+    with pytest.raises(FatalError, match="no database"):
+        stage.run()
+    assert lease.companions() == {"neighbour"}
+
+
+def test_dropped_records_and_retries_are_counted(tmp_path: Path) -> None:
+    failures = [Failure(0, "VALUE_CONVERTER", "E", "m")] * 2
+    one = replace(polled(0, [b"a"], 3), processing=Processing(failures=failures, retries=4))
+    stage = Stage(tmp_path, [one])
+    stage.run()
+    errors = stage.counters.errors
+    assert (errors.skipped, errors.failures, errors.retries, errors.dead_letters) == (2, 2, 4, 0)
+
+
+def test_a_paused_task_does_not_poll(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.java.script = [lambda: stage.control.pause(), polled(0, [b"a"], 1), stage._stop]
+    stage.run()
+    assert stage.states == [RunState.PAUSED, RunState.RUNNING]
+    assert stage.delivery.done == [(["a"], [1])]
+
+
+def test_a_batch_of_java_is_columns(tmp_path: Path) -> None:
+    batch = polled(0, [b"a"], 1).batch
+    assert isinstance(batch, Batch)
+    assert [partition_key(partition) for partition, _ in batch.ends] == [partition_key({"f": 1})]
+    assert JavaSourceTask.polls_ahead is False

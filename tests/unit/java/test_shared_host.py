@@ -1,0 +1,57 @@
+"""A host that several users share."""
+
+from fencepost.java.port import HostOptions
+from fencepost.java.shared_host import SharedHost
+from fencepost.testing import eventually
+from support.java_host import ScriptedJava
+
+
+def shared(java: ScriptedJava, linger_s: float = 60.0) -> SharedHost:
+    return SharedHost(java.start, HostOptions((), "host of a test"), linger_s)
+
+
+def test_users_share_a_host_that_the_first_one_starts() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    assert java.hosts == []
+    one, two = host.take("one"), host.take("two")
+    assert one.host is two.host
+    assert one.companions() == {"one", "two"}
+    two.end()
+    assert one.companions() == {"one"}
+
+
+def test_a_host_without_users_waits_for_the_next_one() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    with host.take("one") as before:
+        pass
+    assert host.take("two").host is before.host
+    assert before.host.end is None
+
+
+def test_a_host_without_users_ends_after_a_time() -> None:
+    java = ScriptedJava()
+    with shared(java, linger_s=0.01).take("one") as lease:
+        pass
+    eventually(lambda: lease.host.end is not None, within_s=30)
+
+
+def test_a_host_that_has_ended_is_replaced_and_its_users_are_known() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    one, two = host.take("one"), host.take("two")
+    one.kill("it hangs")
+    assert two.was_killed
+    two.end()
+    assert host.take("three").host is not one.host
+    assert one.companions() == {"one", "two"}  # also who has learned of the end already
+    one.end()
+    one.end()
+
+
+def test_a_crash_is_no_kill() -> None:
+    java = ScriptedJava()
+    lease = shared(java).take("one")
+    java.hosts[0].end = "exit code 1"
+    assert not lease.was_killed

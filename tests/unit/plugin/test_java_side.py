@@ -1,0 +1,184 @@
+"""Java plug-ins in the registry: their names, and which side has which class."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.api import SourceConnector, Transform
+from fencepost.config import ConfigError
+from fencepost.java.error import JavaPluginError
+from fencepost.java.port import JavaClass
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
+from support.jars import CONVERTER, SINK, SOURCE, TRANSFORM, class_bytes, write_jar
+from support.java_host import ScriptedJava, definition
+from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with
+
+_KAFKA = "org.apache.kafka.connect."
+ROUND = "org.example.Round$Value"
+SERVICES = {
+    SOURCE: [PRICES, _KAFKA + "file.FileStreamSourceConnector"],
+    SINK: ["org.example.TableSinkConnector"],
+    TRANSFORM: [ROUND, "io.debezium.transforms.ExtractNewRecordState"],
+    CONVERTER: ["org.example.CborConverter"],
+}
+
+
+@pytest.mark.parametrize("name", [PRICES, "PriceSourceConnector", "PriceSource"])
+def test_a_java_connector_answers_to_its_names_and_no_jvm_is_asked(tmp_path: Path, name: str) -> None:
+    registry = plugins_with(tmp_path)
+    found = registry.find(PluginKind.CONNECTOR, name)
+    assert issubclass(found, SourceConnector)
+    assert registry.name_of(PluginKind.CONNECTOR, found) == PRICES
+    assert registry.find(PluginKind.CONNECTOR, PRICES) is found
+    assert (found.__name__, registry.machine.hosts) == ("PriceSourceConnector", [])
+    assert registry.version_of(PluginKind.CONNECTOR, found) is None
+
+
+def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    file_source = registry.find(PluginKind.CONNECTOR, "FileStreamSource")
+    assert file_source.__module__.startswith("fencepost.")
+    java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
+    assert registry.beside(file_source) is registry
+    for name in ("ExtractNewRecordState", _KAFKA + "transforms.InsertField$Value"):
+        ours, theirs = (each.find(PluginKind.TRANSFORM, name) for each in (registry, java))
+        assert ours.__module__.startswith("fencepost.")
+        assert registry.java is not None
+        assert registry.java.class_of(theirs) is not None
+        assert issubclass(theirs, Transform)
+        assert java.name_of(PluginKind.TRANSFORM, theirs) == registry.name_of(PluginKind.TRANSFORM, ours)
+
+
+def test_a_python_connector_cannot_name_what_only_java_has_and_is_told_so(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    with pytest.raises(ConfigError, match=r"Round\$Value is a Java transform, which only Java connectors can name"):
+        registry.find(PluginKind.TRANSFORM, ROUND)
+    assert ROUND not in registry.names(PluginKind.TRANSFORM)
+    java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
+    assert java.find(PluginKind.TRANSFORM, "Round$Value").__qualname__ == "Round$Value"
+    assert {ROUND, _KAFKA + "transforms.ValueToKey"} <= set(java.names(PluginKind.TRANSFORM))
+
+
+def test_a_java_connector_that_names_an_unknown_class_is_told_where_to_put_its_jars(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path)
+    java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
+    with pytest.raises(ConfigError, match=r"put the directory with the jars of com\.acme\.Upper into a directory of p"):
+        java.find(PluginKind.TRANSFORM, "com.acme.Upper")
+
+
+def test_a_java_sink_is_found_and_refused(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    with pytest.raises(ConfigError, match=r"org\.example\.TableSinkConnector: Java sinks do not run here yet"):
+        registry.find(PluginKind.CONNECTOR, "TableSink")
+    assert ("org.example.TableSinkConnector", "sink", "7.1") in registry.all_plugins()
+
+
+def test_java_plug_ins_are_listed_with_their_versions(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    listed = registry.all_plugins()
+    assert (PRICES, "source", "7.1") in listed
+    assert (ROUND, "transformation", "7.1") in listed
+    assert ("org.example.CborConverter", "converter", "7.1") in listed
+    file_sources = [one for one in listed if one.class_name == _KAFKA + "file.FileStreamSourceConnector"]
+    assert len(file_sources) == 1  # the one that runs
+    both = [one.version for one in listed if one.class_name == "io.debezium.transforms.ExtractNewRecordState"]
+    assert len(both) == 2
+    assert len(registry.machine.hosts) == 1
+    assert registry.version_of(PluginKind.CONNECTOR, registry.find(PluginKind.CONNECTOR, PRICES)) == "7.1"
+
+
+def test_a_broken_class_is_reported_and_not_listed(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+
+    def version(java_class: JavaClass) -> str:
+        if java_class.name == ROUND:
+            raise JavaPluginError(f"{ROUND} has no public constructor")
+        return "7.1"
+
+    machine.version_of = version
+    registry = plugins_with(tmp_path, SERVICES, machine)
+    assert ROUND not in [one.class_name for one in registry.all_plugins()]
+    assert f"{ROUND} has no public constructor" in registry.failures()
+    assert PRICES in [one.class_name for one in registry.all_plugins()]
+
+
+def test_of_two_versions_the_newest_that_is_allowed_is_found(tmp_path: Path) -> None:
+    for version in ("2.9", "2.10"):
+        write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES]})
+    machine = ScriptedJava()
+    machine.version_of = lambda java_class: Path(java_class.location.path if java_class.location else "").name
+    registry = ScriptedPlugins(tmp_path, machine)
+    assert registry.java is not None
+    newest, older = (registry.find(PluginKind.CONNECTOR, "PriceSource", asked) for asked in (None, "[2,2.10)"))
+    paths = [one.location.path for one in map(registry.java.class_of, (newest, older)) if one and one.location]
+    assert paths == [str(tmp_path / "2.10"), str(tmp_path / "2.9")]
+    assert registry.versions(PluginKind.CONNECTOR, PRICES) == ("2.9", "2.10")
+    with pytest.raises(PluginVersionError, match=r"available versions: \[2\.9, 2\.10\]"):
+        registry.find(PluginKind.CONNECTOR, PRICES, "3.0")
+
+
+def test_a_class_outside_of_services_files_is_found_by_its_full_name(tmp_path: Path) -> None:
+    hidden = {"org.example.Hidden": class_bytes("org.example.Hidden", SOURCE)}
+    write_jar(tmp_path / "one" / "one.jar", classes=hidden)
+    registry = ScriptedPlugins(tmp_path)
+    assert registry.find(PluginKind.CONNECTOR, "org.example.Hidden").__name__ == "Hidden"
+    with pytest.raises(ConfigError, match="Failed to find any class"):
+        registry.find(PluginKind.CONNECTOR, "Hidden")
+
+
+def test_names_in_a_config_mean_classes_of_java(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    assert registry.java is not None
+    config = {
+        "value.converter": "Cbor",
+        "key.converter": " StringConverter ",
+        "header.converter": "org.example.Unknown",
+        "transforms": "round, insert,none",
+        "transforms.round.type": "Round$Value",
+        "transforms.insert.type": "InsertField$Key",
+    }
+    found = registry.java.classes(config)
+    assert {name: one.name for name, one in found.items()} == {
+        "Cbor": "org.example.CborConverter",
+        "StringConverter": _KAFKA.replace("connect.", "connect.storage.") + "StringConverter",
+        "Round$Value": ROUND,
+        "InsertField$Key": _KAFKA + "transforms.InsertField$Key",
+    }
+    assert found["StringConverter"].location is None
+    assert registry.machine.hosts == []
+
+
+def test_the_settings_of_a_java_class_are_javas(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    machine.definitions[PRICES] = [definition("url"), definition("size", "INT", "100", documentation="How many.")]
+    found = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
+    url, size = found.settings().values()
+    assert (url.is_required, size.default_value, size.doc, size.kind.value) == (True, 100, "How many.", "INT")
+
+
+def test_python_plug_ins_and_java_plug_ins_share_a_directory(tmp_path: Path) -> None:
+    write_jar(tmp_path / "prices" / "prices.jar", {SOURCE: [PRICES]})
+    alone = write_jar(tmp_path / "alone.jar", {SOURCE: ["org.example.Alone"]})
+    (tmp_path / "fp_shared_with_java.py").write_text(
+        "from fencepost.api import Transform\nclass Shared(Transform): ...\n"
+    )
+    registry = PluginRegistry([str(tmp_path), str(alone)])
+    assert registry.find(PluginKind.TRANSFORM, "Shared").__name__ == "Shared"
+    assert registry.find(PluginKind.CONNECTOR, "PriceSource").__name__ == "PriceSourceConnector"
+    assert registry.find(PluginKind.CONNECTOR, "org.example.Alone").__name__ == "Alone"
+    assert registry.failures() == ()
+
+
+def test_nothing_of_java_is_imported_without_java_plug_ins(tmp_path: Path) -> None:
+    (tmp_path / "fp_only_python.py").write_text("")
+    code = (
+        "import sys; from fencepost.plugin import use_plugin_path\n"
+        f"registry = use_plugin_path([{str(tmp_path)!r}])\n"
+        "registry.all_plugins(), registry.names('connector')\n"
+        "print(sorted(name for name in sys.modules if name.startswith('fencepost.java')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    light = ["", ".class_file", ".error", ".index", ".port"]  # what reads the directories
+    assert done.stdout.strip() == str([f"fencepost.java{name}" for name in light])

@@ -1,0 +1,125 @@
+"""Configs of Java connectors: the framework's keys are checked here, all others by Java, in one report."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.api import ExactlyOnceSupport
+from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import KeyReport, ValidationReport
+from fencepost.config.worker import WorkerConfig
+from fencepost.java.error import HostEndedError
+from fencepost.worker.validation.validation import require_valid, validate_connector
+from support.jars import SINK, SOURCE, TRANSFORM
+from support.java_host import ScriptedJava, definition
+from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with, used
+from support.settings import SETTINGS
+
+ROUND = "org.example.Round$Value"
+GOOD = {"name": "c", "connector.class": PRICES, "url": "jdbc:prices"}
+WORKER = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
+
+
+@pytest.fixture
+def machine() -> ScriptedJava:
+    made = ScriptedJava()
+    made.definitions[PRICES] = [definition("url"), definition("password", "PASSWORD", "", group="Access")]
+    made.definitions[ROUND] = [definition("digits", "INT", "2")]
+    made.faults = lambda name, value: [f"{name} must not be {value}"] if value == "wrong" else []
+    return made
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, machine: ScriptedJava) -> ScriptedPlugins:
+    return plugins_with(tmp_path, {SOURCE: [PRICES], TRANSFORM: [ROUND], SINK: ["org.example.TableSink"]}, machine)
+
+
+def validate(plugins: ScriptedPlugins, **more: Any) -> ValidationReport:
+    with used(plugins):
+        return validate_connector({**GOOD, **more}, plugins=plugins, worker=WORKER)
+
+
+def keys(report: ValidationReport) -> dict[str, KeyReport]:
+    return {one.value.name: one for one in report.configs}
+
+
+def errors(report: ValidationReport) -> dict[str, tuple[str, ...]]:
+    return {name: one.value.errors for name, one in keys(report).items() if one.value.errors}
+
+
+def test_one_report_has_the_keys_of_both(plugins: ScriptedPlugins) -> None:
+    report = validate(plugins)
+    assert report.error_count == 0
+    assert {"name", "tasks.max", "transaction.boundary", "url", "password"} <= keys(report).keys()
+    assert "Access" in report.groups
+    require_valid(report)
+
+
+def test_faults_of_both_are_in_it(plugins: ScriptedPlugins) -> None:
+    report = validate(plugins, url="wrong", **{"tasks.max": "0"})
+    assert errors(report) == {
+        "tasks.max": ("Invalid value 0 for configuration tasks.max: Value must be at least 1",),
+        "url": ("url must not be wrong",),
+    }
+    assert report.error_count == 2
+
+
+def test_transforms_and_converters_are_javas(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:
+    chain = {"transforms": "round", "transforms.round.type": "Round$Value", "transforms.round.digits": "3"}
+    report = validate(plugins, **chain, **{"value.converter": "JsonConverter"})
+    assert errors(report) == {}
+    assert keys(report)["transforms.round.type"].value.value == ROUND
+    assert keys(report)["transforms.round.digits"].value.value == "3"
+    assert keys(report)["value.converter"].value.value == "org.apache.kafka.connect.json.JsonConverter"
+    assert f"validate {ROUND}" in machine.asked
+
+
+def test_what_java_says_of_a_transform_is_in_the_report(plugins: ScriptedPlugins) -> None:
+    chain = {"transforms": "round", "transforms.round.type": ROUND}
+    wrong = validate(plugins, **chain, **{"transforms.round.digits": "many"})
+    assert "Not a number of type INT" in errors(wrong)["transforms.round.digits"][0]
+    plugins.machine.faults = lambda name, value: ["digits must be even"] if name == "digits" else []
+    assert errors(validate(plugins, **chain)) == {"transforms.round.type": ("digits must be even",)}
+
+
+def test_a_class_that_is_not_there_is_named_with_where_to_put_it(plugins: ScriptedPlugins) -> None:
+    (text,) = errors(validate(plugins, **{"value.converter": "io.acme.CborConverter"}))["value.converter"]
+    assert "put the directory with the jars of io.acme.CborConverter into a directory of plugin.path" in text
+
+
+@pytest.mark.parametrize("support", [ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED, None])
+def test_exactly_once_is_asked_of_java(
+    plugins: ScriptedPlugins, machine: ScriptedJava, support: ExactlyOnceSupport | None
+) -> None:
+    from support.java_host import ScriptedConnector
+
+    plugins.java.plugins.hosts.inspection.take("test")  # type: ignore[union-attr]
+    machine.hosts[0].connector = lambda *_: ScriptedConnector(machine.hosts[0], support=support)  # type: ignore[method-assign, assignment]
+    report = validate(plugins, **{"exactly.once.support": "required"})
+    found = errors(report).get("exactly.once.support", ())
+    assert any("does not have exactly-once source support enabled" in text for text in found)
+    assert any("preflight validation" in text or "does not support" in text for text in found) == (
+        support is not ExactlyOnceSupport.SUPPORTED
+    )
+
+
+def test_dead_letters_of_a_java_source_are_refused(plugins: ScriptedPlugins) -> None:
+    found = errors(validate(plugins, **{"errors.deadletterqueue.topic.name": "dead"}))
+    assert "do not become dead letters yet" in found["errors.deadletterqueue.topic.name"][0]
+
+
+def test_a_sink_is_refused_with_the_reason(plugins: ScriptedPlugins) -> None:
+    with pytest.raises(BadRequestError, match="Java sinks do not run here yet"):
+        validate(plugins, **{"connector.class": "TableSink"})
+
+
+def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:
+    def fail(*_: Any) -> Any:
+        raise HostEndedError("the host for validation ended: exit code 3")
+
+    plugins.java.plugins.hosts.inspection.take("test")  # type: ignore[union-attr]
+    machine.hosts[0].validate = machine.hosts[0].definitions = fail  # type: ignore[method-assign]
+    report = validate(plugins)
+    assert errors(report) == {"connector.class": ("the host for validation ended: exit code 3",)}
+    assert report.warnings == ()
