@@ -37,7 +37,9 @@ def definition(name: str, kind: str = "STRING", default: str | None = None, **mo
     return {**made, **more}
 
 
-def polled(number: int, values: Sequence[bytes | None], end: int | None, mark: Mark | None = None) -> Polled:
+def polled(
+    number: int, values: Sequence[bytes | None], end: int | None, mark: Mark | None = None, *, is_whole: bool = True
+) -> Polled:
     """Return a poll of records for topic `t` from source partition `{"f": 1}`, with the offset after them."""
     import pyarrow as pa
 
@@ -49,7 +51,7 @@ def polled(number: int, values: Sequence[bytes | None], end: int | None, mark: M
         Repeated(None, count),
         ends=() if end is None else (({"f": 1}, {"at": end}),),
     )
-    return Polled(number=number, batch=batch, is_whole=True, mark=mark)
+    return Polled(number=number, batch=batch, is_whole=is_whole, mark=mark)
 
 
 @dataclass

@@ -46,7 +46,7 @@ class _Given:
         self.ends.update({partition_key(partition): (partition, offset) for partition, offset in polled.batch.ends})
 
     def aborted(self) -> None:
-        """Only the offsets of these records will be committed."""
+        """Note that only the offsets of these records will be committed."""
         self.batches = [(number, [None] * len(written)) for number, written in self.batches]
 
 
@@ -62,7 +62,7 @@ class JavaSourceTask(HostedTask):
         self._calls = CallThread(f"java-{place.connector}-{place.task}")
         self._asked: Future[Polled | None] | None = None
         self._given = _Given()
-        self._is_owed = False
+        self._is_owed, self._is_whole = False, True
         connector_config = dict(place.connector_config)
         self._hosted: HostedSourceTask | None = None
         self._hosted = self._call(
@@ -99,12 +99,12 @@ class JavaSourceTask(HostedTask):
         return None
 
     def commit(self) -> None:
-        """Tell Java what is committed, unless its `poll` is under way.
+        """Tell Java what is committed, unless Java has read more: its `poll` is under way, or came in parts.
 
-        Java may have read more than is committed then, and a task that acknowledges all that it has read would
-        acknowledge that, too. Java is told after that `poll`: at once if it returns nothing, or else with its records.
+        A task that acknowledges all that it has read would acknowledge what is not committed, too. Java is told after
+        that `poll`: at once if it returns nothing, or else with its records.
         """
-        self._is_owed = self._asked is not None
+        self._is_owed = self._asked is not None or not self._is_whole
         if self._is_owed or not self._given.batches:
             return
         given, self._given = self._given, _Given()
@@ -145,7 +145,7 @@ class JavaSourceTask(HostedTask):
     def _taken(self, polled: Polled) -> Batch:
         self.context.count_errors(failures=len(polled.processing.failures), retries=polled.processing.retries)
         self._given.add(polled)
-        self._is_owed = False
+        self._is_owed, self._is_whole = False, polled.is_whole
         transaction = self.context.transaction
         if transaction is not None and polled.mark is Mark.COMMIT:
             transaction.commit_transaction()

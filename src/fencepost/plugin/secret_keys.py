@@ -109,9 +109,10 @@ def _passwords(kind: PluginKind, name: str | None, version: str | None) -> froze
 @lru_cache(maxsize=1024)
 def _class_of(kind: PluginKind, name: str, version: str | None) -> type[Config] | None:
     for wanted in dict.fromkeys((version, None)):
-        with contextlib.suppress(ConfigError):
-            found: type[Config] = registry().find(kind, name, wanted)
-            return found
+        for view in registry().views():
+            with contextlib.suppress(ConfigError):
+                found: type[Config] = view.find(kind, name, wanted)
+                return found
     return None
 
 

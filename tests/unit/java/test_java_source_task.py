@@ -294,6 +294,16 @@ def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_retur
     assert stage.hosted.log.index("commit_records 0 1/1") > stage.hosted.log.index("poll", 1)  # the second one
 
 
+def test_java_is_told_of_a_poll_that_came_in_parts_once_all_of_them_are_committed(tmp_path: Path) -> None:
+    """A task may acknowledge, in `commit`, everything that its `poll` has returned."""
+    parts = [polled(0, [b"a"], 1, is_whole=False), polled(1, [b"b"], 2, is_whole=False), polled(2, [b"c"], 3)]
+    stage = Stage(tmp_path, parts)
+    stage.run()
+    assert stage.delivery.done == [(["a"], [1]), (["b"], [2]), (["c"], [3])]
+    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 1/1", "commit [{'at': 3}]"]
+    assert stage.hosted.log == ["poll", "poll", "poll", *told, "poll", "stop"]
+
+
 def test_a_poll_that_waits_is_interrupted_when_the_task_is_to_stop(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     gate = Gate(stage)

@@ -1,0 +1,50 @@
+"""One worker without Spark for the tests here, with a plug-in in Java that they share."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.java.port import HostOptions
+from fencepost.java.start import start_host
+from support.cluster import LightWorker
+from support.jars import SOURCE
+from support.java_plugins import compile_plugins
+from support.java_program import ensure_compiler
+from support.worker import Worker
+
+
+@pytest.fixture(scope="session")
+def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for `plugin.path`, with a plug-in whose services file names `tests.NumberSourceConnector`."""
+    ensure_compiler()
+    top = tmp_path_factory.mktemp("java-plugins")
+    (top / "numbers").mkdir()
+    compile_plugins(top / "numbers")
+    services = top / "numbers" / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / SOURCE).write_text("tests.NumberSourceConnector\n")
+    start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
+    return top
+
+
+@pytest.fixture(scope="module")
+def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, java_plugins: Path) -> Iterator[Worker]:
+    settings = {
+        "plugin.path": str(java_plugins),
+        "task.shutdown.graceful.timeout.ms": "3000",
+        "spark.master": "local[4]",
+        "slots.max": "2",
+    }
+    group = f"java-{uuid.uuid4().hex[:6]}"
+    with LightWorker(kafka.bootstrap_servers, tmp_path_factory.mktemp("worker"), settings, group=group) as running:
+        yield running
+
+
+@pytest.fixture
+def name(worker: Worker, topic_name: str) -> Iterator[str]:
+    """The name of a connector, which is deleted afterwards, and of its topic."""
+    yield topic_name
+    worker.rest.delete(f"/connectors/{topic_name}")

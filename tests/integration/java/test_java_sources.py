@@ -1,0 +1,206 @@
+"""A Java source, from `plugin.path` to Kafka: exactly once, whoever of its processes is killed.
+
+The plug-in is compiled here (`support/java/plugins`): Kafka's own sources are in Python on a worker, which has them.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psutil
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually, judge
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation, Sequenced, Verdict
+from support.worker import Worker
+
+SOURCE = "tests.NumberSourceConnector"
+WITHIN_S = 240
+
+
+def numbers(topic: str, **more: Any) -> dict[str, str]:
+    """Return the config of a source of numbers; underscores in names of `more` stand for dots."""
+    own = {"connector.class": SOURCE, "topic": topic, "tasks.max": "1"}
+    return own | {key.replace("_", "."): str(value) for key, value in more.items()}
+
+
+def created(worker: Worker, name: str, config: Mapping[str, str]) -> None:
+    answer = worker.create(name, config)
+    assert answer.status_code == 201, answer.text
+
+
+def sighting(record: Observation) -> Sequenced:
+    part, number = (record.value or b"").decode().split(":")
+    assert record.key == part.encode()
+    return part, int(number)
+
+
+def seen(kafka: EmbeddedKafka, topic: str) -> list[Observation]:
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+        return list(reader.read_all(60))
+
+
+def verdict(kafka: EmbeddedKafka, topic: str, count: int, parts: int = 1) -> Verdict:
+    """Wait until the last numbers are there, and compare all."""
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+        ends = {f"{part}:{count}".encode() for part in range(parts)}
+        eventually(lambda: ends <= {one.value for one in reader.seen()}, within_s=WITHIN_S)
+    expected = {str(part): list(range(1, count + 1)) for part in range(parts)}
+    return judge(expected, seen(kafka, topic), sighting=sighting)
+
+
+def hosts(worker: Worker, slot: int | None = None) -> list[psutil.Process]:
+    """Return the JVMs below a slot, or below all of them."""
+    found = []
+    for pid in worker.slots().values():
+        if slot in (None, pid):
+            found += [one for one in psutil.Process(pid).children(recursive=True) if "java" in one.name()]
+    return found
+
+
+def living(processes: Sequence[psutil.Process]) -> list[str]:
+    """Return the states of those processes that live."""
+    found = []
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if each.is_running() and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(str(each))
+    return found
+
+
+def committed(kafka: EmbeddedKafka, topic: str, at_least: int) -> Callable[[], bool]:
+    """Return whether so many records are visible."""
+    return lambda: len(seen(kafka, topic)) >= at_least
+
+
+def test_a_java_connector_is_listed_described_validated_and_runs(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
+    listed = {one["class"]: one for one in worker.rest.get("/connector-plugins").json()}
+    assert listed[SOURCE] == {"class": SOURCE, "type": "source", "version": "3.14"}
+    keys = {one["name"]: one for one in worker.rest.get(f"/connector-plugins/{SOURCE}/config").json()}
+    assert (keys["count"]["type"], keys["count"]["default_value"]) == ("LONG", "1000")
+    assert "transaction.boundary" in keys
+    wrong = numbers(name, count=-1, tasks_max=0) | {"name": name}
+    report = worker.rest.put(f"/connector-plugins/{SOURCE}/config/validate", json=wrong).json()
+    faults = {one["value"]["name"]: one["value"]["errors"] for one in report["configs"] if one["value"]["errors"]}
+    assert faults.keys() == {"count", "tasks.max"}
+    assert "Value must be at least 0" in faults["count"][0]
+    config = numbers(name, count=100, tasks_max=2, exactly_once_support="required", passphrase="canary")
+    created(worker, name, config)
+    assert verdict(kafka, name, 100, parts=2).is_clean
+    assert worker.rest.get(f"/connectors/{name}").json()["config"]["passphrase"] == "[hidden]"
+    status = worker.status(name)
+    assert (status["type"], status["connector"]["version"]) == ("source", "3.14")
+    offsets = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+    assert {one["partition"]["part"]: one["offset"]["number"] for one in offsets} == {"0": 100, "1": 100}
+    task = worker.rest.get(f"/connectors/{name}/tasks").json()[0]["config"]
+    assert task["task.class"] == "tests.NumberSourceTask"
+
+
+def test_javas_transforms_and_converters_are_applied(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    config = numbers(name, count=20) | {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "wrap,route",
+        "transforms.wrap.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.wrap.field": "n",
+        "transforms.route.type": "RegexRouter",
+        "transforms.route.regex": "(.*)",
+        "transforms.route.replacement": "$1-routed",
+    }
+    created(worker, name, config)
+    eventually(committed(kafka, f"{name}-routed", 20), within_s=WITHIN_S)
+    assert [one.value for one in seen(kafka, f"{name}-routed")][:2] == [b'{"n":"0:1"}', b'{"n":"0:2"}']
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
+def test_nothing_is_lost_or_doubled_when_its_host_its_slot_or_the_worker_is_killed(
+    worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
+) -> None:
+    more = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": 100} if boundary != "poll" else {}
+    created(worker, name, numbers(name, count=1000, tasks_max=2, pause_ms=5, **more))
+    eventually(committed(kafka, name, 100), within_s=WITHIN_S)
+    for host in hosts(worker):
+        host.kill()
+    so_far = len(seen(kafka, name))
+    eventually(committed(kafka, name, so_far + 100), within_s=WITHIN_S)
+    os.kill(next(iter(worker.slots().values())), signal.SIGKILL)
+    so_far = len(seen(kafka, name))
+    eventually(committed(kafka, name, so_far + 100), within_s=WITHIN_S)
+    if boundary == "poll":
+        worker.kill()
+        worker.start()
+    found = verdict(kafka, name, 1000, parts=2)
+    assert found.is_clean, found
+
+
+def test_a_zombies_host_gets_nothing_through(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    """What a host gives goes through its slot's producers: the successor has fenced them."""
+    created(worker, name, numbers(name, count=1200, pause_ms=5))
+    eventually(committed(kafka, name, 100), within_s=WITHIN_S)
+    slot = next(pid for pid in worker.slots().values() if hosts(worker, pid))
+    zombies = [psutil.Process(slot), *hosts(worker, slot)]
+    for each in zombies:
+        each.suspend()
+    so_far = len(seen(kafka, name))
+    try:
+        eventually(committed(kafka, name, so_far + 100), within_s=WITHIN_S)
+    finally:
+        for each in zombies:
+            if each.is_running():
+                each.resume()
+    found = verdict(kafka, name, 1200)
+    assert found.is_clean, found
+
+
+def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_neighbour_goes_on(
+    worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest
+) -> None:
+    neighbour = f"{name}-neighbour"
+    request.addfinalizer(lambda: worker.rest.delete(f"/connectors/{neighbour}"))
+    created(worker, neighbour, numbers(neighbour, count=600, pause_ms=20))
+    created(worker, name, numbers(name, act="exit", act_at=1))
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert "the host (a JVM) of its slot ended" in trace
+    assert "its exit code is 3" in trace
+    found = verdict(kafka, neighbour, 600)
+    assert found.is_clean, found
+
+
+def test_a_poll_that_never_returns_ends_with_its_host_when_the_connector_is_deleted(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
+    created(worker, name, numbers(name, act="hang", act_at=11))
+    eventually(committed(kafka, name, 10), within_s=WITHIN_S)
+    before = hosts(worker)
+    assert before
+    worker.rest.delete(f"/connectors/{name}")
+    eventually(lambda: len(living(before)) < len(before), within_s=WITHIN_S)
+    eventually(lambda: not worker.status(name), within_s=WITHIN_S)
+    assert len(seen(kafka, name)) == 10
+
+
+def test_what_java_throws_fails_the_task_with_the_first_cause_first(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
+    created(worker, name, numbers(name, act="throw", act_at=1))
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert trace.index("the cause") < trace.index("it was told to throw")
+    assert "NumberSourceTask.java" in trace
+
+
+def test_a_paused_java_task_goes_on_where_it_was(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    created(worker, name, numbers(name, count=600, pause_ms=10))
+    eventually(committed(kafka, name, 50), within_s=WITHIN_S)
+    worker.rest.put(f"/connectors/{name}/pause")
+    eventually(lambda: worker.task_states(name) == ["PAUSED"], within_s=WITHIN_S)
+    worker.rest.put(f"/connectors/{name}/resume")
+    found = verdict(kafka, name, 600)
+    assert found.is_clean, found

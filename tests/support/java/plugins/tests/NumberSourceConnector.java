@@ -1,0 +1,70 @@
+package tests;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
+import org.apache.kafka.connect.source.ExactlyOnceSupport;
+import org.apache.kafka.connect.source.SourceConnector;
+
+/** Counts, once in each of its tasks; see `NumberSourceTask`. */
+public final class NumberSourceConnector extends SourceConnector {
+    static final ConfigDef SETTINGS = new ConfigDef()
+        .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the numbers go.")
+        .define("count", ConfigDef.Type.LONG, 1000L, ConfigDef.Range.atLeast(0), ConfigDef.Importance.HIGH, "How many.")
+        .define("batch", ConfigDef.Type.INT, 10, ConfigDef.Importance.LOW, "How many a poll gives.")
+        .define("pause.ms", ConfigDef.Type.LONG, 0L, ConfigDef.Importance.LOW, "How long a poll takes.")
+        .define("passphrase", ConfigDef.Type.PASSWORD, "", ConfigDef.Importance.LOW, "Not used.")
+        .define("act", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "What the task does instead, at act.at.")
+        .define("act.at", ConfigDef.Type.LONG, -1L, ConfigDef.Importance.LOW, "A number.");
+
+    private Map<String, String> properties;
+
+    @Override
+    public String version() {
+        return "3.14";
+    }
+
+    @Override
+    public void start(Map<String, String> properties) {
+        this.properties = properties;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return NumberSourceTask.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        List<Map<String, String>> found = new ArrayList<>();
+        for (int task = 0; task < maxTasks; task++) {
+            Map<String, String> own = new HashMap<>(properties);
+            own.put("part", String.valueOf(task));
+            found.add(own);
+        }
+        return found;
+    }
+
+    @Override
+    public void stop() {
+    }
+
+    @Override
+    public ConfigDef config() {
+        return SETTINGS;
+    }
+
+    @Override
+    public ExactlyOnceSupport exactlyOnceSupport(Map<String, String> properties) {
+        return ExactlyOnceSupport.SUPPORTED;
+    }
+
+    @Override
+    public ConnectorTransactionBoundaries canDefineTransactionBoundaries(Map<String, String> properties) {
+        return ConnectorTransactionBoundaries.SUPPORTED;
+    }
+}
