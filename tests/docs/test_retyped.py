@@ -110,7 +110,7 @@ class Reader:
 
     def ensure_running(self, *names: str) -> None:
         """Wait until connectors and all their tasks run."""
-        eventually(lambda: [self._states(name) for name in names if self._states(name) != {"RUNNING"}] == [],
+        eventually(lambda: [self.states(name) for name in names if self.states(name) != {"RUNNING"}] == [],
                    within_s=_WITHIN_S)  # fmt: skip
 
     @contextmanager
@@ -144,7 +144,7 @@ class Reader:
         except httpx.TransportError:
             return False
 
-    def _states(self, name: str) -> set[str]:
+    def states(self, name: str) -> set[str]:
         status: dict[str, Any] = self.rest.get(f"/connectors/{name}/status").json()
         tasks = [task["state"] for task in status.get("tasks", ())]
         return {*tasks, status.get("connector", {}).get("state", "missing")} if tasks else {"no tasks"}
@@ -174,6 +174,7 @@ def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill
         _sees_what_the_pages_say(reader)
         _moves_offsets(reader)
         _ends(reader)
+        _stops_all_but(reader, "lines")  # several tasks at once may take longer to stop than they get
         begins = reader.log(is_first=False).stat().st_size
         os.killpg(second.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
         assert second.wait(60) == 0
@@ -289,6 +290,13 @@ def _ends(reader: Reader) -> None:
         assert json.loads(one.value or b"")["word"] == "another"
     reader.types(FIRST_PIPELINE, "RegexRouter", (change[: change.index("curl -s -X DELETE")], ""))
     assert reader.rest.get("/connectors/words").status_code == 404
+
+
+def _stops_all_but(reader: Reader, kept: str) -> None:
+    for name in reader.rest.get("/connectors").json():
+        if name != kept:
+            reader.rest.put(f"/connectors/{name}/stop")
+            eventually(lambda name=name: reader.states(name) == {"no tasks"}, within_s=_WITHIN_S)  # type: ignore[misc]
 
 
 def _last_line(text: str) -> str:
