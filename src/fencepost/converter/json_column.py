@@ -1,5 +1,6 @@
 """Encodes whole columns as JSON, many values in one call, without checking each if one check of all suffices."""
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -11,6 +12,8 @@ from fencepost.converter.json_encoding import EncodingOptions, decimal_fallback,
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.converter.plain_column import are_plain
 from fencepost.record import SchemaType
+from fencepost.record.java_time import EPOCH, MILLISECOND
+from fencepost.record.schema import TIMESTAMP
 
 # Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
 MARK = "\x7f"
@@ -81,11 +84,20 @@ def _with_nulls(column: Column, present: Column, encoded: Column | None) -> Colu
 
 def _dense(schema: Schema, options: EncodingOptions) -> _EncodeDense:
     """Return the encoder of a column without nulls; it returns None if its values must be encoded one by one."""
+    if schema.name == TIMESTAMP.name and schema.type is TIMESTAMP.type:
+        return lambda column, kinds: _milliseconds(column) if kinds == {dt.datetime} else None
     if schema.name in LOGICAL_TYPES:
         return lambda column, kinds: None
     if schema.type is SchemaType.STRUCT:
         return _structs(schema, options)
     return lambda column, kinds: column if are_plain(schema.type, column, kinds) else None
+
+
+def _milliseconds(column: Column) -> Column | None:
+    try:
+        return [(value - EPOCH) // MILLISECOND for value in column]
+    except TypeError:  # one that does not say where it is
+        return None
 
 
 def _structs(schema: Schema, options: EncodingOptions) -> _EncodeDense:

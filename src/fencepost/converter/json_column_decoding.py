@@ -4,6 +4,7 @@ One look at the types of a field in all records shows what a look at each value 
 is returned itself; structs are changed in place.
 """
 
+import datetime as dt
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
@@ -14,7 +15,8 @@ from fencepost.api import RecordError, Schema
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.converter.plain_column import are_plain
-from fencepost.record.schema import DECIMAL_NAME, SchemaType
+from fencepost.record.java_time import EPOCH, MILLISECOND
+from fencepost.record.schema import DECIMAL_NAME, TIMESTAMP, SchemaType
 
 Column = Sequence[Any]
 DecodeColumn = Callable[[Column], Column]
@@ -105,9 +107,19 @@ def _logical(schema: Schema) -> _DecodeDense:
     def decode_all(column: Column, kinds: set[type]) -> Column:
         if schema.name == DECIMAL_NAME and kinds != {str}:  # a number, whose digits must be kept
             raise RecordError("A decimal that is a number is decoded by itself")
+        if schema.name == TIMESTAMP.name and schema.type is TIMESTAMP.type and kinds == {int}:
+            return list(map(_moment, column))
         return [decode(schema, value) for value in column]
 
     return decode_all
+
+
+def _moment(ms: int) -> dt.datetime:
+    """Return what stands for a timestamp. Raises RecordError if nothing does."""
+    try:
+        return EPOCH + ms * MILLISECOND
+    except OverflowError as error:
+        raise RecordError(str(error)) from error
 
 
 def _float64(column: Column, kinds: set[type]) -> Column | None:

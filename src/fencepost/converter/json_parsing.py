@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -11,10 +12,11 @@ from fencepost.converter.logical import has_many_zeros
 
 # A double holds any 15 digits. For most records two searches of the bytes show that no number has more.
 _SHAPES = bytes(
-    ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-" else " ") for byte in range(256)
+    ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-+" else " ") for byte in range(256)
 )
-_LONG_RUNS, _TINY = (b"0" * 17, b"0" * 16 + b"e"), b"e-000"
-_LONG_NUMBER = re.compile(rb"\d[\d.]{15,}(?:[eE][-+]?\d+)?")
+_LONG, _TINY = b"0" * 16, b"0e-000"
+_DIGIT = ord("0")
+_REST = re.compile(rb"0*(?:e[-+]?0+)?")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of numbers that orjson does not parse as doubles, with either sign
 
@@ -23,9 +25,7 @@ def parsed(data: bytes) -> Any:
     """Parse JSON. Raises ValueError, also for a number that is far too large for a double."""
     found = orjson.loads(data)
     shapes = data.translate(_SHAPES)
-    if _TINY in shapes or (
-        any(run in shapes for run in _LONG_RUNS) and any(map(_is_rounded, _LONG_NUMBER.findall(data)))
-    ):
+    if any(map(_is_rounded, _suspects(data, shapes))):
         return json.loads(data, parse_float=exact_float)
     return found
 
@@ -38,6 +38,19 @@ def parsed_with_decimals(data: bytes) -> Any:
     return found
 
 
+def _suspects(data: bytes, shapes: bytes) -> Iterator[bytes]:
+    """Yield the parts of JSON that may be numbers which a double would round; some are parts of texts."""
+    for shape in (_LONG, _TINY):
+        start = shapes.find(shape)
+        while start >= 0:
+            rest = _REST.match(shapes, start)
+            end = start if rest is None else rest.end()
+            while start and shapes[start - 1] == _DIGIT:  # of the number whose exponent was found
+                start -= 1
+            yield data[start:end]
+            start = shapes.find(shape, end)
+
+
 def _refused(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
@@ -45,10 +58,16 @@ def _refused(constant: str) -> float:
 def _is_rounded(number: bytes) -> bool:
     if number.isdigit():
         return len(number) > _MOST_DIGITS or int(number) > _MOST
+    text = number.decode()
     try:
-        return isinstance(exact_float(number.decode()), Decimal)
+        if repr(float(text)) == text:
+            return False
     except ValueError:  # it is part of a text
         return False
+    try:
+        return isinstance(exact_float(text), Decimal)
+    except ValueError:  # it cannot be exact
+        return True
 
 
 def exact_float(text: str) -> float | Decimal:

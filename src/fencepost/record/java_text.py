@@ -1,6 +1,9 @@
 """Values as Java prints them."""
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from fencepost.record.java_float import java_float_text, shortest_float32
@@ -44,20 +47,45 @@ def java_texts(
 ) -> Sequence[str]:
     """Return the texts of a column of values: what `java_text` returns for each, with one look at their types."""
     kinds = set(map(type, values))
-    if kinds == {str}:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is str:
         return values
-    if kinds == {int}:
+    if kind in _PRINTED:
         return list(map(str, values))
-    if kinds == {dict} and schema is not None and schema.type is SchemaType.STRUCT and schema.fields:
-        members = [_members(field.name, field.schema, values, of_bytes) for field in schema.fields]
-        return ["Struct{" + ",".join(filter(None, row)) + "}" for row in zip(*members, strict=True)]
+    if kind is bool:
+        return ["true" if value else "false" for value in values]
+    if kind is float and (schema is None or schema.type is not SchemaType.FLOAT32):
+        return [repr(value) if 1e-3 <= value < 1e7 else java_float_text(value) for value in values]
+    if kind is dict and schema is not None and schema.type is SchemaType.STRUCT and schema.fields:
+        return _struct_texts(schema, values, of_bytes)
     return [java_text(schema, value, of_bytes) for value in values]
 
 
-def _members(name: str, schema: Schema, structs: Sequence[Any], of_bytes: Callable[[Any], str]) -> Sequence[str | None]:
-    """Return a field's part of the texts of structs; None where it is null."""
-    begin = f"{name}="
-    column = [struct.get(name) for struct in structs]
-    if None not in column:
-        return [begin + text for text in java_texts(schema, column, of_bytes)]
-    return [None if value is None else begin + java_text(schema, value, of_bytes) for value in column]
+def _members(name: str, structs: Sequence[Any]) -> list[Any]:
+    try:
+        return list(map(itemgetter(name), structs))
+    except KeyError:  # a field that is not given is null
+        return [struct.get(name) for struct in structs]
+
+
+_PRINTED: frozenset[type | None] = frozenset({int, Decimal, dt.datetime, dt.date, dt.time})
+
+
+def _struct_texts(schema: Schema, structs: Sequence[Any], of_bytes: Callable[[Any], str]) -> list[str]:
+    """Return the texts of structs. A field is left out where it is null."""
+    columns: list[Sequence[str]] = []
+    template = ""
+    for field in schema.fields:
+        column = _members(field.name, structs)
+        begin = f",{field.name}="
+        if type(None) not in set(map(type, column)):
+            columns.append(java_texts(field.schema, column, of_bytes))
+            template += begin.replace("%", "%%") + "%s"
+        else:
+            present = iter(java_texts(field.schema, [value for value in column if value is not None], of_bytes))
+            columns.append(["" if value is None else begin + next(present) for value in column])
+            template += "%s"
+    if template.startswith(","):  # else the comma is in the text of the first field that is not null
+        template = f"Struct{{{template[1:]}}}"
+        return [template % row for row in zip(*columns, strict=True)]
+    return [f"Struct{{{(template % row)[1:]}}}" for row in zip(*columns, strict=True)]

@@ -2,11 +2,13 @@
 
 import base64
 import functools
+import json
 from decimal import Decimal
 
 import pytest
 
 from fencepost.api import RecordError, Schema
+from fencepost.converter import json_parsing
 from fencepost.converter.json import JsonConverter
 from fencepost.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.record.schema import FLOAT64, INT64, decimal
@@ -160,3 +162,36 @@ def test_what_is_no_json_is_none_where_digits_are_kept_either(text: bytes) -> No
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
     assert parsed(b'"\\ud83d\\ude00"') == parsed_with_decimals(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[
+            '"article-100"',
+            '"0e-4123-1e-400-a"',
+            '"1.2.3.4.5.6.7.8.9.10.11"',
+            '"12345678901234567890.5"',
+            '[1e-30,"1e-400"]',
+        ],
+        *[
+            "0.14285714285714285",
+            "1e-400",
+            "[0.1,1e-400]",
+            "1234567890.12345678901",
+            '{"a":0.30000000000000004}',
+            "1e+22",
+        ],
+    ],
+)
+def test_only_a_number_that_a_double_rounds_is_a_decimal(text: str) -> None:
+    def exact(number: str) -> float | Decimal:
+        return float(number) if Decimal(repr(float(number))) == Decimal(number) else Decimal(number)
+
+    found = parsed(text.encode())
+    assert repr(found) == repr(json.loads(text, parse_float=exact))
+
+
+def test_texts_that_look_like_numbers_are_not_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_parsing, "exact_float", pytest.fail)
+    assert parsed(b'["article-100","6ba7b81e-9dad-11d1-80b4-00c04fd430c8"]')[0] == "article-100"
