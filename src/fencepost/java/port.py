@@ -213,7 +213,8 @@ class Polled:
 
     `batch` has bytes: `BinaryColumn`s, already transformed and converted. Its records have no offsets of their own;
     `batch.ends` has those after the batch of all its source partitions, with those of filtered and dropped records.
-    So a batch is committed as a whole or not at all. It may be without records and still have `ends`.
+    So a batch is committed as a whole or not at all, together with the other parts of the poll up to a mark. It may be
+    without records and still have `ends`.
     """
 
     number: int

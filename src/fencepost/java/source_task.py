@@ -21,6 +21,7 @@ from fencepost.java.call_thread import CallThread
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.port import HostedSourceTask, JavaClass, Mark, Polled, SourceTaskStart
 from fencepost.java.shared_host import Lease
+from fencepost.java.whole_poll import joined, whole_poll
 from fencepost.record import partition_key
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class JavaSourceTask(HostedTask):
         place, plugins = self.context.place, self.config.plugins
         self._lease: Lease = plugins.hosts.tasks.take(place.incarnation)
         self._calls = CallThread(f"java-{place.connector}-{place.task}")
-        self._asked: Future[Polled | None] | None = None
+        self._asked: Future[list[Polled]] | None = None
         self._given = _Given()
         self._is_owed, self._is_whole = False, True
         connector_config = dict(place.connector_config)
@@ -81,7 +82,7 @@ class JavaSourceTask(HostedTask):
 
     def poll(self) -> Batch | None:
         if self._asked is None:
-            self._asked = self._calls.submit(self._task.poll)
+            self._asked = self._calls.submit(whole_poll, self._task.poll)
             self._asked.add_done_callback(lambda _: self.context.wake())
         if not self._asked.done():
             self.context.wait(_TURN_S)
@@ -89,17 +90,17 @@ class JavaSourceTask(HostedTask):
             return None
         asked, self._asked = self._asked, None
         try:
-            polled = asked.result()
+            parts = asked.result()
         except HostEndedError as error:
             self._lost(error)
-        if polled is not None:
-            return self._taken(polled)
+        if parts:
+            return self._taken(parts)
         if self._is_owed:
             self.commit()
         return None
 
     def commit(self) -> None:
-        """Tell Java what is committed, unless Java has read more: its `poll` is under way, or came in parts.
+        """Tell Java what is committed, unless Java has read more: its `poll` is under way, or is committed in parts.
 
         A task that acknowledges all that it has read would acknowledge what is not committed, too. Java is told after
         that `poll`: at once if it returns nothing, or else with its records.
@@ -142,17 +143,18 @@ class JavaSourceTask(HostedTask):
         assert self._hosted is not None
         return self._hosted
 
-    def _taken(self, polled: Polled) -> Batch:
-        self.context.count_errors(failures=len(polled.processing.failures), retries=polled.processing.retries)
-        self._given.add(polled)
-        self._is_owed, self._is_whole = False, polled.is_whole
-        transaction = self.context.transaction
-        if transaction is not None and polled.mark is Mark.COMMIT:
+    def _taken(self, parts: Sequence[Polled]) -> Batch:
+        for part in parts:
+            self.context.count_errors(failures=len(part.processing.failures), retries=part.processing.retries)
+            self._given.add(part)
+        self._is_owed, self._is_whole = False, parts[-1].is_whole
+        transaction, mark = self.context.transaction, parts[-1].mark
+        if transaction is not None and mark is Mark.COMMIT:
             transaction.commit_transaction()
-        elif transaction is not None and polled.mark is Mark.ABORT:
+        elif transaction is not None and mark is Mark.ABORT:
             self._given.aborted()
             transaction.abort_transaction()
-        return polled.batch
+        return joined([part.batch for part in parts])
 
     def _tell(self, given: _Given) -> None:
         if self._task.wants_records:

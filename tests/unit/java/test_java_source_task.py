@@ -294,13 +294,13 @@ def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_retur
     assert stage.hosted.log.index("commit_records 0 1/1") > stage.hosted.log.index("poll", 1)  # the second one
 
 
-def test_java_is_told_of_a_poll_that_came_in_parts_once_all_of_them_are_committed(tmp_path: Path) -> None:
-    """A task may acknowledge, in `commit`, everything that its `poll` has returned."""
-    parts = [polled(0, [b"a"], 1, is_whole=False), polled(1, [b"b"], 2, is_whole=False), polled(2, [b"c"], 3)]
+def test_a_poll_that_comes_in_parts_is_one_transaction(tmp_path: Path) -> None:
+    """Its records may have one offset: part of them with it would be all that is ever read of them."""
+    parts = [polled(0, [b"a"], 1, is_whole=False), polled(1, [b"b"], 1, is_whole=False), polled(2, [b"c", b"d"], 1)]
     stage = Stage(tmp_path, parts)
     stage.run()
-    assert stage.delivery.done == [(["a"], [1]), (["b"], [2]), (["c"], [3])]
-    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 1/1", "commit [{'at': 3}]"]
+    assert stage.delivery.done == [(["a", "b", "c", "d"], [1])]
+    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 2/2", "commit [{'at': 1}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "poll", "stop"]
 
 
