@@ -32,7 +32,7 @@ def values_of(report: Mapping[str, Any]) -> list[SettingValue]:
     """Return the results of a validation, in the form of REST. An undeclared key is shown if it is wrong."""
     found = []
     for each in report["configs"]:
-        definition, value = each.get("definition"), each["value"]
+        definition, value = each.get("definition"), each.get("value") or {}  # a validator may leave out declared keys
         if definition is None and not value.get("errors"):
             continue
         found.append(
