@@ -1,11 +1,11 @@
 """What came as columns of Arrow's reaches `put` as such, and whoever looks sees what was always there."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
-from fencepost.api import Converter, SinkBatch
+from fencepost.api import Converter, SinkBatch, UnavailableError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
@@ -81,3 +81,29 @@ def test_bytes_pass_as_they_are() -> None:
     assert isinstance(batch.values, BinaryColumn)
     assert [record.value for record in batch] == [b"a", None, b"\xff", b"d"]
     assert [record.value for record in batch.select([2, 1])] == [b"\xff", None]
+
+
+class OfSilentRegistry(StringConverter):
+    """Needs something that answers nothing until a record was tried twice."""
+
+    tries: ClassVar[list[str]] = []
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Any, Any]:
+        self._ask("record")
+        return super().to_connect_data(topic, data)
+
+    def to_column(self, column: Any) -> Any:
+        self._ask("column")
+        return super().to_column(column)
+
+    def _ask(self, way: str) -> None:
+        self.tries.append(way)
+        if self.tries.count("record") < 2:
+            raise UnavailableError("no answer")
+
+
+def test_a_silent_registry_is_waited_for_with_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OfSilentRegistry, "tries", [])
+    batch = processed(fetched(column(*[b"k"] * 4), column(*(text.encode() for text in TEXTS))), OfSilentRegistry)
+    assert [record.value for record in batch] == TEXTS
+    assert OfSilentRegistry.tries[:3] == ["column", "record", "record"]
