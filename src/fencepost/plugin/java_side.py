@@ -117,10 +117,14 @@ class JavaSide:
         return self.plugins.questions.facts.known_version(java_class)
 
     def descriptions(self, kind: PluginKind, hidden: set[str]) -> list[PluginDescription]:
-        """Return lines of `GET /connector-plugins`, without broken classes, and connectors that Python has as well."""
+        """Return lines of `GET /connector-plugins`, without broken classes.
+
+        `hidden`: names that Python has. Connectors among them do not run, and Kafka's own classes are those of its
+        runtime, even if a plug-in brings copies of them along.
+        """
         found = []
         for full, installed in sorted(self.installed(kind).items()):
-            if kind is PluginKind.CONNECTOR and full in hidden:
+            if full in hidden and (kind is PluginKind.CONNECTOR or full.startswith(_OF_KAFKA)):
                 continue
             for one in installed:
                 version, cls = one.version, one.loaded()
@@ -187,7 +191,7 @@ class JavaRegistry(PluginRegistry):
         own: dict[str, Sequence[Installed]] = {
             full: [InstalledJava(self._side, _KINDS[kind][0], JavaClass(full))] for full in runtime
         }
-        return {**own, **self._side.installed(kind)}
+        return {**self._side.installed(kind), **own}  # a plug-in may bring copies of Kafka's classes along
 
     def _advice(self, kind: PluginKind, name: str) -> str | None:
         return (

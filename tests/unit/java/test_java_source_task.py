@@ -209,6 +209,22 @@ def test_a_batch_is_never_committed_in_part(
     assert len(set(sent)) == len(sent)
 
 
+def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_read(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)])
+    stage.task.start()
+    loop = stage.loop(
+        stage.task,
+        stage.boundary,
+        is_exactly_once=False,
+        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
+    )
+    assert loop.run(stage.delivery) is LoopEnd.STOPPED
+    stage.task.stop()
+    assert stage.delivery.done == [(["a", "b"], [2])]
+    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit [{'at': 2}]"]
+    assert stage.hosted.log == ["poll", "poll", "poll", *told, "stop"]
+
+
 def test_a_retriable_error_of_a_poll_is_tried_again_and_others_fail_the_task(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [JavaRetriableError("away", THROWN), polled(0, [b"a"], 1), JavaError("no table", THROWN)])
     with pytest.raises(FatalError, match="no table"):

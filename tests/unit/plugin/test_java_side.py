@@ -51,6 +51,14 @@ def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(t
         assert java.name_of(PluginKind.TRANSFORM, theirs) == registry.name_of(PluginKind.TRANSFORM, ours)
 
 
+def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_path: Path) -> None:
+    copy = _KAFKA + "storage.StringConverter"
+    registry = plugins_with(tmp_path, {SOURCE: [PRICES], CONVERTER: [copy]})
+    assert registry.java is not None
+    assert registry.java.classes({"key.converter": copy})[copy] == JavaClass(copy)
+    assert len([one for one in registry.all_plugins() if one.class_name == copy and one.type == "converter"]) == 1
+
+
 def test_a_python_connector_cannot_name_what_only_java_has_and_is_told_so(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     with pytest.raises(ConfigError, match=r"Round\$Value is a Java transform, which only Java connectors can name"):
