@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fencepost.api import ConnectRecord, Header, Record, Schema, SchemaType, SinkRecord, SourceRecord
 from fencepost.record import Batch, RecordColumns, Repeated, StructColumn, TypedColumn, Utf8Column
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
-from fencepost.transform.chain import Chain
+from fencepost.transform.chain import Chain, RunStep
 
 NAMES = ("a", "b", "c")
 FLOAT32 = Schema(SchemaType.FLOAT32)
@@ -151,9 +151,9 @@ class Watched(Chain):
 
     records = 0
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: Record, *run_step: RunStep) -> Record | None:
         self.records += 1
-        return super().apply(record)
+        return super().apply(record, *run_step)
 
 
 class OneByOne(Chain):

@@ -72,7 +72,8 @@ class Transform(Config):
 
         Return None for a batch that must be transformed record by record, for example because its values are not alike.
         Any error means the same: `apply` is then called for each record of the batch or of a part of it, and finds the
-        record that cannot be transformed. So this must not have effects outside, and its time is lost if it raises.
+        record that cannot be transformed. So this must not have effects outside, and its time is lost if it raises. Nor
+        may it remember records: they come again, in smaller batches or to `apply`, if this or anything after it fails.
         """
         topics = self.apply_topics(batch.topics)
         return None if topics is None else batch.replace(topics=topics)

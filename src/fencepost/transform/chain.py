@@ -1,8 +1,9 @@
 """The transforms of a connector, in order, each with its predicate."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
@@ -12,6 +13,7 @@ from fencepost.config.setting import embedded, validate_settings
 from fencepost.record import RecordColumns
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Find(Protocol):
@@ -21,11 +23,21 @@ class Find(Protocol):
     def __call__(self, kind: str, name: str, version: str | None = None, /) -> type[Any]: ...
 
 
+class RunStep(Protocol):
+    """Runs what one link does with a record: several times if it has to be tried again."""
+
+    def __call__(self, step: Callable[[], T], /) -> T: ...
+
+
 Plugin = TypeVar("Plugin", bound=Config)
 
 _TEST, _MATCHES = frozenset({"test"}), frozenset({"matches"})
 _APPLY, _APPLY_BATCH = frozenset({"apply"}), frozenset({"apply_batch", "apply_topics"})
 _OWN_KEYS = frozenset({"type", "predicate", "negate", PLUGIN_VERSION})
+
+
+def _once(step: Callable[[], T], /) -> T:
+    return step()
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,10 @@ class Link:
 
     def applies_to(self, record: ConnectRecord) -> bool:
         return self.predicate is None or bool(self.predicate.test(record)) is not self.is_negated
+
+    def apply(self, record: Record) -> Record | None:
+        """Return the record, transformed if the predicate chooses it; None if it is filtered."""
+        return self.transform.apply(record) if self.applies_to(record) else record
 
     @property
     def takes_batches(self) -> bool:
@@ -89,16 +105,17 @@ class Chain:
         """Build the chain from `transforms` and `predicates`. Raises ConfigError with all faults and their keys."""
         return _Building(properties, find).chain()
 
-    def apply(self, record: Record) -> Record | None:
-        """Return the transformed record; None if a transform filtered it. Raises the errors of the transforms."""
-        changed: Record | None = record
+    def apply(self, record: Record, run_step: RunStep = _once) -> Record | None:
+        """Return the transformed record; None if a transform filtered it. Raises the errors of the transforms.
+
+        `run_step` runs each link, and may run it several times.
+        """
         for link in self.links:
-            if link.applies_to(record):
-                changed = link.transform.apply(record)
-                if changed is None:
-                    return None
-                record = changed
-        return changed
+            changed = run_step(partial(link.apply, record))
+            if changed is None:
+                return None
+            record = changed
+        return record
 
     def apply_batch(self, batch: RecordColumns) -> list[RecordColumns] | None:
         """Return the transformed records of a batch, or None if it must be transformed record by record.

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fencepost.api import ConnectRecord, FatalError, RetriableError, UnavailableError
 from fencepost.task.control import Control
+from fencepost.transform.chain import RunStep
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -76,8 +77,16 @@ class Tolerance:
         Raises FatalError, which names the record, if its error is not tolerated, or is none of a record (FatalError,
         UnavailableError); StoppedInRetryError.
         """
+        return self.run_steps(stage, lambda run_step: run_step(operation), record)
+
+    def run_steps(self, stage: str, operation: Callable[[RunStep], T], record: ConnectRecord) -> tuple[bool, T | None]:
+        """Return what `run` does, for an operation of several steps.
+
+        `operation` gets the function that runs a step. Each step is retried alone, since an earlier one may remember
+        that it has seen the record.
+        """
         try:
-            return True, self._retried(operation)
+            return True, operation(self._retried)
         except StoppedInRetryError:
             raise
         except (FatalError, UnavailableError) as error:

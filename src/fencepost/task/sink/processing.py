@@ -7,6 +7,7 @@ divided, and the parts that still are go one by one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 from fencepost.api import Converter, HeaderConverter, UnavailableError
@@ -158,7 +159,7 @@ class SinkProcessor:
             timestamp=timestamp,
             headers=tuple(headers or ()),
         )
-        is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), raw)
+        is_kept, changed = self.tolerance.run_steps("TRANSFORMATION", partial(self.chain.apply, record), raw)
         if changed is None or changed.at is place:
             return changed
         return replace(changed, at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record

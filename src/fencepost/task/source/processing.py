@@ -169,7 +169,7 @@ class Processor:
     def _row(
         self, index: int, record: SourceRecord
     ) -> tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]] | None:
-        is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), record)
+        is_kept, changed = self.tolerance.run_steps("TRANSFORMATION", partial(self.chain.apply, record), record)
         if not is_kept or changed is None:
             return None
         is_kept, headers = self.tolerance.run(

@@ -73,6 +73,19 @@ def test_a_retriable_error_is_retried_until_it_works() -> None:
     assert own.counters.errors == 0
 
 
+def test_a_step_is_retried_without_those_before_it() -> None:
+    own, first, second = tolerance(retry_timeout_ms=-1), [0], failing(3, RetriableError("later"))
+
+    def count() -> None:
+        first[0] += 1
+
+    assert own.run_steps("TRANSFORMATION", lambda run_step: (run_step(count), run_step(second))[1], RECORD) == (
+        True,
+        "done",
+    )
+    assert (first[0], own.counters.retries, own.counters.failures) == (1, 3, 3)
+
+
 def test_retries_end_with_their_time() -> None:
     own = tolerance(retry_timeout_ms=20)
     with pytest.raises(FatalError):

@@ -176,6 +176,26 @@ def test_a_service_that_is_away_is_tried_again_record_by_record() -> None:
     assert own.tolerance.counters.retries == 1
 
 
+class Unseen(Transform):
+    """Filters values that it has seen."""
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self.seen: set[Any] = set()
+
+    def apply(self, record: Record) -> Record | None:
+        is_new = record.value not in self.seen
+        self.seen.add(record.value)
+        return record if is_new else None
+
+
+def test_a_transform_gets_a_record_once_however_often_a_later_one_is_tried_again() -> None:
+    own = processor(Chain([Link("u", Unseen({})), Link("f", Flaky({}))]))
+    own.tolerance.retry_timeout_ms = 60_000
+    assert list(sent(own, polled(["1", "2", "1"])).values) == [b'"1"', b'"2"']
+    assert own.tolerance.counters.retries == 1
+
+
 class Refused(StringConverter):
     """Refuses a key when it sees it in a record, and when it sees it in a column."""
 
