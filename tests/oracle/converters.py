@@ -250,6 +250,11 @@ def json_writing(rng: random.Random) -> list[Case]:
         ),
     ]
     found += [writing(JSON, {}, schema, value) for schema, value in misfits]
+    by_text = {"type": "MAP", "keys": {"type": "STRING", "optional": True}, "items": {"type": "INT32"}}
+    found.append(writing(JSON, {}, by_text, ["map", [[None, ["int32", "1"]], [["string", "a"], ["int32", "2"]]]]))
+    for number, scale in product(UNSCALED, SCALES):
+        schema = {"type": "BYTES", "name": LOGICAL + "Decimal", "version": 1, "parameters": {"scale": str(scale)}}
+        found.append(writing(JSON, {"decimal.format": "NUMERIC"}, schema, ["decimal", [str(number), scale]]))
     short = {"type": "BYTES", "name": LOGICAL + "Decimal", "parameters": {"scale": "2"}}
     return [*found, writing(JSON, {}, short, ["decimal", ["5", 1]], differs=RESCALED)]
 
@@ -343,6 +348,10 @@ def json_reading(rng: random.Random) -> list[Case]:
         for settings in ({}, {"replace.null.with.default": "false"}):
             reason = STRUCTS if '"default":{' in text and not settings else REFUSED if '"default":"x"' in text else None
             found.append(reading(JSON, settings, text.encode(), **because(reason)))
+    items = {"type": "ARRAY", "items": {"type": "INT32", "optional": True, "default": ["int32", "7"]}}
+    envelope = {"schema": json_of({**items, "default": ["array", [None, ["int32", "1"]]]}), "payload": [None]}
+    for replaced in ("true", "false"):
+        found.append(reading(JSON, {"replace.null.with.default": replaced}, json.dumps(envelope).encode()))
     return [*found, reading(JSON, {}, None), reading(JSON, {"schemas.enable": "false"}, None)]
 
 

@@ -16,6 +16,7 @@ from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
+_NULL_KEY = "null"  # as Kafka's converter writes it
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
 
 
@@ -65,7 +66,7 @@ def _is_number(schema: Schema, options: EncodingOptions) -> bool:
 
 
 def _decimal_as_number(schema: Schema) -> Encode:
-    return lambda value: orjson.Fragment(format(with_scale(schema, unscaled(schema, value)), "f"))
+    return lambda value: orjson.Fragment(str(with_scale(schema, unscaled(schema, value))))  # 1.28E+5, as in Java
 
 
 def _with_logical(schema: Schema, options: EncodingOptions) -> Encode:
@@ -129,7 +130,7 @@ def _map(schema: Schema, options: EncodingOptions) -> Encode:
 
     def encode_map(value: Any) -> Any:
         pairs = [[encode_key(k), encode_value(v)] for k, v in scalar.mapping(value, SchemaType.MAP).items()]
-        return dict(pairs) if is_object else pairs
+        return {_NULL_KEY if key is None else key: item for key, item in pairs} if is_object else pairs
 
     return encode_map
 

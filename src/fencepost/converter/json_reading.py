@@ -66,7 +66,9 @@ class EnvelopeReader(JsonReader):
     def __init__(self, cache_size: int, *, is_null_replaced: bool) -> None:
         self._is_null_replaced = is_null_replaced
         self._last: _Prefix | None = None
-        self._schema_of: Callable[[bytes], Schema | None] = lru_cache(cache_size)(_schema_of)
+        self._schema_of: Callable[[bytes], Schema | None] = lru_cache(cache_size)(
+            lambda written: schema_from_json(orjson.loads(written), is_null_replaced=is_null_replaced)
+        )
 
     def read(self, data: bytes) -> tuple[Schema | None, Any]:
         value = _parsed(data, keeps_digits=_DECIMAL_NAME in data)
@@ -124,16 +126,17 @@ def json_reader(*, has_schemas: bool, content: str | None, cache_size: int, is_n
     """Return the reader for a converter's settings. Raises RecordError if `content` is not the text of a schema."""
     if not has_schemas:
         return PlainReader()
-    schema = given_schema(content) if content else None
+    schema = given_schema(content, is_null_replaced=is_null_replaced) if content else None
     if content is None or schema is None:
         return EnvelopeReader(cache_size, is_null_replaced=is_null_replaced)
     return GivenSchemaReader(schema, keeps_digits=DECIMAL_NAME in content, is_null_replaced=is_null_replaced)
 
 
-def given_schema(content: str) -> Schema | None:
+def given_schema(content: str, *, is_null_replaced: bool = True) -> Schema | None:
     """Return the schema in a text, written as in an envelope; None for null. Raises RecordError if it is none."""
     try:
-        return schema_from_json(_parsed(content.encode("utf-8", "replace"), keeps_digits=DECIMAL_NAME in content))
+        written = _parsed(content.encode("utf-8", "replace"), keeps_digits=DECIMAL_NAME in content)
+        return schema_from_json(written, is_null_replaced=is_null_replaced)
     except (TypeError, RecursionError) as error:
         raise RecordError(str(error)) from error
 
@@ -147,7 +150,3 @@ def _parsed(data: bytes, *, keeps_digits: bool = False) -> Any:
 
 def _unchanged(column: Sequence[Any]) -> Sequence[Any]:
     return column
-
-
-def _schema_of(written: bytes) -> Schema | None:
-    return schema_from_json(orjson.loads(written))

@@ -1,5 +1,6 @@
 """Connect schemas as JSON, in Kafka's order of members."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from fencepost.converter.json_encoding import EncodingOptions, encoder
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import repeated_name
 
+_Part = Callable[[Any], Schema | None]
 BY_NAME = {kind.value: kind for kind in SchemaType}
 
 
@@ -33,8 +35,15 @@ def schema_to_json(schema: Schema, options: EncodingOptions) -> dict[str, Any]:
     return written
 
 
-def schema_from_json(written: Any) -> Schema | None:
-    """Return the schema in an envelope. Raises RecordError if it is not a schema."""
+def schema_from_json(written: Any, *, is_null_replaced: bool = True) -> Schema | None:
+    """Return the schema in an envelope. Raises RecordError if it is not a schema.
+
+    `is_null_replaced` says whether a null in a default becomes the default of that part.
+    """
+
+    def part(written: Any) -> Schema | None:
+        return schema_from_json(written, is_null_replaced=is_null_replaced)
+
     if written is None:
         return None
     if not isinstance(written, dict) or not isinstance(written.get("type"), str):
@@ -49,34 +58,38 @@ def schema_from_json(written: Any) -> Schema | None:
         version=_of_type(int, written.get("version")),
         doc=_of_type(str, written.get("doc")),
         parameters=_parameters(written.get("parameters")),
-        fields=_fields(written.get("fields")) if kind is SchemaType.STRUCT else (),
-        key_schema=_part(written, "keys", "Map schema did not specify the key type", kind is SchemaType.MAP),
-        value_schema=_items(written, kind),
+        fields=_fields(written.get("fields"), part) if kind is SchemaType.STRUCT else (),
+        key_schema=_part(written, "keys", "Map schema did not specify the key type", part)
+        if kind is SchemaType.MAP
+        else None,
+        value_schema=_items(written, kind, part),
     )
     default = written.get("default")
-    return schema if default is None else replace(schema, default=decode(schema, default))
+    if default is None:
+        return schema
+    return replace(schema, default=decode(schema, default, is_null_replaced=is_null_replaced))
 
 
-def _items(written: dict[str, Any], kind: SchemaType) -> Schema | None:
+def _items(written: dict[str, Any], kind: SchemaType, part: _Part) -> Schema | None:
     if kind is SchemaType.ARRAY:
-        return _part(written, "items", "Array schema did not specify the element type", True)
-    return _part(written, "values", "Map schema did not specify the value type", kind is SchemaType.MAP)
+        return _part(written, "items", "Array schema did not specify the element type", part)
+    if kind is SchemaType.MAP:
+        return _part(written, "values", "Map schema did not specify the value type", part)
+    return None
 
 
-def _part(written: dict[str, Any], member: str, fault: str, is_needed: bool) -> Schema | None:
-    if not is_needed:
-        return None
+def _part(written: dict[str, Any], member: str, fault: str, part: _Part) -> Schema | None:
     if written.get(member) is None:
         raise RecordError(fault)
-    return schema_from_json(written[member])
+    return part(written[member])
 
 
-def _fields(written: Any) -> tuple[Field, ...]:
+def _fields(written: Any, part: _Part) -> tuple[Field, ...]:
     if not isinstance(written, list):
         raise RecordError('Struct schema\'s "fields" argument is not an array.')
     fields = []
     for member in written:
-        schema = schema_from_json(member)
+        schema = part(member)
         if schema is None or not isinstance(member.get("field"), str):
             raise RecordError("Struct schema's field name not specified properly")
         fields.append(Field(member["field"], schema))
