@@ -146,6 +146,28 @@ def test_nulls_keys_topics_and_partitions_stay_in_order(scripted: Started) -> No
     assert sorted(batch.ends, key=str) == [({"p": "p"}, {"n": 6}), ({"p": "q"}, {"n": 4})]
 
 
+def test_a_record_may_name_its_partition(scripted: Started) -> None:
+    assert polled(scripted("a,to2,to0")).batch.kafka_partitions == [None, 2, 0]
+
+
+@pytest.mark.parametrize(("item", "why"), [("to-1", "Invalid partition: -1"), ("nowhere", "Topic cannot be null")])
+def test_a_record_that_kafka_would_refuse_fails_the_task(scripted: Started, item: str, why: str) -> None:
+    """Whatever is tolerated: as in Kafka Connect, the producer is no converter."""
+    with pytest.raises(JavaError, match=why):
+        scripted(f"a,{item}", {"errors.tolerance": "all"}).poll()
+
+
+def test_an_offset_that_is_no_json_fails_the_task_alone(scripted: Started) -> None:
+    task, neighbour = scripted("circle;a"), scripted("b")
+    with pytest.raises(JavaError, match=r"StackOverflowError|Json"):
+        task.poll()
+    assert values(polled(neighbour).batch) == [b"b"]
+
+
+def test_half_of_a_character_arrives_as_it_is(scripted: Started) -> None:
+    assert polled(scripted("half")).batch.ends == [({"p": "p"}, {"n": 1, "half": "\ud800"})]
+
+
 def test_only_nulls_are_a_column_as_well(scripted: Started) -> None:
     assert values(polled(scripted("null,null")).batch) == [None, None]
 

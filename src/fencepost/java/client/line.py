@@ -74,6 +74,9 @@ class Line:
             raise HostTimeoutError(self._process.await_end()) from None
         except OSError:
             return None
+        except BaseException:
+            self.close()  # an answer that nobody has read would be taken for that of the next request
+            raise
 
     def close(self) -> None:
         self._socket.close()

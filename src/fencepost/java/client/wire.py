@@ -4,6 +4,7 @@ A message has two lengths (4 bytes each, big-endian), JSON of the first length a
 buffers, each padded to 8 bytes; `buffers` in the JSON lists their names and lengths in order.
 """
 
+import json
 import socket
 import struct
 from collections.abc import Iterable, Mapping
@@ -31,8 +32,8 @@ def send(connection: socket.socket, head: Mapping[str, Any], buffers: Iterable[t
     parts: list[bytes | memoryview] = []
     for _, view in listed:
         parts += [view, b"\0" * (-len(view) % 8)]
-    json = orjson.dumps(head)
-    connection.sendall(_LENGTHS.pack(len(json), sum(map(len, parts))) + json)
+    text = orjson.dumps(head)
+    connection.sendall(_LENGTHS.pack(len(text), sum(map(len, parts))) + text)
     for part in parts:
         connection.sendall(part)
 
@@ -43,16 +44,25 @@ def receive(connection: socket.socket) -> Message | None:
     if lengths is None:
         return None
     json_bytes, size = _LENGTHS.unpack(lengths)
-    json = _exactly(connection, json_bytes)
+    text = _exactly(connection, json_bytes)
     data = b"" if size == 0 else _exactly(connection, size)
-    if json is None or data is None:
+    if text is None or data is None:
         return None
-    head: dict[str, Any] = orjson.loads(json)
+    head = _parsed(text)
     buffers, start, view = {}, 0, memoryview(data)
     for name, length in head.get("buffers", ()):
         buffers[name] = view[start : start + length]
         start += length + -length % 8
     return Message(head, buffers)
+
+
+def _parsed(text: bytearray) -> dict[str, Any]:
+    found: dict[str, Any]
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:  # half of a character, which Java writes as it is
+        found = json.loads(text)
+    return found
 
 
 def _exactly(connection: socket.socket, count: int) -> bytearray | None:

@@ -68,7 +68,15 @@ public final class ScriptedTask extends SourceTask {
         Map<String, Object> offset = new HashMap<>();
         offset.put("n", ++count);
         String partition = value.length > 1 ? value[1] : "p";
-        SourceRecord record = new SourceRecord(Map.of("p", partition), offset, "t-" + partition, null,
+        if (value[0].equals("half")) {
+            offset.put("half", String.valueOf((char) 0xD800));
+        }
+        if (value[0].equals("circle")) {
+            offset.put("circle", offset);
+        }
+        Integer place = value[0].startsWith("to") ? Integer.valueOf(value[0].substring(2)) : null;
+        String topic = value[0].equals("nowhere") ? null : "t-" + partition;
+        SourceRecord record = new SourceRecord(Map.of("p", partition), offset, topic, place,
                 Schema.STRING_SCHEMA, "k" + count, Schema.OPTIONAL_STRING_SCHEMA, value[0].equals("null") ? null : value[0]);
         if (value[0].startsWith("h")) {
             record.headers().addString("one", "1").addString("two", value[0]);

@@ -89,7 +89,7 @@ public final class Logs implements ILoggerFactory {
             line.put("level", NAMES.get(level));
             line.put("logger", logger.getName());
             line.put("owner", OWNER.get());
-            line.put("message", error == null ? message : message + "\n" + stack(error));
+            line.put("message", Thrown.whole(error == null ? message : message + "\n" + stack(error)));
             receiver.tell(line);
         } finally {
             IS_SENDING.set(false);

@@ -1,5 +1,7 @@
 package fencepost.host;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -24,7 +26,7 @@ final class Session extends Thread {
         try (wire) {
             for (Request request = wire.read(); request != null; request = wire.read()) {
                 Request asked = request;
-                wire.write(answered(() -> {
+                write(answered(() -> {
                     if (service[0] != null) {
                         return service[0].call(asked);
                     }
@@ -39,6 +41,15 @@ final class Session extends Thread {
             if (service[0] != null) {
                 service[0].end();
             }
+        }
+    }
+
+    /** Send an answer, or why it cannot be written as JSON. */
+    private void write(Answer answer) throws IOException {
+        try {
+            wire.write(answer);
+        } catch (JsonProcessingException | StackOverflowError error) {  // nothing of it has been sent
+            wire.write(Answer.thrown(error));
         }
     }
 

@@ -47,6 +47,7 @@ final class SourceColumns {
 
     /** Add a record; its source partition is that which "polled" has. */
     void add(SourceRecord polled, SourceRecord record, Headers headers, byte[] key, byte[] value) {
+        check(record);
         int row = rows();
         if (row == partitions.length) {
             partitions = Arrays.copyOf(partitions, 2 * row);
@@ -66,6 +67,16 @@ final class SourceColumns {
             headerNames.add(each.key());
             headerValues.add(each.value());
             headerCounts[row]++;
+        }
+    }
+
+    /** Refuse what Kafka's producer refuses. */
+    private static void check(SourceRecord record) {
+        if (record.topic() == null) {
+            throw new IllegalArgumentException("Topic cannot be null.");
+        }
+        if (record.kafkaPartition() != null && record.kafkaPartition() < 0) {
+            throw new IllegalArgumentException("Invalid partition: " + record.kafkaPartition());
         }
     }
 

@@ -2,6 +2,7 @@ package fencepost.host;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.connect.errors.RetriableException;
@@ -17,12 +18,17 @@ final class Thrown {
         Throwable root = root(error);
         Map<String, Object> found = new HashMap<>();
         found.put("class", error.getClass().getName());
-        found.put("message", error.getMessage());
+        found.put("message", whole(error.getMessage()));
         found.put("root_class", root.getClass().getName());
-        found.put("root_message", root.getMessage());
-        found.put("trace", trace(error));
+        found.put("root_message", whole(root.getMessage()));
+        found.put("trace", whole(trace(error)));
         found.put("kind", kind(error));
         return found;
+    }
+
+    /** Return a text without halves of characters, which cannot be written as JSON. */
+    static String whole(String text) {
+        return text == null ? null : new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
     }
 
     private static String kind(Throwable error) {
