@@ -29,7 +29,7 @@ _CLASSES = {
 _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)"  # text taken literally
     r"|\\p\{(?P<cls>\w+)\}"  # a POSIX class
-    r"|\\(?P<escape>[PNx]\{[^}]*\}|.)"
+    r"|\\(?P<escape>[pPNx]\{[^}]*\}|.)"
     r"|\(\?<(?P<group>[a-zA-Z][a-zA-Z0-9]*)>"
     r"|(?P<bracket>\[\^?\]?|\])"  # a bracket that closes is a character at the beginning of a class
     r"|(?P<operator>--|~~|\|\|)"  # of sets, in the library; Java takes them literally
@@ -129,6 +129,8 @@ def _translated(pattern: str) -> str:
             return token[0] if depth else f"(?P<{token['group']}>"
         if token["quoted"] is not None:
             return re.escape(token["quoted"])
+        if (token["escape"] or "").startswith("x{"):
+            return _character(token["escape"][2:-1])
         if token["cls"]:
             return _character_class(token[0], token["cls"], is_inside=depth > 0)
         return r"\Z" if token["escape"] == "z" and not depth else token[0]
@@ -181,6 +183,14 @@ def _numbered(pattern: JavaPattern, digits: str) -> list[str | int]:
     if group > pattern.groups:
         raise ValueError(f"No group {group}")
     return [group, digits[length:]]
+
+
+def _character(digits: str) -> str:
+    r"""Return the character that Java writes as `\x{61}`, which the library does not know."""
+    try:
+        return f"\\U{ord(chr(int(digits, 16))):08x}"
+    except (ValueError, OverflowError):
+        raise re.error(f"\\x{{{digits}}} is no character") from None
 
 
 def _character_class(written: str, name: str, *, is_inside: bool) -> str:

@@ -45,6 +45,8 @@ def test_a_repetition_of_repetitions_is_decided(pattern: str) -> None:
     [
         (r"\p{L}+", "orders", True),
         (r"\p{Lu}+", "orders", False),
+        (r"\p{script=Latin}+", "orders", True),
+        (r"\p{sc=Han}+", "orders", False),
         ("[a-z&&[^o]]+", "a", True),
         ("[a-z&&[^o]]+", "o", False),
         ("[[a-f][0-9]]+", "a0", True),
@@ -64,7 +66,22 @@ def test_syntax_of_java_is_understood(pattern: str, text: str, is_match: bool) -
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", "*", "[", "a{2,1}", r"\p{Nope}", "[+--]", "(?<1>a)", "(" * 5000, "(?iu)a", "a{" + "9" * 5000 + "}"]
+    "pattern",
+    [
+        "(",
+        "*",
+        "[",
+        "a{2,1}",
+        r"\p{Nope}",
+        r"\x{}",
+        r"\x{g}",
+        r"\x{110000}",
+        "[+--]",
+        "(?<1>a)",
+        "(" * 5000,
+        "(?iu)a",
+        "a{" + "9" * 5000 + "}",
+    ],
 )
 def test_a_wrong_pattern_is_an_error_of_the_pattern(pattern: str) -> None:
     with pytest.raises(re.error):
@@ -84,7 +101,7 @@ def test_braces_that_java_knows_are_taken() -> None:
         ("a{2}", "aa"),
         ("a{1,}", "aaa"),
         (r"\p{L}+", "ab"),
-        (r"\x{61}", "a"),
+        (r"\x{61}[\x{62}-\x{64}]", "ac"),
     ):
         assert compiled(pattern).fullmatch(text), pattern
 
