@@ -17,6 +17,7 @@ from fencepost.config.connector import (
 from fencepost.config.reference import references, replaced
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
+from fencepost.plugin.registry import PluginRegistry
 from fencepost.telemetry.secret import hold
 
 _NAMED_LIKE_A_SECRET = re.compile(
@@ -103,13 +104,17 @@ def _passwords(kind: PluginKind, name: str | None, version: str | None) -> froze
     cls = _class_of(kind, name, version) if name else None
     if cls is None or (isinstance(cls, KnowsSettings) and cls.known_settings(asks=False) is None):
         return frozenset()
-    return _passwords_of(kind, name or "", version)
+    return _passwords_in(registry(), kind, name or "", version)
+
+
+def _class_of(kind: PluginKind, name: str, version: str | None) -> type[Config] | None:
+    return _class_in(registry(), kind, name, version)
 
 
 @lru_cache(maxsize=1024)
-def _class_of(kind: PluginKind, name: str, version: str | None) -> type[Config] | None:
+def _class_in(plugins: PluginRegistry, kind: PluginKind, name: str, version: str | None) -> type[Config] | None:
     for wanted in dict.fromkeys((version, None)):
-        for view in registry().views():
+        for view in plugins.views():
             with contextlib.suppress(ConfigError):
                 found: type[Config] = view.find(kind, name, wanted)
                 return found
@@ -117,8 +122,8 @@ def _class_of(kind: PluginKind, name: str, version: str | None) -> type[Config] 
 
 
 @lru_cache(maxsize=1024)
-def _passwords_of(kind: PluginKind, name: str, version: str | None) -> frozenset[str]:
-    cls = _class_of(kind, name, version)
+def _passwords_in(plugins: PluginRegistry, kind: PluginKind, name: str, version: str | None) -> frozenset[str]:
+    cls = _class_in(plugins, kind, name, version)
     settings = {} if cls is None else cls.settings()
     return frozenset(key for key, one in settings.items() if one.kind is Type.PASSWORD)
 

@@ -19,6 +19,7 @@ from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff, pause_after
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
+from fencepost.task.life.plugins import use_plugins
 from fencepost.task.life.references import client_settings, resolved
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
@@ -79,8 +80,9 @@ class TaskLife(ABC):
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
         hidden = ExitStack()
-        hidden.callback(hold_given_secrets({**self.spec.task_config, **self.spec.connector_config}))
         try:
+            use_plugins(self.spec)  # they say which of their settings are secrets
+            hidden.callback(hold_given_secrets({**self.spec.task_config, **self.spec.connector_config}))
             self._look_up(hidden)
             self._run_to_the_end()
             if self._failure is not None:

@@ -3,15 +3,18 @@
 import threading
 from collections.abc import Callable, Set
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from fencepost.api import ConfigData, ConfigProvider, RetriableError
+from fencepost.plugin import PluginRegistry, process
+from fencepost.plugin.secret_keys import secret_keys
 from fencepost.reference import Providers
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
-from fencepost.task.life import references
+from fencepost.task.life import references, task_life
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.task_life import TaskLife
 from fencepost.telemetry.secret import hide, remember
@@ -140,3 +143,45 @@ def test_secrets_that_the_config_has_itself_are_hidden_as_well() -> None:
     life.while_running = fail
     life.run()
     assert "cannot log in with [hidden], or as worker with [hidden]" in (reports[-1].trace or "")
+
+
+_LOCKED = """
+from fencepost.api import Secret, SourceConnector, SourceTask, setting
+
+class LockedTask(SourceTask):
+    def poll(self):
+        return None
+
+class Locked(SourceConnector):
+    task = LockedTask
+    pin: Secret = setting("pin", doc="A secret.")
+"""
+
+
+def test_secrets_that_a_class_in_the_plugin_path_declares_are_hidden_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other task of the process has looked for plug-ins yet."""
+    (tmp_path / "locked_51.py").write_text(_LOCKED)
+    monkeypatch.setattr(process, "_registry", PluginRegistry())
+    secret_keys(
+        {"connector.class": "locked_51.Locked", "pin": "Tr0ub4dor"}
+    )  # a class that is not there yet is not kept
+    reports: list[TaskReport] = []
+    life = Life(reports.append)
+    config = {"connector.class": "locked_51.Locked", "pin": "Tr0ub4dor"}
+    life.spec = replace(life.spec, connector_config=config, look_up=LookUpSpec((str(tmp_path),)))
+
+    def fail() -> None:
+        raise OSError("cannot open with Tr0ub4dor")
+
+    life.while_running = fail
+    life.run()
+    assert "cannot open with [hidden]" in (reports[-1].trace or "")
+
+
+def test_a_task_whose_secrets_cannot_be_told_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_life, "hold_given_secrets", lambda config: 1 // 0)
+    reports: list[TaskReport] = []
+    Life(reports.append).run()
+    assert [each.state for each in reports] == [RunState.FAILED]
