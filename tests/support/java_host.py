@@ -74,8 +74,9 @@ class ScriptedTask:
             raise item
         return item
 
-    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None]) -> None:
-        self.log.append(f"commit_records {number} {sum(each is not None for each in metadata)}/{len(metadata)}")
+    def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None] | None) -> None:
+        written = "all" if metadata is None else f"{sum(each is not None for each in metadata)}"
+        self.log.append(f"commit_records {number} {written}")
 
     def commit(self, offsets: CommittedOffsets) -> None:
         self.host.ensure_alive()

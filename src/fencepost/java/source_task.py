@@ -30,25 +30,24 @@ TASK_CLASS = "task.class"
 _TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
 _POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
 _STOP_S = 60.0  # by then the worker has long had the task abandoned
-_UNKNOWN = -1  # a partition or offset that is not known here, in Kafka's own notation
+_WRITTEN, _NOT_WRITTEN = None, ()  # all records of a batch, nobody asks where; none of them
 
 
 @dataclass
 class _Given:
     """What `poll` has returned since the last commit."""
 
-    batches: list[tuple[int, Sequence[RecordMetadata | None]]] = field(default_factory=list)
-    """Their numbers, and where their records were written to."""
+    batches: list[tuple[int, Sequence[RecordMetadata | None] | None]] = field(default_factory=list)
+    """Their numbers, and what `commit_records` is to say of their records."""
     ends: dict[Any, tuple[SourcePartition, SourceOffset | None]] = field(default_factory=dict)
 
     def add(self, polled: Polled) -> None:
-        written = [RecordMetadata(topic, _UNKNOWN, _UNKNOWN, None) for topic in polled.batch.topics]
-        self.batches.append((polled.number, written))
+        self.batches.append((polled.number, _WRITTEN))
         self.ends.update({partition_key(partition): (partition, offset) for partition, offset in polled.batch.ends})
 
     def aborted(self) -> None:
         """Note that only the offsets of these records will be committed."""
-        self.batches = [(number, [None] * len(written)) for number, written in self.batches]
+        self.batches = [(number, _NOT_WRITTEN) for number, _ in self.batches]
 
 
 class JavaSourceTask(HostedTask):

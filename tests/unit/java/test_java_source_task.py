@@ -132,9 +132,9 @@ def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: P
     assert stage.delivery.done == [(["a", "b"], [2]), ([], [5]), (["c"], [6])]
     told = [text for text in stage.hosted.log if text != "poll"]
     assert told == [
-        "commit_records 0 2/2", "commit [{'at': 2}]",
-        "commit_records 1 0/0", "commit [{'at': 5}]",
-        "commit_records 2 1/1", "commit [{'at': 6}]",
+        "commit_records 0 all", "commit [{'at': 2}]",
+        "commit_records 1 all", "commit [{'at': 5}]",
+        "commit_records 2 all", "commit [{'at': 6}]",
         "stop",
     ]  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_tra
     stage = Stage(tmp_path, [polled(0, [], None)])
     stage.run()
     assert stage.delivery.done == []
-    assert stage.hosted.log == ["poll", "commit_records 0 0/0", "commit []", "poll", "stop"]
+    assert stage.hosted.log == ["poll", "commit_records 0 all", "commit []", "poll", "stop"]
 
 
 def test_records_are_told_only_to_tasks_that_want_it(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
     assert stage.delivery.done == [(["a", "b"], [2]), ([], [4])]  # KIP-618: offsets of aborted records are committed
     assert stage.delivery.aborted == [["c", "d"], ["e"]]
     told = [text for text in stage.hosted.log if text.startswith("commit_records")]
-    assert told == ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 0/1", "commit_records 3 0/1"]
+    assert told == ["commit_records 0 all", "commit_records 1 all", "commit_records 2 0", "commit_records 3 0"]
 
 
 @settings(max_examples=40, deadline=None)  # each makes a thread, and waits for it a few times
@@ -221,7 +221,7 @@ def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_re
     assert loop.run(stage.delivery) is LoopEnd.STOPPED
     stage.task.stop()
     assert stage.delivery.done == [(["a", "b"], [2])]
-    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit [{'at': 2}]"]
+    told = ["commit_records 0 all", "commit_records 1 all", "commit [{'at': 2}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "stop"]
 
 
@@ -306,8 +306,8 @@ def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_retur
     gate.is_open.set()
     thread.join(60)
     assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
-    assert [text for text in stage.hosted.log if "records" in text] == ["commit_records 0 1/1", "commit_records 1 1/1"]
-    assert stage.hosted.log.index("commit_records 0 1/1") > stage.hosted.log.index("poll", 1)  # the second one
+    assert [text for text in stage.hosted.log if "records" in text] == ["commit_records 0 all", "commit_records 1 all"]
+    assert stage.hosted.log.index("commit_records 0 all") > stage.hosted.log.index("poll", 1)  # the second one
 
 
 def test_a_poll_that_comes_in_parts_is_one_transaction(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_poll_that_comes_in_parts_is_one_transaction(tmp_path: Path) -> None:
     stage = Stage(tmp_path, parts)
     stage.run()
     assert stage.delivery.done == [(["a", "b", "c", "d"], [1])]
-    told = ["commit_records 0 1/1", "commit_records 1 1/1", "commit_records 2 2/2", "commit [{'at': 1}]"]
+    told = ["commit_records 0 all", "commit_records 1 all", "commit_records 2 all", "commit [{'at': 1}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "poll", "stop"]
 
 
