@@ -280,6 +280,14 @@ def test_a_retriable_failure_is_tried_again_within_its_time(scripted: Started) -
     assert found.processing.retries == 2
 
 
+def test_a_retry_repeats_no_transform_before_the_one_that_failed(scripted: Started) -> None:
+    config = with_transforms(once={"type": "tests.Once"}, picky={"type": "tests.Picky", "troubles": 2})
+    config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1"}
+    found = polled(scripted("later,a,a", config))
+    assert values(found.batch) == [b"later", b"a"]
+    assert (found.processing.retries, found.processing.filtered) == (2, 1)
+
+
 def test_a_retriable_failure_of_a_transform_is_none_of_poll(scripted: Started) -> None:
     task = scripted("later", with_transforms(picky={"type": "tests.Picky", "troubles": 1}))
     with pytest.raises(JavaError, match="RetriableException: not yet"):

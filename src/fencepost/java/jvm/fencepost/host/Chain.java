@@ -35,19 +35,17 @@ final class Chain<R extends ConnectRecord<R>> implements AutoCloseable {
         return new Link<>(described, transformation, itsClass, made, isNegated);
     }
 
-    boolean isEmpty() {
-        return links.isEmpty();
-    }
-
-    /** Return the transformed record; null if it is filtered. */
-    R apply(R record) {
+    /**
+     * Return the transformed record; null if it is filtered, or failed and that is tolerated. Each transform is retried
+     * by itself, as in Kafka Connect: one before it may remember what it has seen.
+     */
+    R apply(R record, Tolerance tolerance, int row) throws InterruptedException {
         R changed = record;
         for (Link<R> link : links) {
-            if (link.predicate == null || link.predicate.test(changed) != link.isNegated) {
-                changed = link.transformation.apply(changed);
-                if (changed == null) {
-                    return null;
-                }
+            R current = changed;
+            changed = tolerance.run("TRANSFORMATION", row, () -> link.apply(current));
+            if (changed == null) {
+                return null;
             }
         }
         return changed;
@@ -67,5 +65,9 @@ final class Chain<R extends ConnectRecord<R>> implements AutoCloseable {
             JavaClass itsClass,
             Predicate<R> predicate,
             boolean isNegated) {
+        R apply(R record) {
+            boolean applies = predicate == null || predicate.test(record) != isNegated;
+            return applies ? transformation.apply(record) : record;
+        }
     }
 }

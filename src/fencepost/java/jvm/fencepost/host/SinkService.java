@@ -125,8 +125,7 @@ final class SinkService implements Service, Session.Described {
         TimestampType type = timestamp == null ? TimestampType.NO_TIMESTAMP_TYPE : TimestampType.CREATE_TIME;
         SinkRecord record = new SinkRecord(topic, partition, key.schema(), key.value(), value.schema(), value.value(),
                 columns.offset(row), timestamp, type, found);
-        SinkRecord changed = conversion.chain.isEmpty() ? record
-                : tolerance.run("TRANSFORMATION", row, () -> conversion.chain.apply(record));
+        SinkRecord changed = conversion.chain.apply(record, tolerance, row);
         filtered += changed == null && !tolerance.hasFailed() ? 1 : 0;
         return changed;
     }

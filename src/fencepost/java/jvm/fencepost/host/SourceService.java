@@ -135,8 +135,7 @@ final class SourceService implements Service, Session.Described {
         Tolerance tolerance = conversion.tolerance;
         int row = columns.rows();
         tolerance.begin();
-        SourceRecord record = conversion.chain.isEmpty() ? polled
-                : tolerance.run("TRANSFORMATION", row, () -> conversion.chain.apply(polled));
+        SourceRecord record = conversion.chain.apply(polled, tolerance, row);
         if (record == null) {
             return;
         }
