@@ -97,6 +97,32 @@ def test_an_overflow_of_the_stack_fails_one_task(host: JavaHost, scripted: Start
     assert neighbour.poll() is not None
 
 
+@pytest.mark.parametrize(
+    ("polls", "why"),
+    [
+        ("nested", "Offsets may only contain primitive types as values"),
+        ("nameless", "Offsets may only use String keys"),
+        ("!half", r"half of a pair: \?"),
+        ("!mute", r"ScriptedTask\$Mute: \(its getMessage\(\) has thrown java\.lang\.IllegalStateException\)"),
+    ],
+)
+def test_what_cannot_be_sent_fails_its_task_alone(host: JavaHost, scripted: Starter, polls: str, why: str) -> None:
+    neighbour = scripted(host, "a")
+    with pytest.raises(JavaError, match=why):
+        scripted(host, polls).poll()
+    assert neighbour.poll() is not None
+
+
+def test_logging_in_an_interrupted_thread_hurts_nothing(
+    host: JavaHost, scripted: Starter, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tests.ScriptedTask")
+    task = scripted(host, "!interrupted,a;b")
+    assert task.poll() is not None
+    assert task.poll() is not None
+    eventually(lambda: caplog.messages.count("made-0: it was interrupted") == 2, within_s=60)
+
+
 def test_a_poll_that_sleeps_is_interrupted(
     host: JavaHost, scripted: Starter, beside: Callable[..., "Future[Any]"]
 ) -> None:

@@ -120,6 +120,22 @@ def test_a_connector_reads_the_newest_offsets(connector: HostedConnector, contex
     assert connector.task_configs(1)[0]["offset"] == "null"
 
 
+def test_offsets_that_cannot_be_read_are_not_taken_for_none(
+    connector: HostedConnector, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector.start({"polls": "a"})
+    context.committed = [({"p": "p"}, {"n": 2**80})]
+    with pytest.raises(JavaError, match="Integer exceeds 64-bit range"):
+        connector.task_configs(1)
+
+    def fail() -> None:
+        raise ConnectionError("no broker answers")
+
+    monkeypatch.setattr(context, "offsets", fail)
+    with pytest.raises(JavaError, match="ConnectionError: no broker answers"):
+        connector.task_configs(1)
+
+
 def test_a_request_for_new_tasks_arrives(connector: HostedConnector, context: Context) -> None:
     connector.start({"polls": "a", "asks": "yes"})
     assert context.is_asked.wait(_SECONDS)

@@ -159,7 +159,7 @@ def test_a_record_that_kafka_would_refuse_fails_the_task(scripted: Started, item
 
 def test_an_offset_that_is_no_json_fails_the_task_alone(scripted: Started) -> None:
     task, neighbour = scripted("circle;a"), scripted("b")
-    with pytest.raises(JavaError, match=r"StackOverflowError|Json"):
+    with pytest.raises(JavaError, match="Offsets may only contain primitive types"):
         task.poll()
     assert values(polled(neighbour).batch) == [b"b"]
 

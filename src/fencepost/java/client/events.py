@@ -6,7 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fencepost.api import ConnectorContext
+import orjson
+
+from fencepost.api import ConnectError, ConnectorContext
 from fencepost.java.client import wire
 from fencepost.java.client.thrown import exception_of
 
@@ -59,7 +61,10 @@ class Events:
     def _run(self) -> None:
         try:
             while (message := wire.receive(self._connection)) is not None:
-                self._take(message.head)
+                try:
+                    self._take(message.head)
+                except Exception:  # the host's threads would wait for this one
+                    log.exception("an event of a host could not be handled")
         except OSError:
             pass  # the host has ended
 
@@ -71,30 +76,34 @@ class Events:
 
     def _call(self, event: dict[str, Any]) -> None:
         context = self._contexts.get(event["session"])
+        outcome: dict[str, Any]
         try:
-            result = None if context is None else _carried_out(event, context)
-        except Exception:
+            outcome = {"result": _carried_out(event, context)}
+            orjson.dumps(outcome)
+        except Exception as error:
             log.exception("an event of a Java connector could not be handled: %s", event["event"])
-            result = None
+            outcome = {"error": f"{type(error).__name__}: {error}"}  # no result would mean: nothing is committed
         if "id" in event:
-            self._answer(event["id"], result)
+            self._answer(event["id"], outcome)
 
-    def _answer(self, id: int, result: Any) -> None:
+    def _answer(self, id: int, outcome: dict[str, Any]) -> None:
         try:
             with self._sending:
-                wire.send(self._connection, {"id": id, "result": result})
+                wire.send(self._connection, {"id": id, **outcome})
         except OSError:
             pass  # the host has ended
 
 
-def _carried_out(event: dict[str, Any], context: ConnectorContext) -> Any:
+def _carried_out(event: dict[str, Any], context: ConnectorContext | None) -> Any:
     match event["event"]:
-        case "reconfigure":
-            context.request_task_reconfiguration()
-        case "error":
-            context.raise_error(exception_of(event["error"]))
         case "offsets":
+            if context is None:
+                raise ConnectError("the connector has been closed")
             return context.offsets()
+        case "reconfigure" if context is not None:
+            context.request_task_reconfiguration()
+        case "error" if context is not None:
+            context.raise_error(exception_of(event["error"]))
     return None
 
 

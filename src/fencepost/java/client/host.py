@@ -89,6 +89,8 @@ class HostClient:
         self._events.close()
         self._process.await_end()
         self._process.clear()
+        if self._control is not None:
+            self._control.close()
 
     def kill(self, why: str) -> None:
         self._process.kill(why)

@@ -40,19 +40,13 @@ class HostProcess:
         self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._directory = Path(tempfile.mkdtemp(prefix="fencepost-host-", dir=_short_directory()))
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self._directory / "worker"))
-            listener.listen(1)
-            self._process = subprocess.Popen(
-                [*command, str(self._directory)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=_environment(),
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,  # only this process gets a Ctrl-C of the terminal
-            )
+            try:
+                listener.bind(str(self._directory / "worker"))
+                listener.listen(1)
+                self._process = _started([*command, str(self._directory)])
+            except OSError as error:
+                self.clear()
+                raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
             self._reader = threading.Thread(target=self._read, name=f"output of {label}", daemon=True)
             self._reader.start()
             try:
@@ -126,6 +120,20 @@ class HostProcess:
             for line in lines:
                 self._last.append(line.rstrip())
                 log.info("%s printed: %s", self.label, line.rstrip())
+
+
+def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(),
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # only this process gets a Ctrl-C of the terminal
+    )
 
 
 def _short_directory() -> str | None:

@@ -17,6 +17,7 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
+import org.slf4j.LoggerFactory;
 
 /**
  * Polls what its config says: "polls" has polls, divided by ";", of items, divided by ",".
@@ -74,6 +75,12 @@ public final class ScriptedTask extends SourceTask {
         if (value[0].equals("circle")) {
             offset.put("circle", offset);
         }
+        if (value[0].equals("nested")) {
+            offset.put("n", Map.of("m", count));
+        }
+        if (value[0].equals("nameless")) {
+            offset.put(null, count);
+        }
         Integer place = value[0].startsWith("to") ? Integer.valueOf(value[0].substring(2)) : null;
         String topic = value[0].equals("nowhere") ? null : "t-" + partition;
         SourceRecord record = new SourceRecord(Map.of("p", partition), offset, topic, place,
@@ -99,12 +106,35 @@ public final class ScriptedTask extends SourceTask {
             case "exit" -> System.exit(7);
             case "memory" -> hoard();
             case "overflow" -> deeper(0);
+            case "half" -> throw new ConnectException("half of a pair: \ud83d");
+            case "mute" -> throw new Mute();
+            case "interrupted" -> logInterrupted();
             case "sleep" -> Thread.sleep(600_000);
             case "loop" -> loop();
             case "socket" -> readSocket();
             case "deadlock" -> deadlock();
             default -> throw new IllegalArgumentException(what);
         }
+    }
+
+    /** Its message cannot be had. */
+    private static final class Mute extends RuntimeException {
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("no message");
+        }
+    }
+
+    /** Log as many plug-ins do that were interrupted, here and in a thread of their own. */
+    private static void logInterrupted() throws InterruptedException {
+        Runnable logs = () -> {
+            Thread.currentThread().interrupt();
+            LoggerFactory.getLogger(ScriptedTask.class).info("it was interrupted");
+        };
+        Thread own = new Thread(logs);
+        own.start();
+        own.join();
+        logs.run();
     }
 
     private static void hoard() {

@@ -34,7 +34,7 @@ final class Delivered {
         for (Waiting each : records == null ? List.<Waiting>of() : records) {
             try {
                 task.commitRecord(each.record, each.row < 0 ? null : metadata(each, metadata));
-            } catch (Exception error) {  // as in Kafka Connect: what is committed stays so
+            } catch (Throwable error) {  // as in Kafka Connect: what is committed stays so
                 Log.error(task.getClass(), "commitRecord() failed", error);
             }
         }

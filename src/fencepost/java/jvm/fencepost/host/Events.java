@@ -3,16 +3,29 @@ package fencepost.host;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.connect.errors.ConnectException;
 
-/** What this JVM tells and asks Python of itself: log lines, calls of a connector's context. Thread-safe. */
+/**
+ * What this JVM tells and asks Python of itself: log lines, calls of a connector's context. Thread-safe.
+ *
+ * Only threads of its own read and write: an interrupt of a plug-in's thread would close the channel in which it is, and
+ * with it end this JVM.
+ */
 final class Events extends Thread {
+    private static final long MOST_FLUSH_NS = 2_000_000_000;
+
     private final Wire wire;
     private final Map<Long, CompletableFuture<Object>> asked = new ConcurrentHashMap<>();
     private final AtomicLong last = new AtomicLong();
     private final Runnable end;
+    private final BlockingQueue<Map<String, Object>> outgoing = new ArrayBlockingQueue<>(1024);
+    private final AtomicInteger unwritten = new AtomicInteger();
 
     /** "end" is run before this JVM ends. */
     Events(Wire wire, Runnable end) {
@@ -25,10 +38,15 @@ final class Events extends Thread {
     /** Read answers. When Python is gone, so are we. */
     @Override
     public void run() {
+        Thread writer = new Thread(this::writeAll, "events-writer");
+        writer.setDaemon(true);
+        writer.start();
         try {
             for (Request answer = wire.read(); answer != null; answer = wire.read()) {
                 CompletableFuture<Object> waiting = asked.remove(answer.number("id", -1));
-                if (waiting != null) {
+                if (waiting != null && answer.text("error") != null) {
+                    waiting.completeExceptionally(new ConnectException(answer.text("error")));
+                } else if (waiting != null) {
                     waiting.complete(answer.head().get("result"));
                 }
             }
@@ -39,13 +57,39 @@ final class Events extends Thread {
         Runtime.getRuntime().halt(0);
     }
 
-    void tell(Map<String, Object> event) {
-        try {
-            synchronized (wire) {
-                wire.write(new Answer(event, Map.of()));
+    private void writeAll() {
+        while (true) {
+            try {
+                wire.write(new Answer(outgoing.take(), Map.of()));
+            } catch (IOException | InterruptedException error) {  // when the channel has failed, "run" ends this JVM
+                System.err.println("an event was not sent: " + error);
             }
-        } catch (IOException error) {
-            System.err.println("an event was not sent: " + error);
+            unwritten.decrementAndGet();
+        }
+    }
+
+    /** Wait a moment for what is not written yet: this JVM exits. */
+    void flush() throws InterruptedException {
+        long end = System.nanoTime() + MOST_FLUSH_NS;
+        while (unwritten.get() > 0 && System.nanoTime() < end) {
+            Thread.sleep(1);
+        }
+    }
+
+    /** Send an event. Waits if many are waiting, whether this thread is interrupted or not. */
+    void tell(Map<String, Object> event) {
+        unwritten.incrementAndGet();
+        boolean isInterrupted = false;
+        while (true) {
+            try {
+                outgoing.put(event);
+                break;
+            } catch (InterruptedException error) {
+                isInterrupted = true;
+            }
+        }
+        if (isInterrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 

@@ -22,15 +22,38 @@ public final class Host {
 
     public static void main(String[] arguments) throws Exception {
         Path directory = Path.of(arguments[0]);
-        Runtime.getRuntime().addShutdownHook(new Thread(Host::reportExit));
         ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         server.bind(UnixDomainSocketAddress.of(directory.resolve("host")));
-        Events events = new Events(Wire.to(directory.resolve("worker")), () -> clear(directory));
+        Events events = new Events(connected(directory), () -> clear(directory));
         events.start();
         Logs.sendTo(events);
-        Sessions sessions = new Sessions(new Loaders(), events);
-        while (true) {
-            sessions.begin(new Wire(server.accept()));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> end(events)));
+        try {
+            Sessions sessions = new Sessions(new Loaders(), events);
+            while (true) {
+                sessions.begin(new Wire(server.accept()));
+            }
+        } catch (Throwable error) {  // a host that takes no connections is of no use
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static Wire connected(Path directory) throws IOException {
+        try {
+            return Wire.to(directory.resolve("worker"));
+        } catch (IOException error) {  // Python has ended meanwhile
+            clear(directory);
+            throw error;
+        }
+    }
+
+    private static void end(Events events) {
+        reportExit();
+        try {
+            events.flush();
+        } catch (InterruptedException error) {
+            System.err.println("the last events may be lost: " + error);
         }
     }
 

@@ -1,7 +1,5 @@
 package fencepost.host;
 
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -89,16 +87,10 @@ public final class Logs implements ILoggerFactory {
             line.put("level", NAMES.get(level));
             line.put("logger", logger.getName());
             line.put("owner", OWNER.get());
-            line.put("message", Thrown.whole(error == null ? message : message + "\n" + stack(error)));
+            line.put("message", Thrown.whole(error == null ? message : message + "\n" + Thrown.trace(error).stripTrailing()));
             receiver.tell(line);
         } finally {
             IS_SENDING.set(false);
         }
-    }
-
-    private static String stack(Throwable error) {
-        StringWriter text = new StringWriter();
-        error.printStackTrace(new PrintWriter(text, true));
-        return text.toString().stripTrailing();
     }
 }

@@ -67,7 +67,7 @@ final class SinkContext extends WorkerSinkTaskContext {
 
     private synchronized Future<Void> report(SinkRecord record, Throwable error) {
         errant.add(Arrays.asList(record.originalTopic(), record.originalKafkaPartition(), record.originalKafkaOffset(),
-                error.getClass().getName(), error.getMessage()));
+                error.getClass().getName(), Thrown.message(error)));
         return CompletableFuture.completedFuture(null);
     }
 

@@ -2,6 +2,7 @@ package fencepost.host;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -12,6 +13,7 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.connect.runtime.WorkerTransactionContext;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
+import org.apache.kafka.connect.storage.OffsetUtils;
 
 /** A source task, from its start to its stop. */
 final class SourceService implements Service, Session.Described {
@@ -101,7 +103,7 @@ final class SourceService implements Service, Session.Described {
         }
         if (next == polled.size()) {
             List<SourceRecord> found = task.poll();
-            polled = found == null ? List.of() : found;
+            polled = found == null ? List.of() : new ArrayList<>(found);  // the task may go on with its list
             next = 0;
         }
         convert(part, request.number("max_bytes", MOST_BYTES));
@@ -121,6 +123,7 @@ final class SourceService implements Service, Session.Described {
                 delivered.add(number, record, isKept ? row : -1, isKept ? columns.lastTopic() : null);
             }
             if (record.sourceOffset() != null && record.sourcePartition() != null) {
+                part.ends.remove(record.sourcePartition());  // so that the newest is the last of those that are one in JSON
                 part.ends.put(record.sourcePartition(), record.sourceOffset());
             }
             part.mark = mark(record);
@@ -164,6 +167,10 @@ final class SourceService implements Service, Session.Described {
     }
 
     private Answer answer(Part part) {
+        part.ends.forEach((partition, offset) -> {  // what Kafka Connect cannot store is refused before it is sent
+            OffsetUtils.validateFormat(partition);
+            OffsetUtils.validateFormat(offset);
+        });
         Map<String, Object> facts = new HashMap<>();
         facts.put("number", number++);
         facts.put("ends", part.ends.entrySet().stream().map(each -> List.of(each.getKey(), each.getValue())).toList());
@@ -185,11 +192,11 @@ final class SourceService implements Service, Session.Described {
         return Answer.NOTHING;
     }
 
-    private Answer commit(Request request) throws InterruptedException {
+    private Answer commit(Request request) {
         offsets.update(request.offsets("committed"));
         try {
             task.commit();
-        } catch (RuntimeException error) {  // as in Kafka Connect: what is committed stays so
+        } catch (Throwable error) {  // as in Kafka Connect: what is committed stays so
             Log.error(task.getClass(), "commit() failed", error);
         }
         return Answer.NOTHING;

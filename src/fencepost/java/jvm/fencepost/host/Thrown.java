@@ -18,10 +18,10 @@ final class Thrown {
         Throwable root = root(error);
         Map<String, Object> found = new HashMap<>();
         found.put("class", error.getClass().getName());
-        found.put("message", whole(error.getMessage()));
+        found.put("message", message(error));
         found.put("root_class", root.getClass().getName());
-        found.put("root_message", whole(root.getMessage()));
-        found.put("trace", whole(trace(error)));
+        found.put("root_message", message(root));
+        found.put("trace", trace(error));
         found.put("kind", kind(error));
         return found;
     }
@@ -42,15 +42,38 @@ final class Thrown {
 
     private static Throwable root(Throwable error) {
         Throwable root = error;
-        for (int depth = 0; root.getCause() != null && depth < 100; depth++) {  // a cause may be in a circle
-            root = root.getCause();
+        for (int depth = 0; cause(root) != null && depth < 100; depth++) {  // a cause may be in a circle
+            root = cause(root);
         }
         return root;
     }
 
-    private static String trace(Throwable error) {
+    // An exception's own methods may throw as well.
+
+    private static Throwable cause(Throwable error) {
+        try {
+            return error.getCause();
+        } catch (Throwable broken) {
+            return null;
+        }
+    }
+
+    static String message(Throwable error) {
+        try {
+            return whole(error.getMessage());
+        } catch (Throwable broken) {
+            return "(its getMessage() has thrown " + broken.getClass().getName() + ")";
+        }
+    }
+
+    static String trace(Throwable error) {
         StringWriter text = new StringWriter();
-        error.printStackTrace(new PrintWriter(text, true));
-        return text.getBuffer().length() <= MOST ? text.toString() : text.getBuffer().substring(0, MOST) + "...";
+        try {
+            error.printStackTrace(new PrintWriter(text, true));
+        } catch (Throwable broken) {
+            text.append(error.getClass().getName()).append(" (it cannot be printed)");
+        }
+        StringBuffer found = text.getBuffer();
+        return whole(found.length() <= MOST ? found.toString() : found.substring(0, MOST) + "...");
     }
 }

@@ -45,7 +45,7 @@ final class Tolerance {
                 throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
             }
             hasFailed = true;
-            failures.add(Arrays.asList(row, stage, error.getClass().getName(), error.getMessage()));
+            failures.add(Arrays.asList(row, stage, error.getClass().getName(), Thrown.message(error)));
             return null;
         }
     }
