@@ -140,6 +140,7 @@ class ScriptedHost:
         self.machine = machine
         self.pid = 1
         self.end: str | None = None
+        self.is_closed = False
 
     def ensure_alive(self) -> None:
         if self.end is not None:
@@ -184,6 +185,7 @@ class ScriptedHost:
         return ""
 
     def close(self) -> None:
+        self.is_closed = True
         self.end = self.end or "it was closed"
 
     def kill(self, why: str) -> None:

@@ -120,9 +120,8 @@ class JavaConnector(_Java, Connector):
         if hosted is None or lease is None:
             return
         try:
-            with contextlib.suppress(HostEndedError):
+            with contextlib.suppress(HostEndedError), contextlib.closing(hosted):
                 hosted.stop()
-                hosted.close()
         finally:
             lease.end()
 
@@ -134,10 +133,13 @@ class JavaConnector(_Java, Connector):
 
     def _begin(self) -> None:
         lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
+        hosted: HostedConnector | None = None
         try:
             hosted = lease.host.connector(self.java, self._name, self.context)
             hosted.start(self._properties)
         except BaseException:
+            if hosted is not None:
+                hosted.close()  # else what its start has begun would go on
             lease.end()
             raise
         self.plugins.questions.facts.learn_version(self.java, hosted.version)

@@ -83,7 +83,10 @@ class SharedHost:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._running is None or self._running.host.end is not None:
+            if self._running is not None and self._running.host.end is not None:
+                self._running.host.close()
+                self._running = None
+            if self._running is None:
                 self._running = _Running(self._start(self._options))
             self._running.users.append(user)
             return Lease(self._running, user, self._give_back)
@@ -97,9 +100,11 @@ class SharedHost:
 
     def _give_back(self, running: _Running, user: str) -> None:
         with self._lock:
-            if running.host.end is None:  # else those that learn of its end later still count as its users
-                running.users.remove(user)
-            if running is not self._running or running.users or running.host.end is not None:
+            if running.host.end is not None:  # those that learn of its end later still count as its users
+                running.host.close()  # a crash leaves its sockets and their directory behind
+                return
+            running.users.remove(user)
+            if running is not self._running or running.users:
                 return
             self._timer = threading.Timer(self._linger_s, self._close_unused, (running,))
             self._timer.daemon = True

@@ -120,8 +120,9 @@ class JavaSourceTask(HostedTask):
         try:
             if self._hosted is not None and self._lease.host.end is None:
                 self._end_poll(self._hosted)
+                self._tell_last()
                 self._calls.submit(self._hosted.stop, _STOP_S).result()
-        except HostEndedError as error:
+        except (HostEndedError, HostLostError) as error:
             log.warning("task %s has stopped with its host: %s", self._id, error)
         finally:
             self._calls.close()
@@ -156,26 +157,47 @@ class JavaSourceTask(HostedTask):
         return joined([part.batch for part in parts])
 
     def _tell(self, given: _Given) -> None:
+        self._tell_records(given)
+        self._task.commit(list(given.ends.values()))
+
+    def _tell_records(self, given: _Given) -> None:
         if self._task.wants_records:
             for number, written in given.batches:
                 self._task.commit_records(number, written)
-        self._task.commit(list(given.ends.values()))
+
+    def _tell_last(self) -> None:
+        """Tell Java of records that were committed while its last `poll` was under way.
+
+        A task that acknowledges each record would get them again. `commit` is called only if Java has not read more.
+        """
+        if not self._is_owed:
+            return
+        if self._asked is None and self._is_whole:
+            self.commit()
+        else:
+            self._call(self._tell_records, self._given)
 
     def _end_poll(self, hosted: HostedSourceTask) -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""
         if self._asked is None:
             return
         try:
-            try:
-                self._asked.result(_POLITE_S)
-            except TimeoutError:
-                log.info("task %s: its poll is interrupted, as the task is to stop", self._id)
-                hosted.interrupt()
-                self._asked.result()
+            if not self._returned(self._asked, hosted):
+                self._asked = None  # Java has read nothing
         except HostEndedError:
             raise
         except Exception as error:
             log.info("task %s: its last poll ended with an error, and nothing of it is sent: %s", self._id, error)
+
+    def _returned(self, asked: "Future[list[Polled]]", hosted: HostedSourceTask) -> list[Polled]:
+        while True:
+            try:
+                return asked.result(_POLITE_S)
+            except TimeoutError:  # an interrupt is lost on a `poll` that Java has not begun yet: it is repeated
+                if asked.done():
+                    raise
+                log.info("task %s: its poll is interrupted, as the task is to stop", self._id)
+                hosted.interrupt()
 
     def _call(self, function: Any, *arguments: Any) -> Any:
         """Call Java and wait. Raises HostLostError if the host ends meanwhile."""

@@ -7,10 +7,10 @@ import pytest
 
 from fencepost.api import ExactlyOnceSupport, RetriableError
 from fencepost.config import ConfigError
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import HostEndedError, JavaError, Thrown
 from fencepost.plugin import PluginKind
 from fencepost.testing import eventually
-from support.java_host import ScriptedJava, definition
+from support.java_host import ScriptedConnector, ScriptedJava, definition
 from support.scripted_plugins import PRICES, plugins_with
 
 CONFIG = {"name": "prices", "connector.class": PRICES, "url": "u"}
@@ -105,6 +105,23 @@ def test_a_connector_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path
         made.start()
     made.stop()
     assert made.plugins.hosts.connectors.take("third").companions() == {"another", "third"}
+
+
+@pytest.mark.parametrize("call", ["start", "stop"])
+def test_a_connector_that_fails_is_closed_in_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise JavaError("no table", Thrown("java.lang.IllegalStateException", "no table", "stack"))
+
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    monkeypatch.setattr(ScriptedConnector, call, refuse)
+    if call == "stop":
+        made.start()
+    with pytest.raises(JavaError, match="no table"):
+        getattr(made, call)()
+    assert machine.connectors[0].log[-1] == "close"
 
 
 def test_validation_is_javas(tmp_path: Path) -> None:

@@ -329,7 +329,38 @@ def test_a_poll_that_waits_is_interrupted_when_the_task_is_to_stop(tmp_path: Pat
     stage.control.stop()
     thread.join(60)
     assert ends == [LoopEnd.STOPPED]
-    assert stage.hosted.log == ["poll", "interrupt", "stop"]
+    assert [*dict.fromkeys(stage.hosted.log)] == ["poll", "interrupt", "stop"]
+
+
+def test_an_interrupt_that_comes_too_early_is_repeated(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gate = Gate(stage)
+    stage.java.script = [gate]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    interrupts: list[bool] = []
+    interrupt = stage.hosted.interrupt
+    stage.hosted.interrupt = lambda: interrupt() if interrupts else interrupts.append(True)  # type: ignore[method-assign]
+    stage.control.stop()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+
+
+@pytest.mark.parametrize("has_read", [False, True])
+def test_records_that_were_committed_during_the_last_poll_are_told_at_the_end(tmp_path: Path, has_read: bool) -> None:
+    now = [0.0]
+    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage, polled(1, [b"b"], 2) if has_read else None, ignores_interrupts=True)
+    stage.java.script = [polled(0, [b"a"], 1), gate]
+    thread, _ = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.stop()
+    eventually(lambda: "interrupt" in stage.hosted.log, within_s=60)  # the loop is over
+    gate.is_open.set()
+    thread.join(60)
+    assert stage.delivery.done == [(["a"], [1])]
+    told = [] if has_read else ["commit [{'at': 1}]"]  # Java would take all that it has read for committed
+    assert [each for each in stage.hosted.log if each != "interrupt"][2:] == ["commit_records 0 all", *told, "stop"]
 
 
 def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Path) -> None:

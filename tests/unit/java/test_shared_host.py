@@ -55,3 +55,18 @@ def test_a_crash_is_no_kill() -> None:
     lease = shared(java).take("one")
     java.hosts[0].end = "exit code 1"
     assert not lease.was_killed
+
+
+def test_what_a_crash_leaves_is_released_by_the_next_user_or_the_last_one() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    one, two = host.take("one"), host.take("two")
+    java.hosts[0].end = "exit code 1"
+    host.take("three")
+    assert java.hosts[0].is_closed
+    java.hosts[1].end = "exit code 2"
+    java.hosts[0].is_closed = False
+    one.end()
+    two.end()
+    assert java.hosts[0].is_closed
+    assert not java.hosts[1].is_closed
