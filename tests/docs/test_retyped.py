@@ -283,11 +283,15 @@ def _ends(reader: Reader) -> None:
     change = reader.text(FIRST_PIPELINE, "bash", "RegexRouter")
     deleting = change[change.index("curl -s -X DELETE") :]
     reader.types(FIRST_PIPELINE, "RegexRouter", (deleting, ""))
-    (reader.directory / "a.txt").open("a").write("another ")
     with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["all-words"]) as topic:
-        eventually(lambda: topic.seen(), within_s=60)
-        [one] = topic.seen()
-        assert json.loads(one.value or b"")["word"] == "another"
+
+        def sees_another_word() -> bool:
+            """The task with the config before reads what is written until it is replaced."""
+            (reader.directory / "a.txt").open("a").write("another ")
+            return bool(topic.seen())
+
+        eventually(sees_another_word, within_s=60)
+        assert {json.loads(one.value or b"")["word"] for one in topic.seen()} == {"another"}
     reader.types(FIRST_PIPELINE, "RegexRouter", (change[: change.index("curl -s -X DELETE")], ""))
     assert reader.rest.get("/connectors/words").status_code == 404
 
