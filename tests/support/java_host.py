@@ -10,13 +10,16 @@ from fencepost.java.error import HostEndedError
 from fencepost.java.port import (
     CommittedOffsets,
     Description,
+    Effects,
+    GroupMember,
     HostOptions,
     JavaClass,
     Mark,
     Polled,
+    SinkTaskStart,
     SourceTaskStart,
 )
-from fencepost.record import Batch, BinaryColumn, Repeated
+from fencepost.record import Batch, BinaryColumn, Repeated, SinkBatch, TopicPartition
 
 
 def definition(name: str, kind: str = "STRING", default: str | None = None, **more: Any) -> dict[str, Any]:
@@ -95,6 +98,56 @@ class ScriptedTask:
 
 
 @dataclass
+class ScriptedSink:
+    """A `HostedSinkTask`. Each entry of `script` is the effects of a put, or raised, or a function that is called."""
+
+    host: "ScriptedHost"
+    script: list[Any]
+    log: list[Any]
+    allowed: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = dict
+    flushed: Effects = field(default_factory=Effects)
+    """The effects of each `pre_commit`."""
+    batches: list[SinkBatch] = field(default_factory=list)
+    members: list[GroupMember | None] = field(default_factory=list)
+
+    def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
+        self.host.ensure_alive()
+        self.log.append(("open", *partitions))
+        self.members.append(member)
+        return Effects()
+
+    def put(self, batch: SinkBatch) -> Effects:
+        self.host.ensure_alive()
+        if not len(batch):
+            return Effects()
+        self.batches.append(batch)
+        self.log.append(("put", *batch.offsets))
+        item = self.script.pop(0) if self.script else Effects()
+        item = item() if callable(item) else item
+        if isinstance(item, Exception):
+            raise item
+        found: Effects = item
+        return found
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
+        self.host.ensure_alive()
+        self.log.append(("pre_commit", dict(offsets)))
+        return self.allowed(offsets), self.flushed
+
+    def close(self, partitions: Sequence[TopicPartition]) -> Effects:
+        self.host.ensure_alive()
+        self.log.append(("close", *partitions))
+        return Effects()
+
+    def stop(self, timeout_s: float) -> None:
+        self.host.ensure_alive()
+        self.log.append(("stop",))
+
+    def interrupt(self) -> None:
+        self.log.append(("interrupt",))
+
+
+@dataclass
 class ScriptedConnector:
     """A `HostedConnector`."""
 
@@ -122,6 +175,10 @@ class ScriptedConnector:
 
     def alter_source_offsets(self, properties: Mapping[str, str], offsets: CommittedOffsets) -> bool:
         self.log.append(f"alter {offsets}")
+        return True
+
+    def alter_sink_offsets(self, properties: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        self.log.append(f"alter {dict(offsets)}")
         return True
 
     def stop(self) -> None:
@@ -178,8 +235,12 @@ class ScriptedHost:
         self.machine.tasks.append(made)
         return made
 
-    def sink_task(self, start: Any) -> Any:
-        raise NotImplementedError
+    def sink_task(self, start: SinkTaskStart) -> ScriptedSink:
+        self.ensure_alive()
+        self.machine.sink_starts.append(start)
+        made = ScriptedSink(self, self.machine.script, self.machine.sink_log)
+        self.machine.sinks.append(made)
+        return made
 
     def threads(self) -> str:
         return ""
@@ -210,6 +271,9 @@ class ScriptedJava:
         self.script: list[Any] = []
         self.starts: list[SourceTaskStart] = []
         self.tasks: list[ScriptedTask] = []
+        self.sink_starts: list[SinkTaskStart] = []
+        self.sinks: list[ScriptedSink] = []
+        self.sink_log: list[Any] = []
         self.connectors: list[ScriptedConnector] = []
 
     def start(self, options: HostOptions) -> ScriptedHost:

@@ -5,11 +5,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from fencepost.api.errors import ConnectError
+from fencepost.api.sink import SinkTask, SinkTaskContext
 from fencepost.api.source import Form, SourceTask, SourceTaskContext
 from fencepost.config import Setting
+from fencepost.record import SinkRecord
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,63 @@ class HostedTask(SourceTask):
 
     def abandon(self) -> None:
         """End the other process at once: the task has not stopped in time. Called by any thread."""
+
+
+class GroupMember(NamedTuple):
+    """The membership under which a sink task owns its partitions, for tasks that commit for their group."""
+
+    group: str
+    generation: int
+    member: str
+
+
+class ForeignRecordError(ConnectError):
+    """What code in another process has thrown for one record. `of` makes one that has the name of its class."""
+
+    operation: str = ""
+    """The name of the class whose code failed."""
+
+    @classmethod
+    def of(cls, class_name: str, message: str | None, operation: str) -> "ForeignRecordError":
+        package, _, name = class_name.rpartition(".")
+        named = type(name, (cls,), {"__module__": package, "__qualname__": name})
+        made: ForeignRecordError = named(message or class_name)
+        made.operation = operation
+        return made
+
+
+class HostedSinkContext(SinkTaskContext, Protocol):
+    """What the runtime offers a hosted sink task."""
+
+    @property
+    def place(self) -> TaskPlace: ...
+
+    @property
+    def identity(self) -> GroupMember | None:
+        """Return the membership as of the last assignment; None before the first."""
+
+    def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
+        """Count, log and report a record, of bytes, that the other process could not convert and has dropped.
+
+        No offset beyond the record is committed before its dead letter is durable. Raises what the report raises.
+        """
+
+    def count_retries(self, count: int) -> None:
+        """Count operations on records that the other process tried again."""
+
+
+class HostedSink(SinkTask):
+    """A task that gets records as bytes, which another process converts and transforms.
+
+    The transforms, predicates and converters of its config are not applied here.
+    """
+
+    context: HostedSinkContext
+
+    def abandon(self) -> None:
+        """End the other process at once: the task has not stopped in time. Called by any thread."""
+
+
+def converts_itself(task: object) -> bool:
+    """Say whether a class of tasks has its records converted and transformed in another process."""
+    return isinstance(task, type) and issubclass(task, HostedTask | HostedSink)

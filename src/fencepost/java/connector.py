@@ -28,12 +28,15 @@ from fencepost.java.plugins import JavaPlugins
 from fencepost.java.port import HostedConnector, JavaClass
 from fencepost.java.questions import as_config_errors
 from fencepost.java.shared_host import Lease
+from fencepost.java.sink_task import JavaSinkTask
 from fencepost.java.source_task import JavaSourceTask
+from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
 _WATCH_S = 0.5
 _MOST_LOST, _LOST_WITHIN_S = 3, 60.0
+_TOPICS = ("topics", "topics.regex")
 
 
 class _Version:
@@ -214,9 +217,18 @@ class JavaSourceConnector(JavaConnector, SourceConnector):
 
 
 class JavaSinkConnector(JavaConnector, SinkConnector):
-    """A sink connector: it is found and listed, and does not run yet."""
+    """A sink connector; its tasks are `JavaSinkTask`s."""
 
-    unsupported: ClassVar[str] = "Java sinks do not run here yet: use Kafka Connect for it, beside these workers"
+    task = JavaSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        """Return what Java does, with the topics, as Kafka Connect gives them to tasks."""
+        topics = {key: text for key, text in self._properties.items() if key in _TOPICS}
+        return [{**each, **topics} for each in super().task_configs(max_tasks)]
+
+    def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        with self._asked() as hosted:
+            return bool(hosted.alter_sink_offsets(self._properties, offsets))
 
 
 class _NoContext:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
 from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
+from fencepost.api.hosted_task import GroupMember as GroupMember
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.error import JavaRetriableError
 from fencepost.record import Batch, SinkBatch, TopicPartition
@@ -266,14 +267,6 @@ class Errant(NamedTuple):
     offset: int
     class_name: str
     message: str | None
-
-
-class GroupMember(NamedTuple):
-    """The membership under which a sink task owns its partitions, for tasks that commit for their group."""
-
-    group: str
-    generation: int
-    member: str
 
 
 @dataclass(frozen=True)

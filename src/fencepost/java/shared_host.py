@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from fencepost.api.hosted_task import HostLostError
+from fencepost.java.error import HostEndedError
 from fencepost.java.port import HostOptions, JavaHost
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,11 @@ class Lease:
         """End the host at once, for all of its users. Any thread."""
         self._running.was_killed = True
         self._running.host.kill(why)
+
+    def lost(self, error: HostEndedError) -> HostLostError:
+        """Return the error that says so to the runtime of a task, whom this lease is for."""
+        text = f"the host (a JVM) of its slot ended: {error}"
+        return HostLostError(text, self.companions(), is_crash=not self.was_killed)
 
     def end(self) -> None:
         """Give the host back. Does nothing the second time."""

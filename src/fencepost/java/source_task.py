@@ -207,8 +207,4 @@ class JavaSourceTask(HostedTask):
             self._lost(error)
 
     def _lost(self, error: HostEndedError) -> NoReturn:
-        raise HostLostError(
-            f"the host (a JVM) of its slot ended: {error}",
-            self._lease.companions(),
-            is_crash=not self._lease.was_killed,
-        ) from error
+        raise self._lease.lost(error) from error

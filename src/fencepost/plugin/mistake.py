@@ -87,8 +87,6 @@ def class_fault(cls: type[Any]) -> str | None:
     """Return why a class of connectors cannot run; None if it can, or is a plug-in of another kind."""
     if not issubclass(cls, Connector):
         return None
-    if (reason := getattr(cls, "unsupported", None)) is not None:
-        return f"{cls.__module__}.{cls.__qualname__}: {reason}"
     if isinstance(cls, KnowsSettings):
         return None  # a class of Java, which is checked when it is loaded
     missing = _abstract(cls)

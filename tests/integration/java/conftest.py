@@ -10,7 +10,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.java.port import HostOptions
 from fencepost.java.start import start_host
 from support.cluster import LightWorker
-from support.jars import SOURCE
+from support.jars import SINK, SOURCE
 from support.java_plugins import compile_plugins
 from support.java_program import ensure_compiler
 from support.worker import Worker
@@ -18,7 +18,7 @@ from support.worker import Worker
 
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for `plugin.path`, with a plug-in whose services file names `tests.NumberSourceConnector`."""
+    """A directory for `plugin.path`, with a plug-in whose services files name a source and a sink of the tests."""
     ensure_compiler()
     top = tmp_path_factory.mktemp("java-plugins")
     (top / "numbers").mkdir()
@@ -26,6 +26,7 @@ def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     services = top / "numbers" / "META-INF" / "services"
     services.mkdir(parents=True)
     (services / SOURCE).write_text("tests.NumberSourceConnector\n")
+    (services / SINK).write_text("tests.LinesSinkConnector\n")
     start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
     return top
 

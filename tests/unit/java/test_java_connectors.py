@@ -9,7 +9,9 @@ from fencepost.api import ExactlyOnceSupport, RetriableError
 from fencepost.config import ConfigError
 from fencepost.java.error import HostEndedError, JavaError, Thrown
 from fencepost.plugin import PluginKind
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from support.jars import SINK
 from support.java_host import ScriptedConnector, ScriptedJava, definition
 from support.scripted_plugins import PRICES, plugins_with
 
@@ -156,3 +158,24 @@ def test_settings_that_are_not_known_are_learned_in_the_background(tmp_path: Pat
     eventually(lambda: cls.known_settings() is not None, within_s=60)
     assert list(cls.known_settings()) == ["url"]
     assert machine.asked == [f"definitions {PRICES}"]
+
+
+def sink(directory: Path, machine: ScriptedJava) -> Any:
+    table = "org.example.TableSinkConnector"
+    made = plugins_with(directory, {SINK: [table]}, machine).find(PluginKind.CONNECTOR, table)
+    return made({"name": "table", "connector.class": table, "topics": "a,b"})
+
+
+def test_tasks_of_a_sink_are_told_its_topics(tmp_path: Path) -> None:
+    made = sink(tmp_path, ScriptedJava())
+    made.context = Context()
+    made.start()
+    assert made.task_configs(4) == [{"n": "0", "topics": "a,b"}]
+    made.stop()
+
+
+def test_a_sink_is_asked_before_its_offsets_are_changed(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    place = TopicPartition("a", 0)
+    assert sink(tmp_path, machine).alter_offsets({place: None})
+    assert machine.connectors[0].log == [f"alter {{{place!r}: None}}", "close"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, Transform
+from fencepost.api.hosted_task import ForeignRecordError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
@@ -86,6 +87,8 @@ class Converting(Protocol):
 
 def class_of(processor: Converting, stage: str, error: Exception) -> str:
     """Return the class whose code failed: the stage's converter, or the transform in which the error arose."""
+    if isinstance(error, ForeignRecordError):
+        return error.operation
     by_stage = {
         "KEY_CONVERTER": processor.key_converter,
         "VALUE_CONVERTER": processor.value_converter,

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.api.hosted_task import HostedTask
+from fencepost.api.hosted_task import converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
@@ -78,12 +78,11 @@ def conversion_of(
 
 
 def _converts_itself(spec: TaskSpec) -> bool:
-    """Say whether the connector's tasks return bytes, to which its transforms and converters were applied already."""
+    """Say whether the connector's tasks return or take bytes: transforms and converters are applied elsewhere."""
     try:
-        task = getattr(connector_class(spec), "task", None)
+        return converts_itself(getattr(connector_class(spec), "task", None))
     except (ConfigError, KeyError):  # the task cannot be created either
         return False
-    return isinstance(task, type) and issubclass(task, HostedTask)
 
 
 def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:

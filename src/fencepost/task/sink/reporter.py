@@ -28,6 +28,10 @@ class Reporter:
         assert isinstance(written, Future)
         return written
 
+    def left_out(self, record: SinkRecord, stage: str, error: Exception) -> None:
+        """Report a record that another process could not convert, or transform, and has dropped."""
+        self._processor.tolerance.failed(stage, error, self._processor.raw_of(record))
+
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
         """Pass on a record whose key, value and headers are bytes. The future is done once it is safe."""
         if self._dead_letters is None:

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 
-from fencepost.api import FencedError, RetriableError
+from fencepost.api import FencedError, RetriableError, SinkTask
+from fencepost.api.hosted_task import HostedSink
 from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
@@ -24,6 +25,7 @@ from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
+from fencepost.task.sink.hosted_context import HostedContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import sink_processor_of
 from fencepost.task.sink.reporter import Reporter
@@ -44,6 +46,7 @@ class SinkRunner(TaskLife):
         self._loop: SinkLoop | None = None
         self.input: GroupInput | None = None
         self._dead_letters: DeadLetters | None = None
+        self._task: SinkTask | None = None  # the newest instance, which may have ended
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""
@@ -54,6 +57,8 @@ class SinkRunner(TaskLife):
             loop.is_abandoned = True
         if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
+        if isinstance(self._task, HostedSink):
+            self._task.abandon()
 
     def _close(self) -> None:
         input_, self.input = self.input, None
@@ -76,15 +81,17 @@ class SinkRunner(TaskLife):
     def _run_instance(self) -> None:
         admitted(self._admit(self.spec))
         config, task = connector_of(self.spec)
-        configs = given_values(self.spec.task_config)
-        context = SinkContext(configs, self.control, self.spec.generation)
+        context = self._context(task)
         task.initialize(context, config)
+        self._task = task
         with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:
             if self.spec.dead_letters.topic:
                 ensure_topics(self.spec)
                 self._dead_letters = DeadLetters(self.spec, self.counters.errors)
             reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
+            if isinstance(context, HostedContext):
+                context.reporter = reporter
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report)
             loop = SinkLoop(run, task, context, processor, self._dead_letters)
@@ -96,6 +103,11 @@ class SinkRunner(TaskLife):
             finally:
                 self._close()
                 self._stop(task)
+
+    def _context(self, task: SinkTask) -> SinkContext:
+        if isinstance(task, HostedSink):
+            return HostedContext(self.spec, self.control, self.counters.errors)
+        return SinkContext(given_values(self.spec.task_config), self.control, self.spec.generation)
 
     def _member(self, loop: SinkLoop) -> GroupInput:
         """Return the group's member: one that reads whole batches if it supports all the settings, else one by records.

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fencepost.api import ExactlyOnceSupport
-from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.java.error import HostEndedError
@@ -109,9 +108,19 @@ def test_dead_letters_of_a_java_source_are_refused(plugins: ScriptedPlugins) -> 
     assert "do not become dead letters yet" in found["errors.deadletterqueue.topic.name"][0]
 
 
-def test_a_sink_is_refused_with_the_reason(plugins: ScriptedPlugins) -> None:
-    with pytest.raises(BadRequestError, match="Java sinks do not run here yet"):
-        validate(plugins, **{"connector.class": "TableSink"})
+def test_a_sink_has_the_keys_of_sinks_and_may_have_dead_letters(plugins: ScriptedPlugins) -> None:
+    config = {"connector.class": "TableSink", "topics": "a", "errors.deadletterqueue.topic.name": "dead"}
+    report = validate(plugins, **config)
+    assert report.error_count == 0
+    assert {"topics", "topics.regex", "errors.deadletterqueue.context.headers.enable"} <= keys(report).keys()
+    assert "topics" in errors(validate(plugins, **{"connector.class": "TableSink"}))
+
+
+def test_a_topic_for_resent_records_is_refused_for_a_sink(plugins: ScriptedPlugins) -> None:
+    key = "errors.deadletterqueue.resend.topic.name"
+    config = {"connector.class": "TableSink", "topics": "a", "errors.deadletterqueue.topic.name": "dead", key: "again"}
+    text = errors(validate(plugins, **config))[key][-1]
+    assert "would take resent records for records of this topic" in text
 
 
 def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:

@@ -63,7 +63,9 @@ final class SinkService implements Service, Session.Described {
     private Answer open(Request request) {
         List<TopicPartition> partitions = partitions(request);
         membership.add(partitions, (List<?>) request.head().get("member"));
-        task.open(partitions);
+        if (!partitions.isEmpty()) {  // else there is only a new generation of the group
+            task.open(partitions);
+        }
         return effects(new HashMap<>());
     }
 

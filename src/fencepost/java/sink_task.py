@@ -1,0 +1,184 @@
+"""A sink task whose `put` is Java's, in the host that this process's Java tasks share.
+
+Java gets the records as bytes, and converts and transforms them. It never commits: this process's member of the group
+does, and only what Java's `preCommit` allows. A host that ends takes along what Java had taken and not written, so the
+task is started again and gets everything behind the committed offsets once more: at least once, as in Kafka Connect.
+
+All calls are made in the task's thread. While `put` is under way, nothing can be committed or released.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fencepost.api import FatalError
+from fencepost.api.hosted_task import ForeignRecordError, GroupMember, HostedSink
+from fencepost.java.error import HostEndedError
+from fencepost.java.kept_batches import KeptBatches
+from fencepost.java.port import (
+    Effects,
+    Errant,
+    Failure,
+    HostedSinkTask,
+    JavaClass,
+    SinkTaskStart,
+)
+from fencepost.java.shared_host import Lease
+from fencepost.java.source_task import TASK_CLASS
+from fencepost.record import SinkBatch, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_STOP_S = 60.0  # by then the worker has long had the task abandoned
+_MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
+_CONVERTERS = {
+    "KEY_CONVERTER": "key.converter",
+    "VALUE_CONVERTER": "value.converter",
+    "HEADER_CONVERTER": "header.converter",
+}
+
+
+class JavaSinkTask(HostedSink):
+    """The tasks of a `JavaSinkConnector`, whose instance for the task is `config`."""
+
+    config: Any
+
+    def start(self) -> None:
+        """Start Java's task. Raises HostLostError if the host ends meanwhile."""
+        place, plugins = self.context.place, self.config.plugins
+        self._lease: Lease = plugins.hosts.tasks.take(place.incarnation)
+        self._kept = KeptBatches()
+        self._identity: GroupMember | None = None
+        self._refused: SinkBatch | None = None
+        connector_config = dict(place.connector_config)
+        self._hosted: HostedSinkTask | None = None
+        self._hosted = self._call(
+            self._lease.host.sink_task,
+            SinkTaskStart(
+                connector=place.connector,
+                task=place.task,
+                java_class=JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
+                task_config=self.context.configs,
+                connector_config=connector_config,
+                classes=plugins.find_classes(connector_config),
+                has_reporter=self._has_reporter,
+            ),
+        )
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        self._open(partitions)
+
+    def put(self, batch: SinkBatch) -> None:
+        """Put records. Raises Java's RetriableException, after which the same batch is put without a new conversion."""
+        if self._identity != self.context.identity:
+            self._open(())
+        is_again = batch is self._refused
+        if self._has_reporter and not is_again:
+            self._kept.add(batch)
+        effects: Effects = self._call(self._task.put, batch)
+        self._refused = None if effects.retry is None else batch
+        self._heed(effects, batch)
+        if effects.retry is not None:
+            raise effects.retry
+        if self._kept.size_bytes > _MOST_KEPT_BYTES:
+            self.context.request_commit()
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
+        allowed, effects = found
+        self._heed(effects)
+        self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
+        return allowed
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone."""
+        try:
+            effects = self._task.close(partitions)
+        except HostEndedError as error:
+            log.warning("task %s: its partitions are released without Java's close: %s", self._id, error)
+            return
+        self._heed(effects)
+        self._kept.forget(partitions)
+
+    def stop(self) -> None:
+        """Stop Java's task, unless its host has ended."""
+        if not hasattr(self, "_lease"):
+            return
+        try:
+            if self._hosted is not None and self._lease.host.end is None:
+                self._hosted.stop(_STOP_S)
+        except HostEndedError as error:
+            log.warning("task %s has stopped with its host: %s", self._id, error)
+        finally:
+            self._lease.end()
+
+    def abandon(self) -> None:
+        """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
+        lease = getattr(self, "_lease", None)
+        if lease is not None:
+            lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
+
+    @property
+    def _id(self) -> str:
+        return f"{self.context.place.connector}-{self.context.place.task}"
+
+    @property
+    def _task(self) -> HostedSinkTask:
+        assert self._hosted is not None
+        return self._hosted
+
+    @property
+    def _has_reporter(self) -> bool:
+        return self.context.errant_record_reporter is not None
+
+    def _open(self, partitions: Sequence[TopicPartition]) -> None:
+        """Tell Java of new partitions, or only of a new generation of the group."""
+        identity = self._identity = self.context.identity
+        self._heed(self._call(self._task.open, partitions, identity))
+
+    def _heed(self, effects: Effects, batch: SinkBatch | None = None) -> None:
+        """Pass on what a call has asked for, and report its records; raises what a report raises."""
+        context = self.context
+        if effects.rewinds:
+            context.seek(effects.rewinds)
+        if effects.timeout_ms is not None:
+            context.timeout(effects.timeout_ms)
+        if effects.paused:
+            context.pause(*effects.paused)
+        if effects.resumed:
+            context.resume(*effects.resumed)
+        if effects.requests_commit:
+            context.request_commit()
+        context.count_retries(effects.processing.retries)
+        for failure in effects.processing.failures:
+            assert batch is not None  # only `put` converts
+            context.left_out(batch.record(failure.row), failure.stage, self._error(failure))
+        for errant in effects.errant:
+            self._report(errant)
+
+    def _error(self, failure: Failure) -> ForeignRecordError:
+        configured = self.context.place.connector_config.get(_CONVERTERS.get(failure.stage, ""))
+        return ForeignRecordError.of(failure.class_name, failure.message, configured or failure.class_name)
+
+    def _report(self, errant: Errant) -> None:
+        record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter
+        if record is None or reporter is None:
+            raise _unknown(errant)
+        task_class = self.context.configs[TASK_CLASS]
+        reporter.report(record, ForeignRecordError.of(errant.class_name, errant.message, task_class))
+
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call Java. Raises HostLostError if the host ends meanwhile."""
+        try:
+            return function(*arguments)
+        except HostEndedError as error:
+            raise self._lease.lost(error) from error
+
+
+def _unknown(errant: Errant) -> FatalError:
+    place = errant.place
+    return FatalError(
+        f"the task has reported the record at offset {errant.offset} of {place.topic}-{place.partition} "
+        f"({errant.class_name}: {errant.message}), which it was not given, or has allowed to be committed before. A "
+        "task must report a record before its preCommit covers it: ask the author of the plug-in"
+    )

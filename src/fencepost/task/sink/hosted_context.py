@@ -1,0 +1,36 @@
+"""What a running task of a sink can use whose code runs in another process."""
+
+from fencepost.api import SinkRecord
+from fencepost.api.hosted_task import ForeignRecordError, GroupMember, TaskPlace
+from fencepost.config.raw import given_values
+from fencepost.kafka.value.group_metadata import committer_of
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.sink.context import SinkContext
+from fencepost.task.sink.reporter import Reporter
+
+
+class HostedContext(SinkContext):
+    """The `HostedSinkContext` of a task in a slot."""
+
+    reporter: Reporter
+
+    def __init__(self, spec: TaskSpec, control: Control, errors: ErrorCounters) -> None:
+        """`reporter` has to be set before the task is started."""
+        super().__init__(given_values(spec.task_config), control, spec.generation)
+        self.place = TaskPlace(spec.connector, spec.task, spec.incarnation, given_values(spec.connector_config))
+        self._errors = errors
+
+    @property
+    def identity(self) -> GroupMember | None:
+        if self.reading is None or self.reading.generation is None:
+            return None
+        member = committer_of(self.reading.metadata)
+        return GroupMember(member.group_id, member.generation, member.member_id)
+
+    def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
+        self.reporter.left_out(record, stage, error)
+
+    def count_retries(self, count: int) -> None:
+        self._errors.retries += count

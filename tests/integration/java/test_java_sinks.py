@@ -1,0 +1,174 @@
+"""A Java sink, from Kafka to its file: nothing missing, whoever of its processes is killed, and no offset too early."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually, judge
+from fencepost.testing.verdict import Verdict
+from support.worker import Worker
+
+SINK = "tests.LinesSinkConnector"
+WITHIN_S = 240
+_JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+def produce(kafka: EmbeddedKafka, topic: str, values: Sequence[str]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0, headers=[("from", b"test")])
+    assert producer.flush(60) == 0
+
+
+def created(worker: Worker, name: str, out: Path, **more: Any) -> None:
+    config = {
+        "connector.class": SINK,
+        "topics": name,
+        "file": str(out),
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    answer = worker.create(name, config | {key.replace("_", "."): str(value) for key, value in more.items()})
+    assert answer.status_code == 201, answer.text
+
+
+def lines(out: Path) -> list[str]:
+    """Return what was written: `TOPIC-PARTITION@OFFSET VALUE`."""
+    return out.read_text().splitlines() if out.exists() else []
+
+
+def is_written(out: Path, topic: str, values: Sequence[str]) -> bool:
+    return {f"{topic}-0@{n} {value}" for n, value in enumerate(values)} <= set(lines(out))
+
+
+def verdict(out: Path, values: Sequence[str]) -> Verdict:
+    """Compare what was written with the records of the only partition; a line may stand there several times."""
+    pairs = [line.rpartition("-")[2].split("@", 1) for line in lines(out)]
+    return judge({"0": [f"{n} {value}" for n, value in enumerate(values)]}, pairs)
+
+
+def hosts(worker: Worker) -> list[psutil.Process]:
+    children = [psutil.Process(pid).children(recursive=True) for pid in worker.slots().values()]
+    return [one for each in children for one in each if "java" in one.name()]
+
+
+def dead_letters(kafka: EmbeddedKafka, topic: str) -> dict[bytes, dict[str, bytes]]:
+    """Return the headers of all dead letters by their values: the last, if there are several with one value."""
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    found: dict[bytes, dict[str, bytes]] = {}
+    try:
+        place = ClientPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=60)
+        consumer.assign([place])
+        position = 0
+        while position < end:
+            message = consumer.poll(60)
+            assert message is not None
+            assert message.error() is None
+            position = message.offset() + 1
+            found[message.value()] = dict(message.headers())
+    finally:
+        consumer.close()
+    return found
+
+
+def ensure_no_offset_is_early(worker: Worker, name: str, out: Path, values: Sequence[str]) -> None:
+    committed = worker.sink_offsets(name).get((name, 0), 0)
+    assert is_written(out, name, values[:committed])
+
+
+def test_nothing_is_missing_when_its_host_its_slot_or_the_worker_is_killed(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out, values = tmp_path / "out", [f"v{number}" for number in range(800)]
+    produce(kafka, name, values[:200])
+    created(worker, name, out)
+    listed = {one["class"]: one for one in worker.rest.get("/connector-plugins").json()}
+    assert listed[SINK] == {"class": SINK, "type": "sink", "version": "2.71"}
+    eventually(lambda: is_written(out, name, values[:200]), within_s=WITHIN_S)
+    assert worker.rest.get(f"/connectors/{name}/tasks").json()[0]["config"]["topics"] == name
+
+    for round_, kill in enumerate(("host", "slot", "worker"), start=1):
+        produce(kafka, name, values[200 * round_ : 200 * round_ + 200])
+        if kill == "host":
+            for host in hosts(worker):
+                host.kill()
+        elif kill == "slot":
+            for pid in worker.slots().values():
+                os.kill(pid, signal.SIGKILL)
+        else:
+            worker.kill()
+            worker.start()
+        ensure_no_offset_is_early(worker, name, out, values)
+        so_far = values[: 200 * round_ + 200]
+        eventually(lambda so_far=so_far: is_written(out, name, so_far), within_s=WITHIN_S)  # type: ignore[misc]
+    eventually(lambda: worker.sink_offsets(name) == {(name, 0): 800}, within_s=WITHIN_S)
+    found = verdict(out, values)
+    assert (found.missing, found.unexpected) == ((), ()), found  # at least once: records may be there twice
+    assert found.observed >= found.expected
+
+
+def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of_the_same_bytes(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out, dead = tmp_path / "out", f"{name}-dead"
+    produce(kafka, name, ['"a"', "{no json", '"!report"', '"!retriable"', '"b"'])
+    more = _JSON | {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    created(worker, name, out, **more)
+    eventually(lambda: worker.sink_offsets(name) == {(name, 0): 5}, within_s=WITHIN_S)
+    assert {line.split()[1] for line in lines(out)} == {"a", "!report", "!retriable", "b"}
+    facts = dead_letters(kafka, dead)  # safe before the offsets were committed
+    assert facts.keys() == {b"{no json", b'"!report"'}
+    unread, reported = facts[b"{no json"], facts[b'"!report"']
+    assert unread["from"] == reported["from"] == b"test"
+    assert unread["__connect.errors.offset"] == b"1"
+    assert unread["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    assert unread["__connect.errors.class.name"] == b"org.apache.kafka.connect.json.JsonConverter"
+    assert unread["__connect.errors.exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+    assert reported["__connect.errors.stage"] == b"TASK_PUT"
+    assert reported["__connect.errors.class.name"] == b"tests.LinesSinkTask"
+    assert reported["__connect.errors.exception.message"] == b"unwanted"
+
+
+def test_what_put_throws_fails_the_task_and_is_not_committed(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    produce(kafka, name, ["a", "!fail"])
+    created(worker, name, out)
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert "it was told to fail" in trace
+    assert "LinesSinkTask.java" in trace
+    assert worker.sink_offsets(name).get((name, 0), 0) <= 1
+
+
+def test_a_put_that_never_returns_ends_with_its_host_when_the_connector_is_deleted(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    produce(kafka, name, ["a"])
+    created(worker, name, out)
+    eventually(lambda: worker.sink_offsets(name) == {(name, 0): 1}, within_s=WITHIN_S)
+    before = hosts(worker)
+    assert before
+    produce(kafka, name, ["!hang", "b"])
+    eventually(lambda: (tmp_path / "out.hangs").exists(), within_s=WITHIN_S)
+    worker.rest.delete(f"/connectors/{name}")
+    eventually(lambda: not any(one.is_running() and one.status() != "zombie" for one in before), within_s=WITHIN_S)
+    assert set(lines(out)) == {f"{name}-0@0 a"}

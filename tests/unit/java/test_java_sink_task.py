@@ -1,0 +1,406 @@
+"""The task of a Java sink, between the real loop of a sink and a host that takes notes.
+
+The heart of it: no offset is committed that Java's preCommit does not cover, nor one past a record whose dead letter is
+not safe.
+"""
+
+import sys
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.api import FatalError, SinkRecord
+from fencepost.api.hosted_task import HostLostError
+from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.java import sink_task
+from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
+from fencepost.java.port import Effects, Errant, Failure, GroupMember, Processing
+from fencepost.java.sink_task import JavaSinkTask
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.plugin import PluginKind
+from fencepost.record import Header
+from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
+from fencepost.task.failure.dead_letter import context_headers, origin_of
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.life.counters import SinkCounters
+from fencepost.task.life.plugins import conversion_of
+from fencepost.task.life.task_run import TaskRun
+from fencepost.task.sink import puts
+from fencepost.task.sink.hosted_context import HostedContext
+from fencepost.task.sink.loop import SinkLoop
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.sink.reporter import Reporter
+from fencepost.testing import eventually
+from fencepost.transform.chain import Chain
+from support.group_stage import A, B, GroupStage, Moment, fetched
+from support.jars import SINK
+from support.java_host import ScriptedHost, ScriptedJava, ScriptedSink
+from support.scripted_plugins import plugins_with, used
+
+TABLE = "org.example.TableSinkConnector"
+THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
+AWAY = JavaRetriableError("the table is away", THROWN)
+CONFIG = {
+    "name": "table",
+    "connector.class": TABLE,
+    "key.converter": "StringConverter",
+    "value.converter": "JsonConverter",
+    "header.converter": "SimpleHeaderConverter",
+}
+
+
+def membership(generation: int) -> bytes:
+    return b"CGMDv2:" + generation.to_bytes(4, sys.byteorder) + b"connect-table\0m1\0\1"
+
+
+class Letters:
+    """Dead letters. `answers` are what `settle` returns."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.taken: list[tuple[SinkRecord, str, str, Exception]] = []
+        self.answers: list[bool] = []
+
+    def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
+        self.log.append(("letter", record.kafka_offset))
+        self.taken.append((record, stage, class_name, error))
+        return Future()
+
+    def settle(self, timeout_s: float) -> bool:
+        return self.answers.pop(0) if self.answers else True
+
+
+class Stage(GroupStage):
+    def __init__(self, directory: Path, *script: Any, tolerates: bool = True, reports: bool = True) -> None:
+        super().__init__()
+        self.group.metadata = membership(7)  # type: ignore[assignment]
+        self.java = ScriptedJava()
+        self.java.sink_log = self.log
+        self.java.script = list(script)
+        self.plugins = plugins_with(directory, {SINK: [TABLE]}, self.java)
+        self.counters = SinkCounters()
+        self.spec = TaskSpec(
+            "table",
+            0,
+            1,
+            "incarnation",
+            CONFIG,
+            {"task.class": "org.example.TableTask"},
+            output=OutputSpec({}, ""),
+            input=InputSpec(consumer_conf={"group.id": "connect-table", "auto.offset.reset": "earliest"}),
+        )
+        self.context = HostedContext(self.spec, self.control, self.counters.errors)
+        tolerance = Tolerance(tolerates, 0, 0, False, False, self.control, "table-0", self.counters.errors)
+        converter = ByteArrayConverter({})
+        processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
+        self.letters = Letters(self.log)
+        reporter = self.context.reporter = Reporter(processor, self.letters)
+        tolerance.tell = reporter.tell
+        self.context.errant_record_reporter = reporter if reports else None
+        self.task = JavaSinkTask()
+        self.task.initialize(self.context, self.plugins.find(PluginKind.CONNECTOR, TABLE)({"name": "table"}))
+        run = TaskRun(self.spec, self.control, self.counters, lambda *_: None)
+        self.loop = SinkLoop(run, self.task, self.context, processor, self.letters)
+
+    @property
+    def host(self) -> ScriptedHost:
+        return self.java.hosts[-1]
+
+    @property
+    def sink(self) -> ScriptedSink:
+        return self.java.sinks[-1]
+
+    def run(self, *moments: Moment) -> list[Any]:
+        """Start the task, run its loop over what a group does, and stop it, as a runner does."""
+        self.moments += moments
+        try:
+            self.task.start()
+            self.loop.run(self.group)
+        finally:
+            self.task.stop()
+        return self.log
+
+    def commits(self) -> Fetched:
+        self.context.request_commit()
+        return Fetched()
+
+    def committed(self) -> list[Any]:
+        return [what[1] for what in self.log if what[0] == "commit"]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
+
+
+def records(*places: Any) -> Moment:
+    return lambda: fetched(*places)
+
+
+def test_the_task_gets_its_configs_and_its_classes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.run()
+    (start,) = stage.java.sink_starts
+    assert (start.connector, start.task, start.java_class.name) == ("table", 0, "org.example.TableTask")
+    assert start.java_class.location == stage.plugins.find(PluginKind.CONNECTOR, TABLE).java.location
+    assert start.connector_config["value.converter"] == "JsonConverter"
+    assert start.classes["JsonConverter"].name == "org.apache.kafka.connect.json.JsonConverter"
+    assert start.has_reporter
+
+
+def test_a_task_without_log_and_dead_letters_has_no_reporter(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reports=False)
+    stage.run()
+    assert not stage.java.sink_starts[0].has_reporter
+
+
+def test_nothing_is_converted_in_python(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    transforms = {"transforms": "hoist", "transforms.hoist.type": "HoistField$Value", "transforms.hoist.field": "n"}
+    spec = replace(stage.spec, connector_config={**stage.spec.connector_config, **transforms})
+    with used(stage.plugins):
+        chain, *converters, _ = conversion_of(spec, stage.control, stage.counters.errors)
+    assert [type(each) for each in converters] == [ByteArrayConverter] * 3
+    assert chain.links == ()
+
+
+def test_bytes_are_put_and_committed_as_far_as_java_allows(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def less() -> Effects:
+        stage.sink.allowed = lambda offsets: {place: offset - 1 for place, offset in offsets.items()}
+        return Effects()
+
+    stage.java.script = [less]
+    assert stage.run(stage.assigned(a=5), records((A, 5), (A, 6)), stage.commits) == [
+        ("open", A),
+        ("put", 5, 6),
+        ("pre_commit", {A: 7}),
+        ("commit", {A: 6}),
+        ("pre_commit", {A: 7}),
+        ("close", A),
+        ("stop",),
+    ]
+    assert list(stage.sink.batches[0].values) == [b"v", b"v"]
+
+
+def test_java_knows_the_member_and_learns_of_a_new_generation_before_the_next_put(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def rejoined() -> Fetched:
+        stage.group.metadata, stage.group.generation = membership(8), 8  # type: ignore[assignment]
+        return fetched((A, 0))
+
+    stage.run(stage.assigned(a=0), rejoined, records((A, 1)))
+    assert stage.sink.members == [GroupMember("connect-table", 7, "m1"), GroupMember("connect-table", 8, "m1")]
+    assert [what for what in stage.log if what[0] in ("open", "put")] == [
+        ("open", A), ("open",), ("put", 0), ("put", 1),
+    ]  # fmt: skip
+
+
+def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, Effects(retry=AWAY, timeout_ms=0), Effects(retry=AWAY, timeout_ms=0))
+    stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
+    first, *again = stage.sink.batches  # the host knows by this that it has it, converted
+    assert len(again) == 2
+    assert all(each is first for each in again)
+    assert stage.counters.errors.retries == 2
+    assert stage.committed() == [{A: 1}]
+
+
+def test_nothing_of_a_batch_that_is_refused_to_the_end_is_committed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, *[Effects(retry=AWAY, timeout_ms=60_000)] * 2)
+    stage.run(stage.assigned(a=3), records((A, 3)), stage.commits)
+    assert all(A not in each or each[A] == 3 for each in stage.committed())
+
+
+def test_what_java_asks_for_is_done(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        Effects(rewinds={A: 0}),
+        Effects(paused=(A,), requests_commit=True),
+        Effects(resumed=(A,)),
+    )
+    seen: list[set[Any]] = []
+
+    def looked(found: Fetched) -> Moment:
+        def moment() -> Fetched:
+            seen.append(set(stage.group.paused))
+            return found
+
+        return moment
+
+    stage.run(
+        stage.assigned(a=0, b=0),
+        records((A, 0)),
+        records((A, 0)),
+        looked(fetched((B, 5))),
+        looked(Fetched()),
+    )
+    assert ("seek", {A: 0}) in stage.log
+    assert seen == [{A}, set()]
+    assert stage.log.index(("commit", {A: 1})) < stage.log.index(("put", 5))
+
+
+def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_is_committed(tmp_path: Path) -> None:
+    failure = Failure(1, "VALUE_CONVERTER", "org.apache.kafka.connect.errors.DataException", "no json")
+    stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,), retries=4)))
+    one = replace(fetched((A, 0), (A, 1)), values=[b"{}", b"{"], headers=[[], [("h", b"1")]])
+    stage.run(stage.assigned(a=0), lambda: one)
+    ((record, stage_name, class_name, error),) = stage.letters.taken
+    assert (record.value, record.kafka_offset, record.at, stage_name) == (b"{", 1, A, "VALUE_CONVERTER")
+    assert [(header.key, header.value) for header in record.headers] == [("h", b"1")]
+    assert class_name == "JsonConverter"
+    facts = dict(context_headers(stage.spec, origin_of(record), stage_name, class_name, error))
+    assert facts["__connect.errors.exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+    assert facts["__connect.errors.exception.message"] == b"no json"
+    assert stage.log.index(("letter", 1)) < stage.log.index(("commit", {A: 2}))
+    errors = stage.counters.errors
+    assert (errors.skipped, errors.failures, errors.errors, errors.retries) == (1, 1, 1, 4)
+
+
+def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> None:
+    failure = Failure(0, "TRANSFORMATION", "org.example.Bad", None)
+    stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,))))
+    stage.letters.answers = [False] * 10
+    stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
+    assert stage.committed() == []
+    assert stage.letters.taken[0][2] == "org.example.Bad"
+
+
+def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_bytes(tmp_path: Path) -> None:
+    reported = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+    stage = Stage(tmp_path, Effects(), reported)
+    first = replace(fetched((A, 0)), values=[b"long"], keys=[b"k"])
+    stage.run(stage.assigned(a=0), lambda: first, records((A, 1)))
+    ((record, stage_name, class_name, error),) = stage.letters.taken
+    assert (record.key, record.value, stage_name, class_name) == (b"k", b"long", "TASK_PUT", "org.example.TableTask")
+    assert (type(error).__module__, type(error).__qualname__) == ("org.example", "Unwanted")
+    assert stage.log.index(("letter", 0)) < stage.log.index(("commit", {A: 2}))
+
+
+def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_committed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def reports_later() -> Effects:
+        stage.sink.flushed = Effects(errant=(Errant(A, 0, "org.example.Unwanted", None),))
+        stage.letters.answers = [True, False, False, False, False]  # safe before the flush, not after it
+        return Effects()
+
+    stage.java.script = [reports_later]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed() == []
+
+
+def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
+    late = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+    stage = Stage(tmp_path, Effects(), late)
+    with pytest.raises(FatalError, match=r"reported the record at offset 0 of t-0 .*before its preCommit covers it"):
+        stage.run(stage.assigned(a=0), records((A, 0)), stage.commits, records((A, 1)))
+    assert stage.committed() == [{A: 1}]
+
+
+def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_not_committed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
+    with pytest.raises(FatalError, match="too long"):
+        stage.run(stage.assigned(a=0), records((A, 0)))
+    assert all(each[A] == 0 for each in stage.committed())
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+
+
+def test_a_commit_is_asked_for_when_many_bytes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_task, "_MOST_KEPT_BYTES", 1)
+    stage = Stage(tmp_path)
+    stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), records((A, 2)))
+    assert stage.log.index(("commit", {A: 2})) < stage.log.index(("put", 2))
+
+
+def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, JavaError("no table", THROWN))
+    with pytest.raises(FatalError, match="no table"):
+        stage.run(stage.assigned(a=2), records((A, 2)))
+    assert all(each == {A: 2} for each in stage.committed())
+    assert stage.log[-1] == ("stop",)
+
+
+def test_the_end_of_the_host_is_told_with_all_whom_it_took_along_and_nothing_is_committed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def ended() -> Effects:
+        stage.host.end = "exit code 3: out of memory"
+        raise HostEndedError(stage.host.end)
+
+    stage.java.script = [ended]
+    stage.plugins.find(PluginKind.CONNECTOR, TABLE).plugins.hosts.tasks.take("neighbour")
+    with pytest.raises(HostLostError) as caught:
+        stage.run(stage.assigned(a=0), records((A, 0)))
+    assert str(caught.value) == "the host (a JVM) of its slot ended: exit code 3: out of memory"
+    assert caught.value.companions == {"incarnation", "neighbour"}
+    assert caught.value.is_crash
+    assert stage.committed() == []
+
+
+def test_nothing_is_committed_when_the_host_ends_before_it_has_flushed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def killed() -> Fetched:
+        stage.host.end = "signal 9"
+        return stage.commits()
+
+    with pytest.raises(HostLostError):
+        stage.run(stage.assigned(a=0), records((A, 0)), killed, records((A, 0)))
+    assert stage.committed() == []
+
+
+def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    is_reached, ends = threading.Event(), []
+
+    def hangs() -> Effects:
+        is_reached.set()
+        eventually(lambda: stage.host.end is not None, within_s=120)
+        raise HostEndedError(str(stage.host.end))
+
+    def run() -> None:
+        try:
+            stage.run(stage.assigned(a=0), records((A, 0)))
+        except HostLostError as error:
+            ends.append(error)
+
+    stage.java.script = [hangs]
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert is_reached.wait(60)
+    stage.task.abandon()
+    thread.join(60)
+    (error,) = ends
+    assert "task table-0 did not stop in time" in str(error)
+    assert not error.is_crash
+    assert stage.committed() == []
+
+
+def test_a_task_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    lease = stage.plugins.find(PluginKind.CONNECTOR, TABLE).plugins.hosts.tasks.take("neighbour")
+
+    def refuse(start: Any) -> Any:
+        raise JavaError("no database", THROWN)
+
+    stage.host.sink_task = refuse  # type: ignore[method-assign]
+    with pytest.raises(FatalError, match="no database"):
+        stage.run()
+    assert lease.companions() == {"neighbour"}
+
+
+def test_headers_are_bytes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    one = replace(fetched((A, 0)), headers=[[("h", b"1")]])
+    stage.run(stage.assigned(a=0), lambda: one)
+    (batch,) = stage.sink.batches
+    assert batch.record(0).headers[0].value == b"1"
+    assert isinstance(batch.record(0).headers[0], Header)
