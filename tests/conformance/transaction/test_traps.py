@@ -455,13 +455,13 @@ def test_offsets_have_their_time_from_when_they_are_awaited(
 
 @only_batch
 def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_writer, kafka, topic) -> None:
-    writer = make_writer(conf={"transaction.timeout.ms": "1000"})
+    writer = make_writer(conf={"transaction.timeout.ms": "5000"})
     writer.open()
     writer.send(topic, b"x")
     writer.flush()
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     ids = [writer.transactional_id]
-    eventually(lambda: admin.transactions.describe(ids)[ids[0]].state == "CompleteAbort", within_s=30)
+    eventually(lambda: admin.transactions.describe(ids)[ids[0]].state == "CompleteAbort", within_s=60)
     writer.send(topic, b"y")
     with pytest.raises(WriterFencedError) as fenced:
         writer.flush()
