@@ -15,32 +15,22 @@ import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** A sink task, from its start to its stop. */
-final class SinkService implements Service, Session.Described {
-    private final SinkTask task;
-    private final Conversion<SinkRecord> conversion;
+/** A sink task. */
+final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private final Membership membership = new Membership();
     private final SinkContext context;
     private List<SinkRecord> records = List.of();
     private int filtered;
-    private boolean isStopped;
 
     SinkService(Request request, Loaders loaders) throws Exception {
-        JavaClass described = request.javaClass("class");
-        Map<String, String> config = request.properties("task_config");
-        Map<String, String> connectorConfig = request.properties("connector_config");
-        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0));
-        Thread.currentThread().setContextClassLoader(loaders.of(described));
-        task = loaders.instance(described, SinkTask.class);
-        conversion = new Conversion<>(new Plugins(connectorConfig, request.classes(), described, loaders));
+        super(request, loaders, SinkTask.class);
         context = new SinkContext(config, membership, request.flag("has_reporter"));
-        try {
-            task.initialize(context);
-            task.start(config);
-        } catch (Throwable error) {
-            end();
-            throw error;
-        }
+        start();
+    }
+
+    @Override
+    void initialize() {
+        task.initialize(context);
     }
 
     @Override
@@ -170,24 +160,5 @@ final class SinkService implements Service, Session.Described {
 
     private static TopicPartition partition(List<?> parts) {
         return new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
-    }
-
-    private Answer stop() {
-        end();
-        return Answer.NOTHING;
-    }
-
-    @Override
-    public void end() {
-        if (isStopped) {
-            return;
-        }
-        isStopped = true;
-        try {
-            task.stop();
-        } catch (Throwable error) {
-            Log.error(task.getClass(), "stop() failed", error);
-        }
-        conversion.close();
     }
 }

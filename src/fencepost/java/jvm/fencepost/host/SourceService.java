@@ -15,12 +15,10 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.storage.OffsetUtils;
 
-/** A source task, from its start to its stop. */
-final class SourceService implements Service, Session.Described {
+/** A source task. */
+final class SourceService extends TaskService<SourceTask, SourceRecord> {
     private static final int MOST_BYTES = 4 << 20;
 
-    private final SourceTask task;
-    private final Conversion<SourceRecord> conversion;
     private final Offsets offsets;
     private final WorkerTransactionContext transaction;
     private final SourceColumns columns = new SourceColumns();
@@ -31,28 +29,20 @@ final class SourceService implements Service, Session.Described {
     private int next;
     private long number;
     private boolean isBatchMarkOpen;
-    private boolean isStopped;
 
     SourceService(Request request, Loaders loaders) throws Exception {
-        JavaClass described = request.javaClass("class");
-        Map<String, String> config = request.properties("task_config");
-        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0));
-        Thread.currentThread().setContextClassLoader(loaders.of(described));
+        super(request, loaders, SourceTask.class);
         offsets = new Offsets(request.offsets("offsets"));
         transaction = request.flag("defines_transactions") ? new WorkerTransactionContext() : null;
-        task = loaders.instance(described, SourceTask.class);
         updateOffsets = method("updateOffsets", Map.class);
         delivered = isOverridden("commitRecord", SourceRecord.class, RecordMetadata.class) ? new Delivered(task) : null;
         wantsCommits = isOverridden("commit");
-        conversion = new Conversion<>(
-                new Plugins(request.properties("connector_config"), request.classes(), described, loaders));
-        try {
-            task.initialize(new SourceContext(config, offsets, transaction));
-            task.start(config);
-        } catch (Throwable error) {
-            end();
-            throw error;
-        }
+        start();
+    }
+
+    @Override
+    void initialize() {
+        task.initialize(new SourceContext(config, offsets, transaction));
     }
 
     private boolean isOverridden(String name, Class<?>... parameters) {
@@ -221,25 +211,6 @@ final class SourceService implements Service, Session.Described {
     private static List<Object> pairs(Map<Map<String, ?>, Map<String, ?>> offsets) {
         return offsets.entrySet().stream()
                 .<Object>map(each -> Arrays.asList(each.getKey(), each.getValue())).toList();
-    }
-
-    private Answer stop() {
-        end();
-        return Answer.NOTHING;
-    }
-
-    @Override
-    public void end() {
-        if (isStopped) {
-            return;
-        }
-        isStopped = true;
-        try {
-            task.stop();
-        } catch (Throwable error) {
-            Log.error(task.getClass(), "stop() failed", error);
-        }
-        conversion.close();
     }
 
     /** What one answer to "poll" has besides its columns. */
