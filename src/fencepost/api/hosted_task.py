@@ -13,6 +13,9 @@ from fencepost.api.source import Form, SourceTask, SourceTaskContext
 from fencepost.config import Setting
 from fencepost.record import SinkRecord
 
+TASK_CLASS = "task.class"
+"""The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
+
 
 @dataclass(frozen=True)
 class TaskPlace:

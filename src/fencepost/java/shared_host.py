@@ -21,7 +21,6 @@ class _Running:
     def __init__(self, host: JavaHost) -> None:
         self.host = host
         self.users: list[str] = []
-        self.all_users: set[str] = set()
         self.was_killed = False
 
 

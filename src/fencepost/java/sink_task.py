@@ -12,24 +12,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import FatalError
-from fencepost.api.hosted_task import ForeignRecordError, GroupMember, HostedSink
+from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
 from fencepost.java.error import HostEndedError
+from fencepost.java.java_task import STOP_S, JavaTask
 from fencepost.java.kept_batches import KeptBatches
 from fencepost.java.port import (
     Effects,
     Errant,
     Failure,
     HostedSinkTask,
-    JavaClass,
     SinkTaskStart,
 )
-from fencepost.java.shared_host import Lease
-from fencepost.java.source_task import TASK_CLASS
 from fencepost.record import SinkBatch, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_STOP_S = 60.0  # by then the worker has long had the task abandoned
 _MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
 _CONVERTERS = {
     "KEY_CONVERTER": "key.converter",
@@ -38,31 +35,20 @@ _CONVERTERS = {
 }
 
 
-class JavaSinkTask(HostedSink):
-    """The tasks of a `JavaSinkConnector`, whose instance for the task is `config`."""
+class JavaSinkTask(JavaTask, HostedSink):
+    """The tasks of a `JavaSinkConnector`."""
 
-    config: Any
+    context: HostedSinkContext
 
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
-        place, plugins = self.context.place, self.config.plugins
-        self._lease: Lease = plugins.hosts.tasks.take(place.incarnation)
+        self._take_host()
         self._kept = KeptBatches()
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
-        connector_config = dict(place.connector_config)
         self._hosted: HostedSinkTask | None = None
         self._hosted = self._call(
-            self._lease.host.sink_task,
-            SinkTaskStart(
-                connector=place.connector,
-                task=place.task,
-                java_class=JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
-                task_config=self.context.configs,
-                connector_config=connector_config,
-                classes=plugins.find_classes(connector_config),
-                has_reporter=self._has_reporter,
-            ),
+            self._lease.host.sink_task, SinkTaskStart(**self._common_start(), has_reporter=self._has_reporter)
         )
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -102,25 +88,15 @@ class JavaSinkTask(HostedSink):
 
     def stop(self) -> None:
         """Stop Java's task, unless its host has ended."""
-        if not hasattr(self, "_lease"):
+        if not self._has_host:
             return
         try:
             if self._hosted is not None and self._lease.host.end is None:
-                self._hosted.stop(_STOP_S)
+                self._hosted.stop(STOP_S)
         except HostEndedError as error:
             log.warning("task %s has stopped with its host: %s", self._id, error)
         finally:
             self._lease.end()
-
-    def abandon(self) -> None:
-        """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
-        lease = getattr(self, "_lease", None)
-        if lease is not None:
-            lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
-
-    @property
-    def _id(self) -> str:
-        return f"{self.context.place.connector}-{self.context.place.task}"
 
     @property
     def _task(self) -> HostedSinkTask:

@@ -15,21 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from fencepost.api import Batch, RecordMetadata
-from fencepost.api.hosted_task import HostedTask, HostLostError
+from fencepost.api.hosted_task import HostedTask, HostedTaskContext, HostLostError
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
-from fencepost.java.port import HostedSourceTask, JavaClass, Mark, Polled, SourceTaskStart
-from fencepost.java.shared_host import Lease
+from fencepost.java.java_task import STOP_S, JavaTask
+from fencepost.java.port import HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
 from fencepost.record import partition_key
 
 log = logging.getLogger(__name__)
 
-TASK_CLASS = "task.class"
 _TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
 _POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
-_STOP_S = 60.0  # by then the worker has long had the task abandoned
 _WRITTEN, _NOT_WRITTEN = None, ()  # all records of a batch, nobody asks where; none of them
 
 
@@ -41,39 +39,33 @@ class _Given:
     """Their numbers, and what `commit_records` is to say of their records."""
     ends: dict[Any, tuple[SourcePartition, SourceOffset | None]] = field(default_factory=dict)
 
-    def add(self, polled: Polled) -> None:
-        self.batches.append((polled.number, _WRITTEN))
-        self.ends.update({partition_key(partition): (partition, offset) for partition, offset in polled.batch.ends})
+    def add(self, parts: Sequence[Polled], batch: Batch) -> None:
+        """Add what `poll` returns: the parts, and the batch that they are together."""
+        self.batches += [(part.number, _WRITTEN) for part in parts]
+        self.ends.update({partition_key(partition): (partition, offset) for partition, offset in batch.ends})
 
     def aborted(self) -> None:
         """Note that only the offsets of these records will be committed."""
         self.batches = [(number, _NOT_WRITTEN) for number, _ in self.batches]
 
 
-class JavaSourceTask(HostedTask):
-    """The tasks of a `JavaSourceConnector`, whose instance for the task is `config`."""
+class JavaSourceTask(JavaTask, HostedTask):
+    """The tasks of a `JavaSourceConnector`."""
 
-    config: Any
+    context: HostedTaskContext
 
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
-        place, plugins = self.context.place, self.config.plugins
-        self._lease: Lease = plugins.hosts.tasks.take(place.incarnation)
-        self._calls = CallThread(f"java-{place.connector}-{place.task}")
+        self._take_host()
+        self._calls = CallThread(f"java-{self._id}")
         self._asked: Future[list[Polled]] | None = None
         self._given = _Given()
         self._is_owed, self._is_whole = False, True
-        connector_config = dict(place.connector_config)
         self._hosted: HostedSourceTask | None = None
         self._hosted = self._call(
             self._lease.host.source_task,
             SourceTaskStart(
-                connector=place.connector,
-                task=place.task,
-                java_class=JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
-                task_config=self.context.configs,
-                connector_config=connector_config,
-                classes=plugins.find_classes(connector_config),
+                **self._common_start(),
                 offsets=self.context.offsets(),
                 defines_transactions=self.context.transaction is not None,
             ),
@@ -115,28 +107,18 @@ class JavaSourceTask(HostedTask):
 
     def stop(self) -> None:
         """Stop Java's task: after its `poll` has returned, or was interrupted, or the host was killed."""
-        if not hasattr(self, "_lease"):
+        if not self._has_host:
             return
         try:
             if self._hosted is not None and self._lease.host.end is None:
                 self._end_poll(self._hosted)
                 self._tell_last()
-                self._calls.submit(self._hosted.stop, _STOP_S).result()
+                self._calls.submit(self._hosted.stop, STOP_S).result()
         except (HostEndedError, HostLostError) as error:
             log.warning("task %s has stopped with its host: %s", self._id, error)
         finally:
             self._calls.close()
             self._lease.end()
-
-    def abandon(self) -> None:
-        """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
-        lease = getattr(self, "_lease", None)
-        if lease is not None:
-            lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
-
-    @property
-    def _id(self) -> str:
-        return f"{self.context.place.connector}-{self.context.place.task}"
 
     @property
     def _task(self) -> HostedSourceTask:
@@ -146,7 +128,8 @@ class JavaSourceTask(HostedTask):
     def _taken(self, parts: Sequence[Polled]) -> Batch:
         for part in parts:
             self.context.count_errors(failures=len(part.processing.failures), retries=part.processing.retries)
-            self._given.add(part)
+        batch = joined([part.batch for part in parts])
+        self._given.add(parts, batch)
         self._is_owed, self._is_whole = False, parts[-1].is_whole
         transaction, mark = self.context.transaction, parts[-1].mark
         if transaction is not None and mark is Mark.COMMIT:
@@ -154,7 +137,7 @@ class JavaSourceTask(HostedTask):
         elif transaction is not None and mark is Mark.ABORT:
             self._given.aborted()
             transaction.abort_transaction()
-        return joined([part.batch for part in parts])
+        return batch
 
     def _tell(self, given: _Given) -> None:
         self._tell_records(given)

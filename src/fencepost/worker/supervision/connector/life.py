@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector
-from fencepost.api.hosted_task import NamesTaskClass
+from fencepost.api.hosted_task import TASK_CLASS, NamesTaskClass
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
@@ -191,7 +191,7 @@ class ConnectorLife:
         task_class = _task_class(instance)
         texts = [{k: as_text(k, v) for k, v in c.items()} for c in configs]
         made = [restored(each, self._config or {}, known.values, known.found) for each in texts]
-        return [{**each, "task.class": task_class} for each in made]
+        return [{**each, TASK_CLASS: task_class} for each in made]
 
     def _end(self) -> None:
         instance, self._instance = self._instance, None

@@ -1,0 +1,47 @@
+"""What source and sink tasks of Java's have in common: their use of the host, from `start` to `stop`."""
+
+from typing import Any
+
+from fencepost.api.hosted_task import TASK_CLASS
+from fencepost.java.port import JavaClass
+from fencepost.java.shared_host import Lease
+
+STOP_S = 60.0
+"""How long Java's `stop` may take; by then the worker has long had the task abandoned."""
+
+
+class JavaTask:
+    """The part of a hosted task that does not depend on its kind; `config` is the connector's instance for the task."""
+
+    config: Any
+    context: Any
+    _lease: Lease
+
+    def abandon(self) -> None:
+        """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
+        if self._has_host:
+            self._lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
+
+    def _take_host(self) -> None:
+        self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)
+
+    @property
+    def _has_host(self) -> bool:
+        return hasattr(self, "_lease")
+
+    @property
+    def _id(self) -> str:
+        return f"{self.context.place.connector}-{self.context.place.task}"
+
+    def _common_start(self) -> dict[str, Any]:
+        """Return the arguments of a `TaskStart`."""
+        place = self.context.place
+        connector_config = dict(place.connector_config)
+        return {
+            "connector": place.connector,
+            "task": place.task,
+            "java_class": JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
+            "task_config": self.context.configs,
+            "connector_config": connector_config,
+            "classes": self.config.plugins.find_classes(connector_config),
+        }
