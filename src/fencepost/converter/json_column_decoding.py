@@ -4,7 +4,6 @@ One look at the types of a field in all records shows what a look at each value 
 is returned itself; structs are changed in place.
 """
 
-import datetime as dt
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
@@ -15,7 +14,7 @@ from fencepost.api import RecordError, Schema
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.logical import LOGICAL_TYPES
 from fencepost.converter.plain_column import are_plain
-from fencepost.record.java_time import EPOCH, MILLISECOND
+from fencepost.record.java_time import moment
 from fencepost.record.schema import DECIMAL_NAME, TIMESTAMP, SchemaType
 
 Column = Sequence[Any]
@@ -28,7 +27,10 @@ _EXACT = 1 << 53
 
 
 def column_decoder(schema: Schema, *, is_null_replaced: bool = True) -> DecodeColumn:
-    """Return a function from a column of parsed JSON to the schema's values; it raises RecordError for a misfit."""
+    """Return a function from a column of parsed JSON to the schema's values.
+
+    It raises RecordError for a misfit, and ValueError for a timestamp that Python has no datetime for.
+    """
     dense = _dense(schema, is_null_replaced)
     absent = schema.default if is_null_replaced else None
 
@@ -108,18 +110,10 @@ def _logical(schema: Schema) -> _DecodeDense:
         if schema.name == DECIMAL_NAME and kinds != {str}:  # a number, whose digits must be kept
             raise RecordError("A decimal that is a number is decoded by itself")
         if schema.name == TIMESTAMP.name and schema.type is TIMESTAMP.type and kinds == {int}:
-            return list(map(_moment, column))
+            return list(map(moment, column))
         return [decode(schema, value) for value in column]
 
     return decode_all
-
-
-def _moment(ms: int) -> dt.datetime:
-    """Return what stands for a timestamp. Raises RecordError if nothing does."""
-    try:
-        return EPOCH + ms * MILLISECOND
-    except OverflowError as error:
-        raise RecordError(str(error)) from error
 
 
 def _float64(column: Column, kinds: set[type]) -> Column | None:
