@@ -28,7 +28,6 @@ _TOKEN = re.compile(rf"(?:\\.|\\$|[^\\{_DELIMITERS}])+|[{_DELIMITERS}]", re.DOTA
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
 _BLANK = "".join(map(chr, range(33)))
-_WORDS: dict[str, "Literal"] = {}
 _TOKENS_OF_TIME = 5  # an hour, a colon, minutes, a colon, seconds
 
 
@@ -43,7 +42,7 @@ class _NoLiteralError(Exception):
     """A text is no list or map, or one that has no schema."""
 
 
-_WORDS |= {"null": Literal(None, None), "true": Literal(BOOLEAN, True), "false": Literal(BOOLEAN, False)}
+_WORDS = {"null": Literal(None, None), "true": Literal(BOOLEAN, True), "false": Literal(BOOLEAN, False)}
 
 
 def parsed_literal(text: str) -> Literal:
