@@ -67,10 +67,11 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         from fencepost.kafka.read.range_input import RangeInput
 
         reading = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION])
-        has_registry = REGISTRY_OPTION in self._options and not {MISFIT_REASON, PARSED}.isdisjoint(self._made)
+        makes_columns = not {MISFIT_REASON, PARSED}.isdisjoint(self._made)
+        has_registry = makes_columns and REGISTRY_OPTION in self._options
         columns = arrow_columns(with_registry(self._types) if has_registry else self._types)
         read: Iterator[Any] = RangeInput(reading.conf, partition.value, columns=columns, fails_on_loss=False).batches()
-        if MISFIT_REASON not in self._made and PARSED not in self._made:
+        if not makes_columns:
             return read
         if has_registry:
             return self._with_registry(read, reading, partition.value.place.topic)
