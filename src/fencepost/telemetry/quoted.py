@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
-_ALWAYS_PLAIN = re.compile(r"[A-Za-z0-9_.~-]")
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
 _ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
@@ -33,7 +32,7 @@ def never_quoted(text: str) -> str:
 
 def _piece(char: str, slashes: int, *, is_first: bool) -> str:
     before = _exactly(slashes) if is_first else _at_least(slashes)
-    if _ALWAYS_PLAIN.match(char):
+    if _PLAIN.match(char):
         return before + re.escape(char)
     slash = r"\\" if is_first else r"\\+" * (not slashes)  # its own may be among those in front of it
     plain = re.escape(char)
