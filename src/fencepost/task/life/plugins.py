@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.api.hosted_task import converts_itself
+from fencepost.api.hosted_task import TaskPlace, converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
@@ -47,6 +47,11 @@ def _use_plugin_path(directories: tuple[str, ...], java_options: tuple[str, ...]
 
 def given_properties(spec: TaskSpec) -> dict[str, str]:
     return given_values(spec.connector_config)
+
+
+def place_of(spec: TaskSpec) -> TaskPlace:
+    """Return which task it is, for one whose code runs in another process."""
+    return TaskPlace(spec.connector, spec.task, spec.incarnation, given_properties(spec))
 
 
 def conversion_of(

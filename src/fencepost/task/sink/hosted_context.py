@@ -1,12 +1,13 @@
 """What a running task of a sink can use whose code runs in another process."""
 
 from fencepost.api import SinkRecord
-from fencepost.api.hosted_task import ForeignRecordError, GroupMember, TaskPlace
+from fencepost.api.hosted_task import ForeignRecordError, GroupMember
 from fencepost.config.raw import given_values
 from fencepost.kafka.value.group_metadata import committer_of
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.life.plugins import place_of
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.reporter import Reporter
 
@@ -19,7 +20,7 @@ class HostedContext(SinkContext):
     def __init__(self, spec: TaskSpec, control: Control, errors: ErrorCounters) -> None:
         """`reporter` has to be set before the task is started."""
         super().__init__(given_values(spec.task_config), control, spec.generation)
-        self.place = TaskPlace(spec.connector, spec.task, spec.incarnation, given_values(spec.connector_config))
+        self.place = place_of(spec)
         self._errors = errors
 
     @property

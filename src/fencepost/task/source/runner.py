@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceTask
-from fencepost.api.hosted_task import HostedTask, TaskPlace
+from fencepost.api.hosted_task import HostedTask
 from fencepost.api.mirror_task import MirrorTask
 from fencepost.config.raw import given_values
 from fencepost.kafka.produce.clients import sends_batches
@@ -25,7 +25,7 @@ from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
-from fencepost.task.life.plugins import connector_of
+from fencepost.task.life.plugins import connector_of, place_of
 from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
 from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
@@ -99,7 +99,7 @@ class TaskRunner(ProducingLife):
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,
-            hosting=Hosting(_place(self.spec), self.counters.errors),
+            hosting=Hosting(place_of(self.spec), self.counters.errors),
         )
         task.initialize(context, config)
         self._task = task
@@ -162,7 +162,3 @@ class TaskRunner(ProducingLife):
         if book.differs_from(stored):
             raise StartOverError("the stored offsets differ from what this incarnation committed last")
         return delivery
-
-
-def _place(spec: TaskSpec) -> TaskPlace:
-    return TaskPlace(spec.connector, spec.task, spec.incarnation, given_values(spec.connector_config))
