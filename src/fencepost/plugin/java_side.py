@@ -7,13 +7,14 @@ from typing import Any
 
 from fencepost.config import ConfigError
 from fencepost.config.class_name import answers_to
-from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.connector import PLUGIN_VERSION
 from fencepost.java.connector import class_for, java_class_of
 from fencepost.java.error import JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
 from fencepost.java.plugins import JavaHosts, JavaPlugins
 from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost
 from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry
 
@@ -27,12 +28,6 @@ _KINDS: Mapping[PluginKind, Sequence[JavaKind]] = {
     PluginKind.CONVERTER: (JavaKind.CONVERTER,),
     PluginKind.HEADER_CONVERTER: (JavaKind.HEADER_CONVERTER,),
 }
-_CONVERTERS = {
-    ConnectorConfig.key_of("key_converter"): PluginKind.CONVERTER,
-    ConnectorConfig.key_of("value_converter"): PluginKind.CONVERTER,
-    ConnectorConfig.key_of("header_converter"): PluginKind.HEADER_CONVERTER,
-}
-_TRANSFORMS, _PREDICATES = (ConnectorConfig.key_of(name) for name in ("transforms", "predicates"))
 
 
 class InstalledJava:
@@ -135,7 +130,7 @@ class JavaSide:
     def classes(self, config: Mapping[str, str]) -> Classes:
         """Return what the class names in a connector's config mean. The host looks for those that are not here."""
         found: dict[str, JavaClass] = {}
-        for kind, prefix, key in _named_classes(config):
+        for kind, key, prefix in class_keys(config):
             name = config.get(key, "").strip()
             try:
                 cls = self.registry.find(kind, name, config.get(prefix + PLUGIN_VERSION))
@@ -145,15 +140,6 @@ class JavaSide:
             if java_class is not None:
                 found[name] = java_class
         return found
-
-
-def _named_classes(config: Mapping[str, str]) -> list[tuple[PluginKind, str, str]]:
-    """Return the kind, the prefix of the settings and the key of each class that a config names."""
-    found = [(kind, f"{key}.", key) for key, kind in _CONVERTERS.items() if key in config]
-    for list_key, kind in ((_TRANSFORMS, PluginKind.TRANSFORM), (_PREDICATES, PluginKind.PREDICATE)):
-        aliases = [alias.strip() for alias in config.get(list_key, "").split(",") if alias.strip()]
-        found += [(kind, f"{list_key}.{alias}.", f"{list_key}.{alias}.type") for alias in aliases]
-    return found
 
 
 class JavaRegistry(PluginRegistry):

@@ -15,6 +15,7 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.reference import references, replaced
+from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
@@ -26,15 +27,9 @@ _NAMED_LIKE_A_SECRET = re.compile(
 )
 _URL_WITH_A_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
-_CONVERTERS = {
-    "key.converter": PluginKind.CONVERTER,
-    "value.converter": PluginKind.CONVERTER,
-    "header.converter": PluginKind.HEADER_CONVERTER,
-}
 _OF_THE_FRAMEWORK = frozenset(
     (*SourceConnectorConfig.settings(), *SinkConnectorConfig.settings(), *RuntimeChoice.settings())
 )
-_LINKS = {"transforms": PluginKind.TRANSFORM, "predicates": PluginKind.PREDICATE}
 
 
 def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | None] | None = None) -> set[str]:
@@ -87,13 +82,9 @@ def _without_references(key: str, value: str) -> str:
 def _declared_keys(config: Mapping[str, str | None]) -> Iterator[str]:
     """Yield the keys that the classes in a config declare as passwords."""
     yield from _passwords(PluginKind.CONNECTOR, config.get(_CLASS), config.get(_VERSION))
-    for key, kind in _CONVERTERS.items():
-        yield from (f"{key}.{own}" for own in _passwords(kind, config.get(key), config.get(f"{key}.{PLUGIN_VERSION}")))
-    for key, kind in _LINKS.items():
-        for alias in filter(None, map(str.strip, (config.get(key) or "").split(","))):
-            prefix = f"{key}.{alias}."
-            found = _passwords(kind, config.get(f"{prefix}type"), config.get(f"{prefix}{PLUGIN_VERSION}"))
-            yield from (f"{prefix}{own}" for own in found)
+    for kind, key, prefix in class_keys(config):
+        found = _passwords(kind, config.get(key), config.get(f"{prefix}{PLUGIN_VERSION}"))
+        yield from (f"{prefix}{own}" for own in found)
 
 
 def _passwords(kind: PluginKind, name: str | None, version: str | None) -> frozenset[str]:
