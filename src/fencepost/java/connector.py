@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from fencepost.api import (
@@ -175,7 +175,7 @@ class JavaConnector(_Java, Connector):
         self.context.request_task_reconfiguration()
 
     @contextlib.contextmanager
-    def _asked(self) -> Any:
+    def _asked(self) -> Iterator[HostedConnector]:
         """Yield a connector that is not started, in the host for validation."""
         with self.plugins.hosts.inspection.take(f"questions to {self.java.name}") as lease:
             hosted = lease.host.connector(self.java, self._name, _NoContext())
@@ -202,18 +202,15 @@ class JavaSourceConnector(JavaConnector, SourceConnector):
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         with self._asked() as hosted:
-            found: ExactlyOnceSupport | None = hosted.exactly_once_support(self._properties)
-            return found
+            return hosted.exactly_once_support(self._properties)
 
     def can_define_transaction_boundaries(self) -> bool:
         with self._asked() as hosted:
-            return bool(hosted.can_define_transaction_boundaries(self._properties))
+            return hosted.can_define_transaction_boundaries(self._properties)
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
         with self._asked() as hosted:
-            return bool(
-                hosted.alter_source_offsets(self._properties, [(dict(key), one) for key, one in offsets.items()])
-            )
+            return hosted.alter_source_offsets(self._properties, [(dict(key), one) for key, one in offsets.items()])
 
 
 class JavaSinkConnector(JavaConnector, SinkConnector):
@@ -228,7 +225,7 @@ class JavaSinkConnector(JavaConnector, SinkConnector):
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
         with self._asked() as hosted:
-            return bool(hosted.alter_sink_offsets(self._properties, offsets))
+            return hosted.alter_sink_offsets(self._properties, offsets)
 
 
 class _NoContext:
