@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
+from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
@@ -54,11 +54,6 @@ def verdict(out: Path, values: Sequence[str]) -> Verdict:
     """Compare what was written with the records of the only partition; a line may stand there several times."""
     pairs = [line.rpartition("-")[2].split("@", 1) for line in lines(out)]
     return judge({"0": [f"{n} {value}" for n, value in enumerate(values)]}, pairs)
-
-
-def hosts(worker: Worker) -> list[psutil.Process]:
-    children = [psutil.Process(pid).children(recursive=True) for pid in worker.slots().values()]
-    return [one for each in children for one in each if "java" in one.name()]
 
 
 def dead_letters(kafka: EmbeddedKafka, topic: str) -> dict[bytes, dict[str, bytes]]:
@@ -170,5 +165,5 @@ def test_a_put_that_never_returns_ends_with_its_host_when_the_connector_is_delet
     produce(kafka, name, ["!hang", "b"])
     eventually(lambda: (tmp_path / "out.hangs").exists(), within_s=WITHIN_S)
     worker.rest.delete(f"/connectors/{name}")
-    eventually(lambda: not any(one.is_running() and one.status() != "zombie" for one in before), within_s=WITHIN_S)
+    eventually(lambda: living(before) == [], within_s=WITHIN_S)
     assert set(lines(out)) == {f"{name}-0@0 a"}

@@ -3,14 +3,14 @@
 The plug-in is compiled here (`support/java/plugins`): Kafka's own sources are in Python on a worker, which has them.
 """
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psutil
 import pytest
+from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
@@ -51,25 +51,6 @@ def verdict(kafka: EmbeddedKafka, topic: str, count: int, parts: int = 1) -> Ver
         eventually(lambda: ends <= {one.value for one in reader.seen()}, within_s=WITHIN_S)
     expected = {str(part): list(range(1, count + 1)) for part in range(parts)}
     return judge(expected, seen(kafka, topic), sighting=sighting)
-
-
-def hosts(worker: Worker, slot: int | None = None) -> list[psutil.Process]:
-    """Return the JVMs below a slot, or below all of them."""
-    found = []
-    for pid in worker.slots().values():
-        if slot in (None, pid):
-            found += [one for one in psutil.Process(pid).children(recursive=True) if "java" in one.name()]
-    return found
-
-
-def living(processes: Sequence[psutil.Process]) -> list[str]:
-    """Return the states of those processes that live."""
-    found = []
-    for each in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if each.is_running() and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(str(each))
-    return found
 
 
 def committed(kafka: EmbeddedKafka, topic: str, at_least: int) -> Callable[[], bool]:
