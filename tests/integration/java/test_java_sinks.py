@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Producer
 from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.verdict import Verdict
 from support.worker import Worker
@@ -56,24 +56,14 @@ def verdict(out: Path, values: Sequence[str]) -> Verdict:
     return judge({"0": [f"{n} {value}" for n, value in enumerate(values)]}, pairs)
 
 
-def dead_letters(kafka: EmbeddedKafka, topic: str) -> dict[bytes, dict[str, bytes]]:
+def dead_letters(kafka: EmbeddedKafka, topic: str) -> dict[bytes | None, dict[str, bytes | None]]:
     """Return the headers of all dead letters by their values: the last, if there are several with one value."""
-    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    found: dict[bytes, dict[str, bytes]] = {}
+    found: dict[bytes | None, dict[str, bytes | None]] = {}
+    reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, topic)
     try:
-        place = ClientPartition(topic, 0, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=60)
-        consumer.assign([place])
-        position = 0
-        while position < end:
-            message = consumer.poll(60)
-            assert message is not None
-            assert message.error() is None
-            position = message.offset() + 1
-            found[message.value()] = dict(message.headers())
+        reader.read_to_end(60, lambda letter: found.update({letter.value: dict(letter.headers)}))
     finally:
-        consumer.close()
+        reader.close()
     return found
 
 
