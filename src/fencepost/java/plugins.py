@@ -37,11 +37,6 @@ class JavaHosts:
         self.connectors = SharedHost(start, HostOptions(options, "host of connectors"), _LINGER_S)
         self.tasks = SharedHost(start, HostOptions(options, "host of tasks"), _LINGER_S)
 
-    def close(self) -> None:
-        """End all of them."""
-        for each in (self.inspection, self.connectors, self.tasks):
-            each.close()
-
 
 class JavaPlugins:
     """Thread-safe. `make` returns the Python class that stands for a class of a kind."""
