@@ -18,6 +18,9 @@ made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_valu
             transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
             `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones.
+            `postgres` is a server, and has Debezium's plug-in for it.
+no JVM      `scripted_plugins`: a registry whose Java plug-ins are `jars` without code, and whose hosts are scripted
+            (`java_host`).
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
 packages    `chaos` plans and carries out faults under load, `late` delivers single requests late, `mirror` compares
             two clusters.
