@@ -97,13 +97,6 @@ class SharedHost:
             self._running.users.append(user)
             return Lease(self._running, user, self._give_back)
 
-    def close(self) -> None:
-        """End the host, whoever uses it."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is not None:
-            running.host.close()
-
     def _give_back(self, running: _Running, user: str) -> None:
         with self._lock:
             if running.host.end is not None:  # those that learn of its end later still count as its users

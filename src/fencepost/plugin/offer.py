@@ -121,15 +121,13 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
     if found is None:
         return None
-    return f"{name} is {found.product}, {_what_of_java(kind, name)} use {found.instead}"
+    return f"{name} is {found.product}, {_what_of_java(kind)} use {found.instead}"
 
 
-def _what_of_java(kind: PluginKind, name: str) -> str:
+def _what_of_java(kind: PluginKind) -> str:
     """Return whether a Java plug-in can be used, and what for: it ends before "use" something else."""
     if kind is not PluginKind.CONNECTOR:
         return "a Java plug-in, which only Java connectors can name;"
-    if _SINK.search(name) is not None:
-        return "a Java plug-in that does not run here;"
     return "a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or"
 
 

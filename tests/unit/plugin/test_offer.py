@@ -140,21 +140,23 @@ TRANSFORMS = {
 }
 
 
+INSTALL = (
+    ", a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or use "
+)
+
+
 @pytest.mark.parametrize(("name", "instead"), SINKS.items())
 def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
-    assert offer.endswith(f", a Java plug-in that does not run here; use {instead}")
+    assert offer.endswith(f"{INSTALL}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), SOURCES.items())
 def test_a_java_source_is_answered_with_a_source(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
-    assert offer.endswith(
-        ", a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or "
-        f"use {instead}"
-    )
+    assert offer.endswith(f"{INSTALL}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), TRANSFORMS.items())
