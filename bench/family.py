@@ -1,6 +1,6 @@
 """A process and all below it: memory and processor time as the system counts them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -91,6 +91,27 @@ class Everybody:
     def _now() -> float:
         machine, ours = psutil.cpu_times(), psutil.Process().cpu_times()
         return float(sum(machine) - machine.idle - machine.iowait - machine.steal - ours.user - ours.system)
+
+
+class Spending:
+    """The processor time that a process and all below it, and the broker, spend from now on."""
+
+    def __init__(self, pid: int, broker_pid: int) -> None:
+        self._pid, self._broker_pid = pid, broker_pid
+        self._before, self._broker = processor_s(pid), processor_s(broker_pid)
+        self._everybody = Everybody()
+
+    def spent(self) -> dict[str, float]:
+        """As `processor_s`, with `broker`, and `others`: the rest of the machine."""
+        spent = since(self._before, processor_s(self._pid))
+        spent["broker"] = since(self._broker, processor_s(self._broker_pid))["worker"]
+        spent["others"] = round(self._everybody.spent_s() - sum(spent.values()), 2)
+        return spent
+
+
+def own_s(spent: Mapping[str, float]) -> float:
+    """The part of what was spent that went to a worker and all below it."""
+    return sum(spent.get(kind, 0.0) for kind in ("worker", "jvm", "python"))
 
 
 def _kind(process: psutil.Process, head: int) -> str:

@@ -1,22 +1,21 @@
 """Rows of ten fields through JsonConverter with schemas: into Kafka, and out of Kafka to a file."""
 
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from bench import peer
-from bench.family import Everybody, processor_s, since
+from bench.family import Spending
+from bench.java_plugins import compiled
+from bench.moving import Run, Runs, made_topic, moved
+from bench.moving import rows as rows_of
 from bench.options import Options, say
 from bench.plugins.rows import ROW, row
-from bench.result import Result, Row
+from bench.result import Result
 from bench.side import SIDES, Side
 from bench.sink import FILE_SINK
-from bench.watch import Watcher, last_value
+from bench.watch import last_value
 from fencepost.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
-from fencepost.embedded.java import find_java
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
@@ -24,21 +23,10 @@ from fencepost.kafka.setting.client_settings import producer_conf
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 TUNED = {"producer.override.linger.ms": "5", "producer.override.batch.size": "131072"}
 """What makes Kafka Connect fast here; Fencepost's producer stays at our defaults."""
-_JAVA = Path(__file__).with_name("java") / "RowsSource.java"
 _PLUGINS = Path(__file__).with_name("plugins")
 _BATCH = 2000
 _LOOK_S = 0.01
-_QUIET_S = 1.0
 _PATIENCE_S = 300.0
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one side has done in one run of a case."""
-
-    rate: float
-    processor_per_million: float
-    detail: Mapping[str, float]
 
 
 SOURCE, SINK = "rows to a topic, a transaction each poll of 2000 rows", "topic of one partition to a file"
@@ -50,9 +38,10 @@ def run(options: Options) -> Result:
     rows = options.size(1_000_000, 200_000)
     cases = [case for case in CASES if not options.cases or case in options.cases]
     result = Result("json_rows", "JSON with schemas", _method(rows), _settings())
-    runs: dict[tuple[str, str], list[Run]] = {}
+    runs: Runs = {}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        plugins = {"fencepost": str(_PLUGINS), "connect": str(_compiled(directory / "plugins"))}
+        compiled(directory / "plugins" / "rows", {"RowsSource": "source"})
+        plugins = {"fencepost": str(_PLUGINS), "connect": str(directory / "plugins")}
         filled = _filled(kafka.bootstrap_servers, rows)
         for turn in options.turns_of(3):
             for name in options.sides(turn):
@@ -64,7 +53,7 @@ def run(options: Options) -> Result:
                             done = arena.source(what) if case == "source" else arena.sink(what, filled)
                         runs.setdefault((case, name), []).append(done)
                         say(f"{case:7} {name:10} {done.rate:11,.0f} records/s  {dict(done.detail)}")
-    result.rows = [_rate_row(case, runs) for case in CASES] + [_processor_row(case, runs) for case in CASES]
+    result.rows = rows_of(CASES, runs, rate="2 × or more", processor="")
     return result
 
 
@@ -78,27 +67,21 @@ class _Arena:
         self._rows = rows
 
     def source(self, what: str) -> Run:
-        """1. Topic. 2. POST. 3. Wait until all is committed. 4. See that the last record is the last row."""
+        """1. Topic. 2. POST, and wait until all is committed. 3. See that the last record is the last row."""
         side, bootstrap = self._side, self._kafka.bootstrap_servers
-        topic, admin = f"{side.group}-{what}", Admin({"bootstrap.servers": bootstrap})
-        admin.topics.create(topic, partitions=1, replication=1)  # 1
+        topic = made_topic(self._kafka, f"{side.group}-{what}")  # 1
         config = {"connector.class": "RowsSource", "tasks.max": "1", "topic": topic, "rows": str(self._rows)}
         config |= {"batch.size": str(_BATCH), **JSON, **(TUNED if side.name == "connect" else {})}
-        with Watcher(bootstrap, [topic]) as watcher:
-            spending = _Spending(side, self._kafka)
-            side.create(topic, config)  # 2
-            done = watcher.until_quiet(self._rows, _QUIET_S, _PATIENCE_S)  # 3
-            spent = spending.spent()
-        began_at = next(sample.at_s for sample in watcher.samples if sample.written)
-        _check(last_value(bootstrap, topic), self._rows - 1)  # 4
+        run = moved(side, self._kafka, topic, self._rows, lambda: side.create(topic, config))  # 2
+        _check(last_value(bootstrap, topic), self._rows - 1)  # 3
         side.delete(topic)
-        admin.topics.delete([topic])
-        return self._run(done.at_s - began_at, spent)
+        Admin({"bootstrap.servers": bootstrap}).topics.delete([topic])
+        return run
 
     def sink(self, what: str, topic: str) -> Run:
         """1. POST. 2. Wait until the file has begun. 3. Wait until its last line is the last row. 4. Count lines."""
         side, out = self._side, self._directory / f"{self._side.group}-{what}"
-        spending = _Spending(side, self._kafka)
+        spending = Spending(side.pid, self._kafka.pid)
         config = {"connector.class": FILE_SINK, "tasks.max": "1", "topics": topic, "file": str(out), **JSON}
         side.create(out.name, config)  # 1
         began_at = _until(lambda: out.exists() and out.stat().st_size > 0)  # 2
@@ -110,37 +93,7 @@ class _Arena:
             raise ValueError(f"{out} has {count} lines, not {self._rows}")
         side.delete(out.name)
         out.unlink()
-        return self._run(ended_at - began_at, spent)
-
-    def _run(self, seconds: float, spent: Mapping[str, float]) -> Run:
-        own = sum(spent[kind] for kind in ("worker", "jvm", "python") if kind in spent)
-        return Run(self._rows / seconds, own * 1e6 / self._rows, spent)
-
-
-class _Spending:
-    """The processor time that is spent from now on."""
-
-    def __init__(self, side: Side, kafka: EmbeddedKafka) -> None:
-        self._side, self._kafka = side, kafka
-        self._before, self._broker = processor_s(side.pid), processor_s(kafka.pid)
-        self._everybody = Everybody()
-
-    def spent(self) -> dict[str, float]:
-        spent = since(self._before, processor_s(self._side.pid))
-        spent["broker"] = since(self._broker, processor_s(self._kafka.pid))["worker"]
-        spent["others"] = round(self._everybody.spent_s() - sum(spent.values()), 2)
-        return spent
-
-
-def _compiled(directory: Path) -> Path:
-    """Compile the connector of Kafka Connect. Return the directory that is its `plugin.path`."""
-    classes = directory / "rows"
-    services = classes / "META-INF" / "services"
-    services.mkdir(parents=True)
-    (services / "org.apache.kafka.connect.source.SourceConnector").write_text("RowsSource\n")
-    compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
-    subprocess.run([*compiler, "-cp", peer.classpath(), "-d", str(classes), str(_JAVA)], check=True)
-    return directory
+        return Run.of(self._rows, ended_at - began_at, spent)
 
 
 def _filled(bootstrap: str, rows: int) -> str:
@@ -181,17 +134,6 @@ def _number_of_last(out: Path) -> int:
     begin = b"Struct{id="
     is_whole = len(lines) > 1 and not lines[-1] and lines[-2].startswith(begin)
     return int(lines[-2].removeprefix(begin).partition(b",")[0]) if is_whole else -1
-
-
-def _rate_row(case: str, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
-    samples = {side: [run.rate for run in runs.get((case, side), ())] for side in SIDES}
-    detail = {side: [dict(run.detail) for run in runs.get((case, side), ())] for side in SIDES}
-    return Row(CASES[case], "records/s", samples, is_more_better=True, reach="2 × or more", detail=detail)
-
-
-def _processor_row(case: str, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
-    samples = {side: [run.processor_per_million for run in runs.get((case, side), ())] for side in SIDES}
-    return Row(f"{CASES[case]}: processor time of the worker and all below it for a million records", "s", samples)
 
 
 def _settings() -> dict[str, dict[str, str]]:

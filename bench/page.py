@@ -14,6 +14,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 PARTS = (
     "throughput",
     "sink",
+    "java_files",
+    "java_debezium",
     "json_rows",
     "files",
     "reader",
@@ -40,6 +42,7 @@ TITLES = {
     "spark source": "Spark's Kafka source",
     "streams": "Kafka Streams",
     "spark": "Spark Structured Streaming",
+    "without plugins": "Fencepost without plug-ins",
     "old way": "a producer for each partition",
     "librdkafka": "by librdkafka",
 }

@@ -57,6 +57,11 @@ def command(main: str, properties: Path, log: Path, jvm: Sequence[str] = JVM) ->
     return [str(find_java().path), *options, "-cp", classpath(), main, str(properties)]
 
 
+def jar(module: str) -> Path:
+    """One of Kafka Connect's jars, such as that of `connect-file`."""
+    return next(each for each in _jars(find_java()) if each.name == f"{module}-{KAFKA_VERSION}.jar")
+
+
 def _jars(java: Java) -> list[Path]:
     """The listed jars. JarError where they cannot be fetched, or are others."""
     return ensure_jars(java, f"connect-{KAFKA_VERSION}", MODULES, checksum.listed(_LISTED.read_text(encoding="ascii")))

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.family import processor_s, since
+from bench.moving import Run, Runs
 from bench.options import Options, say
 from bench.ordered import Ordered, spark
 from bench.result import Result, Row
-from bench.sink import CASES, WIDTH, Run, filled
+from bench.sink import CASES, WIDTH, filled
 from bench.sink_jars import JARS, sink_jars
 from fencepost.embedded import EmbeddedKafka
 
 _FORMATS = {"fencepost": "fencepost", "spark source": "kafka"}
-Runs = dict[tuple[str, str], list[Run]]
 
 
 def run(options: Options) -> Result:

@@ -49,7 +49,7 @@ class Side(ABC):
         """`settings` go over `SHARED`; `group` is that of a worker made before."""
         own = f"{self.name}-{next(_numbers)}"
         self.group = group = group or own
-        self.address = f"127.0.0.1:{_free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self._file = directory / f"{own}.properties"
         self.log = directory / f"{own}.log"
         self.properties = {
@@ -189,7 +189,8 @@ class KafkaConnect(Side):
 SIDES: dict[str, type[Side]] = {side.name: side for side in (Fencepost, KafkaConnect)}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.family import Everybody, processor_s, since
+from bench.family import Spending
 from bench.lines import FILLING, line
+from bench.moving import PROCESSOR, Run
 from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES, Side
@@ -40,15 +41,6 @@ class Case:
 CASES = (Case("one", 1), Case("four", 4))
 
 
-@dataclass(frozen=True)
-class Run:
-    """What one side has done in one run of a case."""
-
-    rate: float
-    processor_per_million: float
-    detail: Mapping[str, float]
-
-
 def run(options: Options) -> Result:
     """Run the cases, alternating between the sides."""
     records = options.size(4_000_000, 500_000)
@@ -62,10 +54,10 @@ def run(options: Options) -> Result:
             for side in options.sides(turn):
                 with SIDES[side](kafka.bootstrap_servers, directory) as worker:
                     for case in cases:
-                        _move(worker, kafka, topics[case.key], records, directory / f"{side}-{turn}-warm-{case.key}")
+                        move(worker, kafka, topics[case.key], records, directory / f"{side}-{turn}-warm-{case.key}")
                     for case in cases:
                         out = directory / f"{side}-{turn}-{case.key}"
-                        done = _move(worker, kafka, topics[case.key], records, out)
+                        done = move(worker, kafka, topics[case.key], records, out)
                         runs.setdefault((case.key, side), []).append(done)
                         say(f"{case.key:5} {side:10} {done.rate:11,.0f} records/s  {dict(done.detail)}")
     result.rows = [_rate_row(case, runs) for case in CASES]
@@ -91,22 +83,19 @@ def filled(bootstrap: str, partitions: int, records: int, producer: Mapping[str,
     return topic
 
 
-def _move(side: Side, kafka: EmbeddedKafka, topic: str, records: int, out: Path) -> Run:
+def move(side: Side, kafka: EmbeddedKafka, topic: str, records: int, out: Path, connector: str = FILE_SINK) -> Run:
     """1. POST. 2. Wait until the file has begun. 3. Wait until it is whole. 4. See that it is."""
     size = records * (WIDTH + 1)
-    before, broker_before, everybody = processor_s(side.pid), processor_s(kafka.pid), Everybody()
-    side.create(out.name, {"connector.class": FILE_SINK, "tasks.max": "1", "topics": topic, "file": str(out)})  # 1
+    spending = Spending(side.pid, kafka.pid)
+    side.create(out.name, {"connector.class": connector, "tasks.max": "1", "topics": topic, "file": str(out)})  # 1
     posted_at = time.monotonic()
     began_at = _until(out, 1, posted_at)  # 2
     ended_at = _until(out, size, posted_at)  # 3
-    spent = since(before, processor_s(side.pid))
-    own = sum(spent.values())
-    spent["broker"] = since(broker_before, processor_s(kafka.pid))["worker"]
-    spent["others"] = round(everybody.spent_s() - sum(spent.values()), 2)
+    spent = spending.spent()
     _check(out, records)  # 4
     side.delete(out.name)
     out.unlink()
-    return Run(records / (ended_at - began_at), own * 1e6 / records, {k: round(v, 2) for k, v in spent.items()})
+    return Run.of(records, ended_at - began_at, {k: round(v, 2) for k, v in spent.items()})
 
 
 def _until(out: Path, size: int, posted_at: float) -> float:
@@ -133,8 +122,7 @@ def _rate_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
 
 def _processor_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
     samples = {side: [run.processor_per_million for run in runs.get((case.key, side), ())] for side in SIDES}
-    what = f"{case.name}: processor time of the worker and all below it for a million records"
-    return Row(what, "s", samples, reach="0.7 × or less")
+    return Row(f"{case.name}: {PROCESSOR}", "s", samples, reach="0.7 × or less")
 
 
 def _method(records: int) -> list[str]:

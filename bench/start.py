@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import httpx
 
@@ -30,28 +31,33 @@ ROWS = {
 def run(options: Options) -> Result:
     """Start each side once, then again and again, in turn."""
     rounds = options.size(_ROUNDS, 2)
-    samples: dict[str, dict[str, list[float]]] = {what: {side: [] for side in SIDES} for what in ROWS}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-        entries: dict[str, tuple[Side, GrowingFile]] = {}
-        for name in options.sides(0):
-            side = SIDES[name](kafka.bootstrap_servers, directory)
-            file = GrowingFile(directory / f"{side.group}.txt")
-            entries[name] = side, file
-            admin.topics.create(side.group, partitions=1, replication=1)
-            with side:  # its topics, its connector, and the caches of the system
-                side.create(side.group, config(file, side.group))
-                eventually(partial(side.is_running, side.group, 1), within_s=_WITHIN_S)
-        for turn in range(rounds):
-            for name in options.sides(turn):
-                side, file = entries[name]
-                with Tail(kafka.bootstrap_servers, side.group) as tail:
-                    found = _start(side, file, tail)
-                for what, seconds in found.items():
-                    samples[what][name].append(seconds)
-                say(f"start {name:10} " + ", ".join(f"{what} {seconds:.2f} s" for what, seconds in found.items()))
+        sides = {name: SIDES[name](kafka.bootstrap_servers, directory) for name in options.sides(0)}
+        samples = starts(kafka.bootstrap_servers, directory, sides, rounds)
     rows = [Row(text, "s", samples[what], reach=reach) for what, (text, reach) in ROWS.items()]
     return Result("start", "Start", _method(rounds), _settings(), rows)
+
+
+def starts(
+    bootstrap: str, directory: Path, sides: Mapping[str, Side], rounds: int
+) -> Mapping[str, Mapping[str, list[float]]]:
+    """Start each worker once, then again and again, in turn: the samples of each row, by side."""
+    samples: dict[str, dict[str, list[float]]] = {what: {name: [] for name in sides} for what in ROWS}
+    files: dict[str, GrowingFile] = {}
+    for name, side in sides.items():
+        files[name] = GrowingFile(directory / f"{side.group}.txt")
+        Admin({"bootstrap.servers": bootstrap}).topics.create(side.group, partitions=1, replication=1)
+        with side:  # its topics, its connector, and the caches of the system
+            side.create(side.group, config(files[name], side.group))
+            eventually(partial(side.is_running, side.group, 1), within_s=_WITHIN_S)
+    for turn in range(rounds):
+        for name in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
+            with Tail(bootstrap, sides[name].group) as tail:
+                found = _start(sides[name], files[name], tail)
+            for what, seconds in found.items():
+                samples[what][name].append(seconds)
+            say(f"start {name:10} " + ", ".join(f"{what} {seconds:.2f} s" for what, seconds in found.items()))
+    return samples
 
 
 def _start(side: Side, file: GrowingFile, tail: Tail) -> dict[str, float]:
