@@ -350,7 +350,7 @@ def _cli() -> Iterator[str]:
     yield from _paragraph("`fencepost COMMAND --help` says the same at the terminal.")
     yield from _paragraph(
         "`FENCEPOST_LOG_LEVEL` (default `INFO`) sets the level of the log; `FENCEPOST_LOG_FORMAT=json` makes each line "
-        "a JSON object."
+        "a JSON object; what connectors and tasks log has the fields `connector` and `task` then."
     )
     for name, command in _commands("fencepost", get_command(app)):
         yield from _command(name, command)

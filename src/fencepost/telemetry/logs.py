@@ -13,6 +13,7 @@ import structlog
 
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
+from fencepost.telemetry.subject import FIELDS, add_subject
 from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
@@ -58,12 +59,14 @@ def configure_logs(level: str | None = None) -> None:
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(FIELDS),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Repeats())
     handler.addFilter(_is_not_py4js)
+    handler.addFilter(add_subject)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     protect(handler)
     root = logging.getLogger()

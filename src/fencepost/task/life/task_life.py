@@ -22,6 +22,7 @@ from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import use_plugins
 from fencepost.task.life.references import client_settings, resolved
 from fencepost.telemetry.secret import hold
+from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class TaskLife(ABC):
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
         hidden = ExitStack()
+        hidden.enter_context(about(self.spec.connector, self.spec.task))
         try:
             use_plugins(self.spec)  # they say which of their settings are secrets
             hidden.callback(hold_given_secrets({**self.spec.task_config, **self.spec.connector_config}))

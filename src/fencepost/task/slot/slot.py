@@ -36,6 +36,7 @@ from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
+from fencepost.telemetry.slot_log import write_slot_log
 from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 log = logging.getLogger(__name__)
@@ -172,8 +173,7 @@ def run_slot(spec_text: str, attempt: int) -> None:
     """Run a slot until it is asked to leave: the body of a slot's Spark job."""
     spec = SlotSpec(**orjson.loads(spec_text))
     _allow_descriptors()
-    logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger().setLevel(spec.log_level)
+    write_slot_log(spec.log_level)
     for handler in logging.getLogger().handlers:
         protect(handler)
     quiet_libraries()

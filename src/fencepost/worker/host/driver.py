@@ -1,7 +1,6 @@
 """Spark's driver, launched before most of a worker is imported, as nothing else takes as long to start."""
 
 import logging
-import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +10,13 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.spark.session.jvm import DriverJvm
 from fencepost.task.channel.client import CA_VARIABLE
 from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.telemetry.slot_log import log_again
 
 if TYPE_CHECKING:
     from fencepost.worker.host.slot.pool import Jobs
     from fencepost.worker.host.spark_keeper import KeptRuntime, OnSlotEnd
 
 log = logging.getLogger("fencepost.worker")
-
-_OF_PYTHON = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR|CRITICAL) ")
-"""The format of a slot's log lines (`task.slot.run_slot`)."""
 
 
 @dataclass
@@ -62,6 +59,6 @@ class Driver:
 
 
 def print_line(line: str) -> None:
-    """Log a line of Spark or its Python processes; a warning or error of the latter keeps its level."""
-    found = _OF_PYTHON.match(line)
-    log.log(logging.getLevelNamesMapping()[found[1]] if found else logging.INFO, "spark: %s", line)
+    """Log a line of Spark's or of its Python processes; an event of a slot's log as it was logged there."""
+    if not log_again(line):
+        log.info("spark: %s", line)

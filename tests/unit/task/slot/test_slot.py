@@ -184,6 +184,7 @@ def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "Slot", Watched)
     monkeypatch.setattr("resource.setrlimit", lambda *_: None)
     monkeypatch.setattr(module, "quiet_libraries", lambda: None)
+    monkeypatch.setattr(module, "write_slot_log", lambda level: None)
     level = logging.getLevelName(logging.getLogger().level)
     run_slot(SlotSpec("s", "http://127.0.0.1:1", log_level=level).to_text(), 0)
     assert seen == [(200_000, True)]

@@ -17,6 +17,7 @@ from fencepost.reference import LookedUp
 from fencepost.reference.restored import restored
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
+from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.fixed_reference import refuse_fixed_references
 from fencepost.worker.reload import reload_in_s
@@ -112,7 +113,7 @@ class ConnectorLife:
         if self._config is None:
             return
         self._end()
-        log.error("connector %s failed: %s", self.name, trace.strip())
+        log.error("connector %s failed: %s", self.name, trace.strip(), extra=fields_of(self.name))
         self._restarts.failed(self._config, trace)
 
     def _go_to(self, target: TargetState) -> None:
