@@ -84,9 +84,12 @@ _RESTART = _omittable("Only present where it has failed, and errors.restart.enab
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
+    """`version` is that of Kafka Connect whose API this is: clients such as kcctl refuse others."""
+
     version: str
     commit: str
     kafka_cluster_id: str
+    fencepost_version: str
 
 
 @dataclass(frozen=True, slots=True)

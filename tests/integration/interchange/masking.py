@@ -12,8 +12,8 @@ _MASKED = frozenset(
     {"worker_id", "generation", "version", "trace", "commit", "kafka_cluster_id", "creation-timestamp", "key"}
     | {"discoverTimestamp"}
 )
-# A key of a file's offset that Kafka Connect does not have, and takes no notice of (decision 0068).
-_OURS_ALONE = frozenset({"fingerprint"})
+# Keys that Kafka Connect does not have: of a file's offset (decision 0068), and of `GET /`. It takes no notice of them.
+_OURS_ALONE = frozenset({"fingerprint", "fencepost_version"})
 _PASSING = frozenset({"UNASSIGNED", "RESTARTING"})
 
 Values = list[Any]

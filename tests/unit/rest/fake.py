@@ -225,7 +225,7 @@ class FakeWorker:
         )
 
     def server_info(self) -> ServerInfo:
-        return ServerInfo("4.3.1", "abc123", "cluster-1")
+        return ServerInfo("4.3.1", "abc123", "cluster-1", "0.1.0")
 
     def connector_names(self) -> Sequence[str]:
         return list(self.connectors)

@@ -6,9 +6,13 @@ from fencepost.cluster.info import Health, HealthStatus
 from .fake import FakeWorker
 
 
-def test_root_tells_version_commit_and_cluster(client: TestClient) -> None:
-    expected = {"version": "4.3.1", "commit": "abc123", "kafka_cluster_id": "cluster-1"}
-    assert client.get("/").json() == expected
+def test_root_tells_versions_commit_and_cluster(client: TestClient) -> None:
+    assert client.get("/").json() == {
+        "version": "4.3.1",
+        "commit": "abc123",
+        "kafka_cluster_id": "cluster-1",
+        "fencepost_version": "0.1.0",
+    }
 
 
 @pytest.mark.parametrize(

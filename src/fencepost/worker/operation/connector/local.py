@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from fencepost import __version__
+from fencepost import KAFKA_CONNECT_VERSION, __version__
 from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, ServerInfo, TaskState
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.operation.connector.answer import info_of, status_of, task_status_of
@@ -18,7 +18,7 @@ class LocalAnswers:
         self._topics = topics
 
     def server_info(self) -> ServerInfo:
-        return ServerInfo(__version__, "unknown", self._topics.cluster_id)
+        return ServerInfo(KAFKA_CONNECT_VERSION, "unknown", self._topics.cluster_id, __version__)
 
     def connector_names(self) -> Sequence[str]:
         return sorted(self._topics.snapshot.connectors)
