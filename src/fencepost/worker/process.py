@@ -20,6 +20,7 @@ from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
+from fencepost.worker.operation.cluster.probes import Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings, known
@@ -79,8 +80,9 @@ class WorkerProcess:
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(topics, membership, supervision, hosts, self._retention)
+        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text)
         self.operations = worker_operations(
-            settings, topics, life.progress, membership, supervision, departures, self._retention, metrics.text
+            settings, topics, life.progress, membership, supervision, departures, self._retention, probes
         )
         self._declaration = Declaration(
             declared or Declared({}),

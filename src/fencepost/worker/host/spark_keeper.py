@@ -101,6 +101,27 @@ class Forecast(Protocol):
         """Announce soon that this worker can run tasks."""
 
 
+class _Kept:
+    """The Spark that is in use, or was last; and why there is none."""
+
+    def __init__(self) -> None:
+        self.runtime: KeptRuntime | None = None
+        self.absence: str | None = None
+        self._lock = threading.Lock()
+
+    def began(self, gone: threading.Event) -> None:
+        """Note that a Spark runs, unless it has ended already."""
+        with self._lock:
+            if not gone.is_set():
+                self.absence = None
+
+    def ended(self, gone: threading.Event, reason: str) -> None:
+        log.error("%s", reason)
+        with self._lock:
+            self.absence = reason
+            gone.set()
+
+
 class SparkKeeper:
     """Runs in a thread of its own, from `start` until the worker stops."""
 
@@ -121,7 +142,7 @@ class SparkKeeper:
         self._forecast = forecast
         self._stopping = stopping
         self._times = times
-        self._runtime: KeptRuntime | None = None
+        self._kept = _Kept()
 
     def start(self) -> None:
         """Start the thread that starts Spark."""
@@ -129,30 +150,37 @@ class SparkKeeper:
 
     def stop(self) -> None:
         """Stop the running Spark."""
-        if self._runtime is not None:
-            self._runtime.stop()
+        if self._kept.runtime is not None:
+            self._kept.runtime.stop()
+
+    @property
+    def absence(self) -> str | None:
+        """Return why Spark is gone or could not be started; None while it runs, or starts for the first time."""
+        return self._kept.absence
 
     def jvm_pid(self) -> int | None:
         """Return the process id of Spark's JVM; None if there is no JVM."""
-        return self._runtime.jvm_pid if self._runtime is not None else None
+        return self._kept.runtime.jvm_pid if self._kept.runtime is not None else None
 
     def count_cores(self) -> None:
         """Update the number of cores: executors come and go. Never waits for Spark."""
-        if self._runtime is not None:
-            self._ledger.set_total(self._runtime.cores)
+        if self._kept.runtime is not None:
+            self._ledger.set_total(self._kept.runtime.cores)
 
     def run(self) -> None:
         """Start Spark, and restart it whenever it dies; returns when the worker stops."""
         while not self._stopping.is_set():
             gone = threading.Event()
             runtime = self._sparks.runtime()
-            runtime.on_exit(partial(_gone, gone))
+            runtime.on_exit(partial(self._kept.ended, gone))
             try:
                 runtime.start()
             except SparkError as error:
                 log.error("%s", error)
+                self._kept.absence = str(error)
                 self._stopping.wait(self._times.restart)
                 continue
+            self._kept.began(gone)
             self._use(runtime)
             self._stay(runtime, gone)
             self._slots.attach(None)
@@ -163,7 +191,7 @@ class SparkKeeper:
 
     def _use(self, runtime: KeptRuntime) -> None:
         """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
-        self._runtime = runtime
+        self._kept.runtime = runtime
         self._ledger.set_total(runtime.cores)
         self._slots.attach(self._sparks.slot_jobs(runtime, self._slots.job_ended))
         self._slots.prepare(is_full=self._forecast.takes_over)
@@ -213,8 +241,3 @@ class SparkKeeper:
                 "Spark's session could not be created: %s",
                 str(error).partition("\n")[0],
             )
-
-
-def _gone(gone: threading.Event, reason: str) -> None:
-    log.error("%s", reason)
-    gone.set()

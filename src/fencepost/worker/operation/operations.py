@@ -1,7 +1,5 @@
 """Connects what REST can ask of this worker."""
 
-from collections.abc import Callable
-
 from fencepost.cluster.command import now_ms
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.operations import ConnectOperations
@@ -34,9 +32,9 @@ def worker_operations(
     supervision: Supervision,
     departures: Departures,
     retention: Retention,
-    metrics: Callable[[], bytes],
+    probes: Probes,
 ) -> ConnectOperations:
-    """Return the operations of a worker with these parts; `metrics` returns the page for Prometheus."""
+    """Return the operations of a worker with these parts."""
     config, find = settings.config, ConnectorClasses().find
     requests = Requests(settings.url, topics.config, membership, progress)
     writer = OffsetWriter(settings, topics.copies, now_ms)
@@ -49,7 +47,7 @@ def worker_operations(
     )
     return ConnectOperations(
         LocalAnswers(config, topics),
-        Probes(topics.config, progress, metrics),
+        probes,
         Connectors(requests, config, topics.status.table, topics.writer, offsets, supervision.connectors.restart),
         Tasks(requests, config, topics.status, supervision.supervisor.restart),
         offsets,

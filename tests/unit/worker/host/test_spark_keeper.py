@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host.spark_keeper import SparkKeeper, Times
 from support.no_exception import no_exceptions
@@ -218,3 +219,41 @@ def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_
     scene.looks = looks
     scene.keeper.run()
     assert scene.ready == ready
+
+
+class Failing(SparkKeeperStage):
+    """A Spark that cannot be started at first, then runs, and ends."""
+
+    def __init__(self) -> None:
+        super().__init__(is_stopping=False)
+        self.absences: list[str | None] = []
+        self.failures = 2
+
+    def runtime(self) -> "SparkKeeperStage":
+        self.absences.append(self.keeper.absence)
+        return self
+
+    def start(self) -> None:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise SparkError(f"no Java {self.failures}")
+
+    def wait_until_there(self, timeout_s: float) -> bool:
+        self.absences.append(self.keeper.absence)
+        return super().wait_until_there(timeout_s)
+
+
+def test_it_says_why_spark_is_away_until_it_runs_again() -> None:
+    scene = Failing()
+    scene.keeper.run()
+    assert scene.absences == [None, "no Java 1", "no Java 0", None, "Spark has gone", None]
+
+
+def test_a_spark_that_ends_as_soon_as_it_is_started_is_away() -> None:
+    scene = Failing()
+    scene.failures = 0
+    scene.start = lambda: scene.go("Spark has gone at once")  # type: ignore[method-assign]
+    scene.stopping = Looked(5)  # type: ignore[assignment]
+    scene.keeper = scene.keep(Times(restart=0.0))
+    scene.keeper.run()
+    assert scene.keeper.absence == "Spark has gone at once"

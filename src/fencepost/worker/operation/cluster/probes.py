@@ -1,23 +1,35 @@
 """Health and metrics of this worker."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from fencepost.cluster.info import Health, HealthStatus
 from fencepost.storage.config_topic import ConfigTopic
+from fencepost.telemetry.secret import hide
 from fencepost.worker.progress import Progress
 
 _READ_S = 10.0
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
+_WITHOUT_SPARK = "Worker answers requests, but cannot run tasks: Spark is not running, and is started again."
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
+
+
+class KeptSpark(Protocol):
+    """The part of `SparkKeeper` that is needed here."""
+
+    @property
+    def absence(self) -> str | None:
+        """Say why Spark is gone or could not be started; None while it runs, or starts for the first time."""
 
 
 class Probes:
     """The `ProbeOperations` of a worker."""
 
-    def __init__(self, topic: ConfigTopic, progress: Progress, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, metrics: Callable[[], bytes]) -> None:
         self._topic = topic
         self._progress = progress
+        self._spark = spark
         self.metrics = metrics
 
     def health(self) -> Health:
@@ -27,4 +39,7 @@ class Probes:
             self._topic.read_to_end(_READ_S)
         except Exception:
             return Health(HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._progress.described()}")
+        absence = self._spark.absence
+        if absence is not None:
+            return Health(HealthStatus.STARTING, f"{_WITHOUT_SPARK} {hide(absence)}")
         return Health(HealthStatus.HEALTHY, _HEALTHY)
