@@ -2,6 +2,8 @@
 
 import logging
 import threading
+import weakref
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 ROOT = "root"
@@ -34,6 +36,8 @@ class Loggers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._modified_ms: dict[str, int] = {}
+        self._chosen: dict[str, str] = {}
+        self._followers: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def names(self) -> list[str]:
         known = logging.Logger.manager.loggerDict
@@ -56,7 +60,32 @@ class Loggers:
                     self._modified_ms[name] = now_ms
             for name in affected:
                 _logger(name).setLevel(number)
-            return affected
+            for name in [name for name in self._chosen if name.startswith(prefix)]:
+                del self._chosen[name]
+            self._chosen[namespace] = level.upper()
+            followers = [each() for each in self._followers]
+            self._followers = [weakref.WeakMethod(each) for each in followers if each is not None]
+        for each in followers:
+            if each is not None:
+                each()
+        return affected
+
+    def chosen(self) -> dict[str, str]:
+        """Return the levels that were set here, by logger. Each holds for the loggers below, unless they have one."""
+        with self._lock:
+            return dict(self._chosen)
+
+    def adopt(self, levels: Mapping[str, str], now_ms: int) -> None:
+        """Set all levels that another process has chosen."""
+        before = self.chosen()
+        for name in sorted(levels, key=lambda name: (name != ROOT, name)):  # parents first
+            if before.get(name) != levels[name]:
+                self.set_level(name, levels[name], now_ms)
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Call a method, while its object lives, whenever a level is set. It must not wait."""
+        with self._lock:
+            self._followers.append(weakref.WeakMethod(changed))
 
 
 loggers = Loggers()

@@ -52,7 +52,7 @@ _OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED, RunSta
 
 
 class Verb(StrEnum):
-    """What a worker asks a slot to do: LEAVE is for the slot, all others are for one start of a task."""
+    """What a worker asks a slot to do: LEAVE and LEVELS are for the slot, all others are for one start of a task."""
 
     START = "start"
     STOP = "stop"
@@ -60,6 +60,7 @@ class Verb(StrEnum):
     RESUME = "resume"
     ABANDON = "abandon"
     LEAVE = "leave"
+    LEVELS = "levels"
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,16 @@ class DirectivesRequest(Message):
 
 @dataclass(frozen=True)
 class Directive(Message):
-    """One thing to do, in the order of `seq`. START has a `spec`; other verbs for a task have its `incarnation`."""
+    """One thing to do, in the order of `seq`.
+
+    START has a `spec`, LEVELS the `levels` of loggers; other verbs for a task have its `incarnation`.
+    """
 
     seq: int
     verb: Verb
     incarnation: str = ""
     spec: TaskSpec | None = field(default=None, repr=False)
+    levels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from fencepost.task.slot.start_queue import StartQueue
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
+from fencepost.telemetry.loggers import loggers
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
 from fencepost.telemetry.slot_log import write_slot_log
@@ -85,6 +86,8 @@ class Slot:
             self._start(directive.spec)
         elif directive.verb is Verb.LEAVE:
             self._worker.is_leaving = True
+        elif directive.verb is Verb.LEVELS:
+            loggers.adopt(directive.levels, int(time.time() * 1000))
         else:
             runner = self._runners.get(directive.incarnation)
             if runner is not None:

@@ -15,6 +15,7 @@ from fencepost.spark.slot.job import SlotCrashedError
 from fencepost.task.channel.message import Verb
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
+from fencepost.telemetry.loggers import Loggers, loggers
 from fencepost.worker.host.slot.channel import SlotChannel
 from fencepost.worker.host.slot.table import PooledSlot, SlotTable, SlotTask, Use
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
@@ -44,15 +45,16 @@ class SlotPool:
         ends: ProcessEnds,
         spec: SlotSpec,
         max_slots: int,
+        loggers: Loggers = loggers,
     ) -> None:
-        """`spec` is that of every slot, but for its id."""
+        """`spec` is that of every slot, but for its id. Slots get the levels of `loggers`, too."""
         self._events = events
         self._ledger = ledger
         self._ends = ends
         self._spec = spec
         self._max_slots = max_slots
         self._jobs: Jobs | None = None
-        self._table = SlotTable()
+        self._table = SlotTable(loggers)
         self.channel = SlotChannel(self._table, events, self._maybe_retire)
 
     def attach(self, jobs: Jobs | None) -> None:
@@ -103,7 +105,7 @@ class SlotPool:
             slot = self._table.of(incarnation)
             if slot is None:
                 return ()
-            self._table.send(slot, Verb.ABANDON, incarnation)
+            self._table.send(slot, Verb.ABANDON, incarnation=incarnation)
             slot.tasks.pop(incarnation, None)
             if slot.use is Use.OPEN:
                 slot.use = Use.TAINTED
@@ -187,7 +189,7 @@ class SlotPool:
             raise NoRoomError("Spark is still starting")
         self._ledger.take(1, CoreUse.SLOT)
         slot = PooledSlot(uuid.uuid4().hex[:8], owner=owner)
-        self._table.slots[slot.id] = slot
+        self._table.add(slot)
         self._jobs.launch(slot.id, replace(self._spec, slot=slot.id).to_text())
         return slot
 
@@ -200,7 +202,7 @@ class SlotPool:
         with self._table.changed:
             slot = self._table.of(incarnation)
             if slot is not None:
-                self._table.send(slot, verb, incarnation)
+                self._table.send(slot, verb, incarnation=incarnation)
 
     def _let_an_idle_slot_go(self) -> None:
         """Make an idle slot leave, so that its core becomes free for what needs one."""

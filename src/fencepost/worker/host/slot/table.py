@@ -5,9 +5,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from fencepost.task.channel.message import Directive, TaskReport, Verb
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.telemetry.loggers import Loggers
 from fencepost.worker.channel import RefusedError
 
 _BUSY_RECORDS_PER_S = 500.0
@@ -52,8 +53,9 @@ class Outbox:
     directives: list[Directive] = field(default_factory=list)
     next_seq: int = 1
 
-    def add(self, verb: Verb, incarnation: str, spec: TaskSpec | None) -> None:
-        self.directives.append(Directive(self.next_seq, verb, incarnation, spec))
+    def add(self, verb: Verb, **more: Any) -> None:
+        """Add a directive; `more` has its other fields."""
+        self.directives.append(Directive(self.next_seq, verb, **more))
         self.next_seq += 1
 
     def acknowledge(self, seq: int) -> None:
@@ -81,9 +83,18 @@ class PooledSlot:
 class SlotTable:
     """The slots by id. Its users hold `changed` while they read or change them."""
 
-    def __init__(self) -> None:
+    def __init__(self, loggers: Loggers) -> None:
+        """Slots get the levels of `loggers`, too."""
         self.slots: dict[str, PooledSlot] = {}
         self.changed = threading.Condition()
+        self._loggers = loggers
+        loggers.follow(self._send_levels)
+
+    def add(self, slot: PooledSlot) -> None:
+        """Add a slot that is to be launched."""
+        self.slots[slot.id] = slot
+        if levels := self._loggers.chosen():
+            self.send(slot, Verb.LEVELS, levels=levels)
 
     def all(self) -> Sequence[PooledSlot]:
         return tuple(self.slots.values())
@@ -100,10 +111,15 @@ class SlotTable:
         slot.last_contact = time.monotonic()
         return slot
 
-    def send(self, slot: PooledSlot, verb: Verb, incarnation: str = "", spec: TaskSpec | None = None) -> None:
-        """Queue a directive for a slot."""
-        slot.outbox.add(verb, incarnation, spec)
+    def send(self, slot: PooledSlot, verb: Verb, **more: Any) -> None:
+        """Queue a directive for a slot; `more` has its other fields."""
+        slot.outbox.add(verb, **more)
         self.changed.notify_all()
+
+    def _send_levels(self) -> None:
+        with self.changed:
+            for slot in self.all():
+                self.send(slot, Verb.LEVELS, levels=self._loggers.chosen())
 
     def ask_to_leave(self, slot: PooledSlot) -> None:
         slot.use = Use.LEAVING

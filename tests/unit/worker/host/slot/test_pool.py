@@ -12,6 +12,7 @@ from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import LostTask, Reports, RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
+from fencepost.telemetry.loggers import Loggers
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host.slot.pool import SlotPool
 from fencepost.worker.supervision.port import NoRoomError
@@ -62,7 +63,9 @@ class Pool:
         monkeypatch.setattr("fencepost.worker.host.slot.channel._POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
         self.ends = ProcessEnds()
-        self.slots = SlotPool(self.events, self.ledger, self.ends, SlotSpec("", "http://w", 10), max_slots)
+        self.loggers = Loggers()
+        spec = SlotSpec("", "http://w", 10)
+        self.slots = SlotPool(self.events, self.ledger, self.ends, spec, max_slots, self.loggers)
         self.slots.attach(self.jobs)
 
     def start(self, incarnation: str, **config: str) -> str:
@@ -128,6 +131,20 @@ def test_e11_a_task_is_handed_over_with_references_and_no_value(pool: Pool) -> N
     assert directive["spec"]["connector_config"] == {"password": "${env:P}"}
     assert directive["spec"]["task_config"] == {"dsn": "x ${env:P}"}
     assert "canary" not in str(directive)
+
+
+def test_levels_of_loggers_reach_slots_that_run_and_those_that_come(pool: Pool) -> None:
+    first = pool.start("a")
+    pool.register(first)
+    pool.loggers.set_level("test.pool", "DEBUG", 1)
+    assert [each["levels"] for each in pool.directives(first)] == [{}, {"test.pool": "DEBUG"}]
+    second = pool.start("b", **{"slot.dedicated": "true"})
+    assert second != first
+    pool.register(second)
+    assert [(each["verb"], each["levels"]) for each in pool.directives(second)] == [
+        ("levels", {"test.pool": "DEBUG"}),
+        ("start", {}),
+    ]
 
 
 def test_a_directive_that_was_not_acknowledged_is_given_again(pool: Pool) -> None:
