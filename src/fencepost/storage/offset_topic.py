@@ -5,6 +5,7 @@ must be stable, or compaction would keep two records for one partition. Our keys
 already has other key bytes for the partition (a Java worker keeps the order of its map), we write those.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -56,9 +57,7 @@ def encode(
 def encode_key(connector: str, partition: SourcePartition | None) -> bytes:
     _check(partition, "partition")
     try:
-        return orjson.dumps(
-            [connector, partition if partition is None else dict(partition)], option=orjson.OPT_SORT_KEYS
-        )
+        return _written([connector, partition if partition is None else dict(partition)], is_sorted=True)
     except TypeError as error:
         raise OffsetFormatError(f"The source partition {partition!r} cannot be stored: {error}") from error
 
@@ -68,9 +67,33 @@ def encode_offset(offset: SourceOffset | None) -> bytes | None:
         return None
     _check(offset, "offset")
     try:
-        return orjson.dumps(dict(offset))
+        return _written(dict(offset))
     except TypeError as error:
         raise OffsetFormatError(f"The source offset {offset!r} cannot be stored: {error}") from error
+
+
+def _written(value: Any, *, is_sorted: bool = False) -> bytes:
+    """Return JSON. Text may have half of a character, as Java's can: that is escaped."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if is_sorted else None)
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise
+        return json.dumps(value, sort_keys=is_sorted, separators=(",", ":")).encode()
+
+
+def _read(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:  # perhaps half of a character, escaped or as Java writes it
+        try:
+            return json.loads(text.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def merge(own: Iterable[KnownOffset], fallback: Iterable[KnownOffset]) -> list[KnownOffset]:
@@ -188,8 +211,8 @@ class OffsetReader:
 
 def _parse(record: LogRecord) -> tuple[str, SourcePartition | None, SourceOffset | None] | None:
     try:
-        key = orjson.loads(record.key or b"")
-        offset = None if record.value is None else orjson.loads(record.value)
+        key = _read(record.key or b"")
+        offset = None if record.value is None else _read(record.value)
         connector, partition = key
         _check(partition, "partition")
     except (ValueError, TypeError) as error:

@@ -42,6 +42,24 @@ def test_anything_else_is_refused_by_name(value: Any):
         encode("c", {"p": 1}, {"o": value})
 
 
+@pytest.mark.parametrize("text", [b'"\\ud800"', b'"\xed\xa0\x80"'])
+def test_half_of_a_character_is_stored_and_read_again_also_as_java_writes_it(text: bytes):
+    table = OffsetTable()
+    table.apply(record(b'["c",{"p":' + text + b"}]", b'{"o":' + text + b"}"))
+    (known,) = table.known("c")
+    assert (known.partition, known.offset) == ({"p": "\ud800"}, {"o": "\ud800"})
+    key, value = encode("c", known.partition, known.offset)
+    assert (key, value) == (b'["c",{"p":"\\ud800"}]', b'{"o":"\\ud800"}')
+    assert table.key("c", known.partition) == b'["c",{"p":' + text + b"}]"
+
+
+@pytest.mark.parametrize("value", [b"{", b"[" * 100_000, b'{"o":NaN}'])
+def test_a_record_that_is_no_json_is_passed_over(value: bytes):
+    table = OffsetTable()
+    table.apply(record(b'["c",{"p":1}]', value))
+    assert table.known("c") == []
+
+
 def test_names_must_be_strings():
     with pytest.raises(OffsetFormatError, match="only use strings as names, but has 1"):
         encode("c", {1: 2}, {"o": 1})  # type: ignore[dict-item]
