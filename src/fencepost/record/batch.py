@@ -34,7 +34,7 @@ class Batch:
 
     `ends` holds the offsets of source partitions after the batch, if they are beyond the partition's last record in it.
     They are committed with the batch, even if it has no records, and even if they are committed already: this renews
-    offsets in a store that deletes them after some time.
+    offsets in a store that deletes them after some time. An end of None removes the committed offset.
 
     >>> from fencepost.api import FLOAT64, INT64, Batch, Schema
     >>> rows = [{"n": 1, "price": 9.5}, {"n": 2, "price": None}]
@@ -61,7 +61,7 @@ class Batch:
     kafka_partitions: Sequence[int | None] | None = None
     timestamps: Sequence[int | None] | None = None
     headers: Sequence[tuple[Header, ...]] | None = None
-    ends: Sequence[tuple[SourcePartition, SourceOffset]] = ()
+    ends: Sequence[tuple[SourcePartition, SourceOffset | None]] = ()
 
     def __len__(self) -> int:
         return len(self.values)

@@ -5,6 +5,7 @@ from typing import Any
 
 from fencepost.api import FatalError, RecordMetadata, RetriableError, SourceConnector, SourceRecord, SourceTask
 from fencepost.config.setting import as_text
+from fencepost.record import partition_key
 from fencepost.task.control import Control
 from fencepost.task.source.boundary import ConnectorBoundary
 from fencepost.task.source.context import TaskContext
@@ -97,6 +98,7 @@ class SourceRun:
             return None, []
         for batch in batches:
             self._book.add(batch.last_offsets())
+            self._book.updated_by({partition_key(p): None for p, offset in batch.ends if offset is None})
             self._polled += batch.records()
         return records, batches
 

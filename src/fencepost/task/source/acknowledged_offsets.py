@@ -53,7 +53,7 @@ class OffsetQueue:
             if partition is not last:  # usually it is the same
                 last, key = partition, partition_key(partition)
             self._append(key, entry)
-        self.updated({partition_key(partition): dict(offset) for partition, offset in batch.ends})
+        self.updated({partition_key(p): None if offset is None else dict(offset) for p, offset in batch.ends})
 
         def acknowledged(index: int, metadata: RecordMetadata) -> None:
             entries[index].is_acknowledged = True

@@ -39,7 +39,7 @@ class OffsetBook:
             self._partitions[key] = partition
 
     def updated_by(self, update: Mapping[PartitionKey, Offset]) -> None:
-        """Merge the checked result of `update_offsets` (KIP-910); unchanged offsets are left out."""
+        """Merge the checked result of `update_offsets` (KIP-910), or removals; unchanged offsets are left out."""
         for key, offset in update.items():
             if key in self._pending or self._is_change(key, offset):
                 self._pending[key] = offset

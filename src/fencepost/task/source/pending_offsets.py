@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fencepost.api import SourceTask
-from fencepost.record import Batch
+from fencepost.record import Batch, partition_key
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import offset_records
 from fencepost.task.delivery.finish import OffsetRecords
@@ -35,6 +35,7 @@ class PendingOffsets:
         if self.acknowledged is None:
             for batch in batches:
                 self.book.add(batch.last_offsets())
+                self.book.updated_by({partition_key(p): None for p, offset in batch.ends if offset is None})
                 self._has_ends |= bool(batch.ends)
 
     def update(self) -> None:
