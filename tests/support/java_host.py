@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
 from fencepost.java.error import HostEndedError
 from fencepost.java.port import (
+    Callbacks,
     CommittedOffsets,
     Description,
     Effects,
@@ -63,9 +64,8 @@ class ScriptedTask:
 
     host: "ScriptedHost"
     script: list[Any]
-    wants_records: bool = True
-    wants_updates: bool = False
     log: list[str] = field(default_factory=list)
+    places: list[tuple[int, list[RecordMetadata | None] | None]] = field(default_factory=list)
     is_interrupted: threading.Event = field(default_factory=threading.Event)
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
@@ -78,6 +78,7 @@ class ScriptedTask:
         return item
 
     def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None] | None) -> None:
+        self.places.append((number, None if metadata is None else list(metadata)))
         written = "all" if metadata is None else f"{sum(each is not None for each in metadata)}"
         self.log.append(f"commit_records {number} {written}")
 
@@ -86,7 +87,8 @@ class ScriptedTask:
         self.log.append(f"commit {[offset for _, offset in offsets]}")
 
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
-        raise NotImplementedError
+        self.host.ensure_alive()
+        return self.host.machine.update(offsets)
 
     def stop(self, timeout_s: float) -> None:
         self.host.ensure_alive()
@@ -158,10 +160,16 @@ class ScriptedConnector:
     configs: list[dict[str, str]] = field(default_factory=lambda: [{"n": "0"}])
     support: ExactlyOnceSupport | None = ExactlyOnceSupport.SUPPORTED
     log: list[str] = field(default_factory=list)
+    is_interrupted: threading.Event = field(default_factory=threading.Event)
 
     def start(self, properties: Mapping[str, str]) -> None:
         self.host.ensure_alive()
         self.log.append("start")
+        self.host.machine.in_start(self)
+
+    def interrupt(self) -> None:
+        self.log.append("interrupt")
+        self.is_interrupted.set()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         self.host.ensure_alive()
@@ -206,7 +214,7 @@ class ScriptedHost:
     def describe(self, java_class: JavaClass) -> Description:
         self.machine.asked.append(f"describe {java_class.name}")
         self.ensure_alive()
-        return Description("source", self.machine.version_of(java_class))
+        return Description(("source",), self.machine.version_of(java_class), self.machine.callbacks)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         self.machine.asked.append(f"definitions {java_class.name}")
@@ -242,6 +250,10 @@ class ScriptedHost:
         self.machine.sinks.append(made)
         return made
 
+    def set_levels(self, levels: Mapping[str, str]) -> None:
+        self.ensure_alive()
+        self.machine.levels.append(dict(levels))
+
     def threads(self) -> str:
         return ""
 
@@ -269,12 +281,16 @@ class ScriptedJava:
         self.version_of: Callable[[JavaClass], str] = lambda java_class: "7.1"
         self.faults: Callable[[str, str | None], list[str]] = lambda name, value: []
         self.script: list[Any] = []
+        self.callbacks = Callbacks(records=False, commits=True, updates=False)
+        self.update: Callable[[CommittedOffsets], CommittedOffsets] = lambda offsets: []
         self.starts: list[SourceTaskStart] = []
         self.tasks: list[ScriptedTask] = []
         self.sink_starts: list[SinkTaskStart] = []
         self.sinks: list[ScriptedSink] = []
         self.sink_log: list[Any] = []
         self.connectors: list[ScriptedConnector] = []
+        self.in_start: Callable[[ScriptedConnector], None] = lambda connector: None
+        self.levels: list[dict[str, str]] = []
 
     def start(self, options: HostOptions) -> ScriptedHost:
         made = ScriptedHost(options, self)

@@ -1,6 +1,7 @@
 """The loop of a source for unit tests, with converters and a run of its own."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fencepost.api import SourceRecord, SourceTask
@@ -9,10 +10,12 @@ from fencepost.converter.string import StringConverter
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, PollBoundary
@@ -28,6 +31,7 @@ class SourceStage:
     def __init__(self) -> None:
         self.control, self.counters, self.book = Control(is_paused=False), Counters(), OffsetBook()
         self.states: list[RunState] = []
+        self.dead_letters = DeadLetterSpec()
 
     def replace(self) -> Delivery:
         """Return the delivery that follows one that must not be used any more."""
@@ -53,14 +57,20 @@ class SourceStage:
         usual = {"tolerates_all": False, "retry_timeout_ms": 0, "retry_delay_max_ms": 1}
         logs: dict[str, Any] = {"logs": False, "logs_messages": False, "control": self.control, "task_id": "c-0"}
         key, value = StringConverter({"converter.type": "key"}), value_converter({"converter.type": "value"})
+        logs["counters"] = self.counters.errors
         chain = Chain.from_config(dict(transforms or {}), find)
         output = OutputSpec({}, "offsets", transactional_id="g-c-0" if is_exactly_once else None)
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, output=output, dead_letters=self.dead_letters)
+        processor = Processor(
+            chain, key, value, SimpleHeaderConverter({}), Tolerance(**{**usual, **(tolerance or {}), **logs})
+        )
+        if self.dead_letters.topic:
+            processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
+            processor.tolerance.tell = processor.letters.tell
         return SourceLoop(
-            TaskRun(TaskSpec("c", 0, 1, "i", {}, {}, output=output), self.control, self.counters, self.report_state),
+            TaskRun(spec, self.control, self.counters, self.report_state),
             task,
-            Processor(
-                chain, key, value, SimpleHeaderConverter({}), Tolerance(**{**usual, **(tolerance or {}), **logs})
-            ),
+            processor,
             boundary or PollBoundary(),
             self.book,
             NoTopics(),  # type: ignore[arg-type]

@@ -3,15 +3,15 @@
 `fencepost.api` does not export them, and they may change at any time.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from fencepost.api.errors import ConnectError
 from fencepost.api.sink import SinkTask, SinkTaskContext
-from fencepost.api.source import Form, SourceTask, SourceTaskContext
+from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourceTask, SourceTaskContext
 from fencepost.config import Setting
-from fencepost.record import SinkRecord
+from fencepost.record import Batch, SinkRecord
 
 TASK_CLASS = "task.class"
 """The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
@@ -36,6 +36,23 @@ class NamesTaskClass(Protocol):
 
 
 @runtime_checkable
+class EndsCalls(Protocol):
+    """A connector whose calls can be ended from outside."""
+
+    def end_calls(self) -> None:
+        """Let a call of the connector end soon, as the connector is to stop. Any thread; does not wait."""
+
+
+@runtime_checkable
+class ChoosesTaskClass(Protocol):
+    """A connector class whose tasks are of a class that depends on their config."""
+
+    @classmethod
+    def task_class_for(cls, properties: Mapping[str, str]) -> type[SourceTask]:
+        """Return the class of a task with these properties. Raises HostLostError."""
+
+
+@runtime_checkable
 class KnowsSettings(Protocol):
     """A class whose settings have to be asked for, which takes a second or more the first time."""
 
@@ -49,8 +66,8 @@ class HostedTaskContext(SourceTaskContext, Protocol):
     @property
     def place(self) -> TaskPlace: ...
 
-    def count_errors(self, *, failures: int, retries: int) -> None:
-        """Count records that the other process could not convert and dropped, and what it tried again."""
+    def count_retries(self, count: int) -> None:
+        """Count operations on records that the other process tried again."""
 
 
 class HostLostError(ConnectError):
@@ -76,12 +93,24 @@ class HostedTask(SourceTask):
     """A task whose `poll` returns what another process has transformed and converted already, as columns of bytes.
 
     The transforms, predicates and converters of its config are not applied here. Its batches have no offsets of single
-    records, only `Batch.ends`, so a batch is committed as a whole or not at all.
+    records, only `Batch.ends`, so a batch is committed as a whole or not at all. One with records that were
+    dropped is a `HostedBatch`.
     """
 
     context: HostedTaskContext
 
     polls_ahead: ClassVar[bool | None] = False
+
+    asks_places: ClassVar[bool] = False
+    """Whether `written` is to say where each record is. That costs some microseconds a record."""
+
+    def written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
+        """Called before `commit` for each batch that `poll` returned, in order, once its offsets are committed.
+
+        `places` says where the record of each row is: None for one that was dropped, and an empty sequence if the
+        transaction was aborted, and only offsets are committed. None in place of them says that all were written, to a
+        task that does not ask.
+        """
 
     @classmethod
     def form(cls, config: Any) -> Form:
@@ -104,14 +133,44 @@ class ForeignRecordError(ConnectError):
 
     operation: str = ""
     """The name of the class whose code failed."""
+    trace: str | None = None
+    """The stack in the other process, if it is known."""
 
     @classmethod
-    def of(cls, class_name: str, message: str | None, operation: str) -> "ForeignRecordError":
+    def of(cls, class_name: str, message: str | None, operation: str, trace: str | None = None) -> "ForeignRecordError":
         package, _, name = class_name.rpartition(".")
         named = type(name, (cls,), {"__module__": package, "__qualname__": name})
         made: ForeignRecordError = named(message or class_name)
         made.operation = operation
+        made.trace = trace
         return made
+
+
+class LeftOut(NamedTuple):
+    """A record that another process could not transform or convert and has dropped, as `errors.tolerance` says."""
+
+    row: int
+    """Its row in the batch, which has the key, value and headers of its dead letter."""
+    stage: str
+    error: ForeignRecordError
+    offset: SourceOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedBatch(Batch):
+    """A batch some rows of which are no records to be sent: they were left out."""
+
+    left_out: Sequence[LeftOut] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, batch: Batch, left_out: Sequence[LeftOut]) -> "HostedBatch":
+        return cls(**{each.name: getattr(batch, each.name) for each in fields(batch)}, left_out=left_out)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Return the whole batch. Raises ValueError for a part: it is committed as a whole or not at all."""
+        if (start, stop) != (0, len(self)):
+            raise ValueError("a batch of another process is not divided")
+        return self
 
 
 class HostedSinkContext(SinkTaskContext, Protocol):

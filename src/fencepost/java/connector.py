@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from fencepost.api import (
@@ -19,22 +20,24 @@ from fencepost.api import (
     SourceConnector,
     Transform,
 )
+from fencepost.api.hosted_task import TASK_CLASS
 from fencepost.api.source import SourceOffset
 from fencepost.config import Config, ConfigError, Setting, SettingValue
 from fencepost.config.setting import as_text
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import ConnectionLostError, HostEndedError
 from fencepost.java.index import JavaKind
 from fencepost.java.plugins import JavaPlugins
 from fencepost.java.port import HostedConnector, JavaClass
 from fencepost.java.questions import as_config_errors
 from fencepost.java.shared_host import Lease
 from fencepost.java.sink_task import JavaSinkTask
-from fencepost.java.source_task import JavaSourceTask
+from fencepost.java.source_task import JavaSourceTask, task_class_with
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
 _WATCH_S = 0.5
+_POLITE_S, _STOP_S, _KILL_S = 5.0, 30.0, 5.0
 _MOST_LOST, _LOST_WITHIN_S = 3, 60.0
 _TOPICS = ("topics", "topics.regex")
 
@@ -76,6 +79,26 @@ class JavaPart(_Java):
             raise ConfigError(faults)
 
 
+@dataclass
+class _Call:
+    """A call of a started connector that is under way."""
+
+    what: str
+    hosted: HostedConnector
+    lease: Lease
+    has_ended: threading.Event = field(default_factory=threading.Event)
+
+    def end(self, connector: str, polite_s: float, kill_s: float) -> None:
+        """Interrupt the call after `polite_s`, and kill the host after `kill_s` more, unless the call returns."""
+        if self.has_ended.wait(polite_s):
+            return
+        log.warning("connector %s: its %s is interrupted, as it is to stop", connector, self.what)
+        with contextlib.suppress(HostEndedError):
+            self.hosted.interrupt()
+        if not self.has_ended.wait(kill_s):
+            self.lease.kill(f"the {self.what} of connector {connector} did not return in time")
+
+
 class JavaConnector(_Java, Connector):
     """A connector. An instance that was not started answers questions; a started one lives in the host of connectors.
 
@@ -92,6 +115,7 @@ class JavaConnector(_Java, Connector):
         self._lease: Lease | None = None
         self._hosted: HostedConnector | None = None
         self._lost: list[float] = []
+        self._under_way: _Call | None = None
 
     @classmethod
     def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
@@ -112,8 +136,12 @@ class JavaConnector(_Java, Connector):
             self._begin()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        hosted, lease = self._running(), self._lease
         try:
-            return list(self._running().task_configs(max_tasks))
+            with self._calling("taskConfigs", hosted, lease):
+                return list(hosted.task_configs(max_tasks))
+        except ConnectionLostError:
+            raise
         except HostEndedError as error:  # its end starts the connector again, which asks again
             raise RetriableError(str(error)) from error
 
@@ -124,9 +152,31 @@ class JavaConnector(_Java, Connector):
             return
         try:
             with contextlib.suppress(HostEndedError), contextlib.closing(hosted):
-                hosted.stop()
+                with self._calling("stop", hosted, lease):
+                    self._end_call(_STOP_S, _KILL_S)
+                    hosted.stop()
         finally:
             lease.end()
+
+    def end_calls(self) -> None:
+        """Interrupt the call that is under way, if it does not return soon. If that does not help, kill the host."""
+        self._end_call(_POLITE_S, _KILL_S)
+
+    @contextlib.contextmanager
+    def _calling(self, what: str, hosted: HostedConnector, lease: Lease | None) -> Iterator[None]:
+        self._under_way = None if lease is None else _Call(what, hosted, lease)
+        try:
+            yield
+        finally:
+            if self._under_way is not None:
+                self._under_way.has_ended.set()
+            self._under_way = None
+
+    def _end_call(self, polite_s: float, kill_s: float) -> None:
+        call = self._under_way
+        if call is not None:
+            name = f"end-of-{self._name}"
+            threading.Thread(target=call.end, args=(self._name, polite_s, kill_s), name=name, daemon=True).start()
 
     def _running(self) -> HostedConnector:
         hosted = self._hosted
@@ -139,7 +189,8 @@ class JavaConnector(_Java, Connector):
         hosted: HostedConnector | None = None
         try:
             hosted = lease.host.connector(self.java, self._name, self.context)
-            hosted.start(self._properties)
+            with self._calling("start", hosted, lease):
+                hosted.start(self._properties)
         except BaseException:
             if hosted is not None:
                 hosted.close()  # else what its start has begun would go on
@@ -164,7 +215,7 @@ class JavaConnector(_Java, Connector):
             log.warning("connector %s starts again in a new host: %s", self._name, how)
             lease.end()
             now = time.monotonic()
-            self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now]
+            self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now] * (not lease.was_killed)
             try:
                 if len(self._lost) >= _MOST_LOST:
                     raise HostEndedError(f"the host of connectors ended {_MOST_LOST} times in a minute: {how}")
@@ -199,6 +250,12 @@ class JavaSourceConnector(JavaConnector, SourceConnector):
     """A source connector; its tasks are `JavaSourceTask`s."""
 
     task = JavaSourceTask
+
+    @classmethod
+    def task_class_for(cls, properties: Mapping[str, str]) -> type[JavaSourceTask]:
+        """Return the class for tasks of a class in Java: it depends on what that overrides. Raises HostLostError."""
+        callbacks = cls.plugins.hosts.callbacks(JavaClass(properties[TASK_CLASS], cls.java.location))
+        return task_class_with(places=callbacks.records, updates=callbacks.updates)
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         with self._asked() as hosted:

@@ -19,6 +19,13 @@ class HostEndedError(ConnectError):
     """
 
 
+class ConnectionLostError(HostEndedError):
+    """The connection of one task or connector ended, though the host runs: nothing of it can be used any more.
+
+    A thread of the plug-in's may have interrupted another one at the wrong time. Others in the host go on.
+    """
+
+
 class HostTimeoutError(HostEndedError):
     """A call was not answered in time. The host has been killed, because its thread cannot be ended in another way."""
 

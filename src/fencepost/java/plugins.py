@@ -4,19 +4,24 @@ For each Java class a Python class is made, whose class methods ask a host. It h
 called the same wherever plug-ins are named. Nothing here starts a JVM before something is asked that only a JVM knows.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from fencepost.java.error import HostEndedError, JavaPluginError
 from fencepost.java.facts import ClassFacts
 from fencepost.java.index import Found, JavaIndex, JavaKind
-from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost
+from fencepost.java.port import Callbacks, Classes, HostOptions, JavaClass, JavaHost
 from fencepost.java.questions import Questions
 from fencepost.java.shared_host import SharedHost
+from fencepost.telemetry.loggers import ROOT, loggers
 
 _LINGER_S = 30.0
+_JAVAS = {"ALL": "TRACE", "WARNING": "WARN", "CRITICAL": "ERROR", "FATAL": "ERROR", "OFF": "ERROR"}
+"""The nearest level of Java's; what is below ours is dropped here."""
 
 
 class FindClasses(Protocol):
@@ -32,10 +37,47 @@ class JavaHosts:
     """
 
     def __init__(self, options: Sequence[str], start: Callable[[HostOptions], JavaHost] | None = None) -> None:
-        start = start or _start_host
+        self._start_one = start or _start_host
+        self._levels = threading.Lock()
+        start = self._start
         self.inspection = SharedHost(start, HostOptions(options, "host for validation"), _LINGER_S)
         self.connectors = SharedHost(start, HostOptions(options, "host of connectors"), _LINGER_S)
         self.tasks = SharedHost(start, HostOptions(options, "host of tasks"), _LINGER_S)
+        self._callbacks: dict[JavaClass, Callbacks] = {}
+        loggers.follow(self._levels_changed)
+
+    def callbacks(self, task: JavaClass) -> Callbacks:
+        """Return which callbacks a class of source tasks has. Raises HostLostError, and what the host raises."""
+        if task not in self._callbacks:
+            with self.tasks.take(f"questions to {task.name}") as lease:
+                try:
+                    found = lease.host.describe(task).callbacks
+                except HostEndedError as error:
+                    raise lease.lost(error) from error
+            if found is None:
+                raise JavaPluginError(f"class {task.name} is no source task")
+            self._callbacks[task] = found
+        return self._callbacks[task]
+
+    def _start(self, options: HostOptions) -> JavaHost:
+        host = self._start_one(options)
+        self._set_levels(host)
+        return host
+
+    def _levels_changed(self) -> None:
+        for shared in (self.inspection, self.connectors, self.tasks):
+            if (host := shared.running) is not None:
+                threading.Thread(target=self._set_levels, args=(host,), name="java-levels", daemon=True).start()
+
+    def _set_levels(self, host: JavaHost) -> None:
+        """Let Java's loggers have the levels that were set here. A host that ends meanwhile needs none."""
+        with self._levels:  # else an older level might arrive after a newer one
+            levels = {
+                "" if name == ROOT else name: _JAVAS.get(level, level) for name, level in loggers.chosen().items()
+            }
+            if levels:
+                with contextlib.suppress(HostEndedError):
+                    host.set_levels(levels)
 
 
 class JavaPlugins:

@@ -45,6 +45,17 @@ Classes = Mapping[str, JavaClass]
 them) to the class. Names that are missing are looked up in the connector's own location, then in Kafka's runtime."""
 
 
+class Callbacks(NamedTuple):
+    """Which methods of a source task's class are its own, so that it is worth calling them."""
+
+    records: bool
+    """`commitRecord`"""
+    commits: bool
+    """`commit`"""
+    updates: bool
+    """`updateOffsets` of KIP-910, which Kafka Connect's own class does not have."""
+
+
 @dataclass(frozen=True)
 class Description:
     """What only the class itself says."""
@@ -54,6 +65,8 @@ class Description:
     classes are both of the converters."""
     version: str
     """What `version()` returns; `undefined` if the class does not have one, as in Kafka Connect."""
+    callbacks: Callbacks | None = None
+    """For a class of source tasks."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,9 @@ class HostedConnector(Protocol):
 
     def stop(self) -> None: ...
 
+    def interrupt(self) -> None:
+        """Interrupt the connector's thread, from any thread: a call in a sleep ends with a JavaError."""
+
     def close(self) -> None:
         """Forget the connector without a call of it."""
 
@@ -191,10 +207,16 @@ class Failure:
     """A record that was dropped because `errors.tolerance` is `all`."""
 
     row: int
-    """How many records of the batch precede it."""
+    """Its row in the batch. In that of a source its key, value and headers are those of its dead letter."""
     stage: str
     class_name: str
-    message: str
+    message: str | None
+    plugin: str
+    """The class of the transform or converter that failed."""
+    trace: str | None = None
+    """Java's stack, if dead letters are to have it."""
+    offset: SourceOffset | None = None
+    """The source offset of a source's record."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +224,7 @@ class Processing:
     """What transforms, converters and `errors.*` did with the records of one call."""
 
     filtered: int = 0
-    """Records that transforms dropped."""
+    """Records that transforms removed."""
     failures: tuple[Failure, ...] = ()
     retries: int = 0
     """How often an operation on a record was tried again."""
@@ -212,10 +234,10 @@ class Processing:
 class Polled:
     """What a poll gave.
 
-    `batch` has bytes: `BinaryColumn`s, already transformed and converted. Its records have no offsets of their own;
-    `batch.ends` has those after the batch of all its source partitions, with those of filtered and dropped records.
-    So a batch is committed as a whole or not at all, together with the other parts of the poll up to a mark. It may be
-    without records and still have `ends`.
+    `batch` has bytes: `BinaryColumn`s, already transformed and converted. Rows that `processing.failures` names are
+    dropped records. Records have no offsets of their own; `batch.ends` has those after the batch of all its source
+    partitions, with those of filtered and dropped records. So a batch is committed as a whole or not at all, together
+    with the other parts of the poll up to a mark. It may be without records and still have `ends`.
     """
 
     number: int
@@ -230,13 +252,6 @@ class Polled:
 class HostedSourceTask(Protocol):
     """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
 
-    wants_records: bool
-    """Whether the class has a `commitRecord` of its own: `commit_records` is to be called then, else it is not."""
-    wants_commits: bool
-    """Whether the class has a `commit` of its own. If not, `commit` costs nothing."""
-    wants_updates: bool
-    """Whether the class has an `updateOffsets` (KIP-910)."""
-
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
 
@@ -244,11 +259,12 @@ class HostedSourceTask(Protocol):
         """Call `commitRecord` for each record of batch `number`, and for those filtered.
 
         A record's entry is None if it was not written; records without an entry were not, either. Instead of a list,
-        None says that all were written, and costs nothing a record: Java is told -1 as partition and offset.
+        None says that all were written: Java is told -1 as partition and offset. Does nothing for a class without a
+        `commitRecord` of its own.
         """
 
     def commit(self, offsets: CommittedOffsets) -> None:
-        """Offsets were committed: tell the task's offset reader, and call its `commit`."""
+        """Offsets were committed: tell the task's offset reader, and call its `commit` if the class has its own."""
 
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
         """Call the task's `updateOffsets` (KIP-910) with what is about to be committed. Returns its changes."""

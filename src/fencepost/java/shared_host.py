@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from fencepost.api.hosted_task import HostLostError
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import ConnectionLostError, HostEndedError
 from fencepost.java.port import HostOptions, JavaHost
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class Lease:
 
     def lost(self, error: HostEndedError) -> HostLostError:
         """Return the error that says so to the runtime of a task, whom this lease is for."""
+        if isinstance(error, ConnectionLostError):
+            return HostLostError(str(error), frozenset({self._user}))
         text = f"the host (a JVM) of its slot ended: {error}"
         return HostLostError(text, self.companions(), is_crash=not self.was_killed)
 
@@ -82,6 +84,12 @@ class SharedHost:
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._timer: threading.Timer | None = None
+
+    @property
+    def running(self) -> JavaHost | None:
+        """Return the host, if one runs."""
+        running = self._running
+        return None if running is None or running.host.end is not None else running.host
 
     def take(self, user: str) -> Lease:
         """Return the running host, or a new one. Raises JavaUnavailableError."""

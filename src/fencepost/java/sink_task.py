@@ -28,11 +28,6 @@ from fencepost.record import SinkBatch, TopicPartition
 log = logging.getLogger(__name__)
 
 _MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
-_CONVERTERS = {
-    "KEY_CONVERTER": "key.converter",
-    "VALUE_CONVERTER": "value.converter",
-    "HEADER_CONVERTER": "header.converter",
-}
 
 
 class JavaSinkTask(JavaTask, HostedSink):
@@ -128,13 +123,9 @@ class JavaSinkTask(JavaTask, HostedSink):
         context.count_retries(effects.processing.retries)
         for failure in effects.processing.failures:
             assert batch is not None  # only `put` converts
-            context.left_out(batch.record(failure.row), failure.stage, self._error(failure))
+            context.left_out(batch.record(failure.row), failure.stage, _error(failure))
         for errant in effects.errant:
             self._report(errant)
-
-    def _error(self, failure: Failure) -> ForeignRecordError:
-        configured = self.context.place.connector_config.get(_CONVERTERS.get(failure.stage, ""))
-        return ForeignRecordError.of(failure.class_name, failure.message, configured or failure.class_name)
 
     def _report(self, errant: Errant) -> None:
         record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter
@@ -149,6 +140,10 @@ class JavaSinkTask(JavaTask, HostedSink):
             return function(*arguments)
         except HostEndedError as error:
             raise self._lease.lost(error) from error
+
+
+def _error(failure: Failure) -> ForeignRecordError:
+    return ForeignRecordError.of(failure.class_name, failure.message, failure.plugin, failure.trace)
 
 
 def _unknown(errant: Errant) -> FatalError:

@@ -9,44 +9,65 @@ nothing else waiting: this task's `poll` returns without records meanwhile, so t
 """
 
 import logging
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from fencepost.api import Batch, RecordMetadata
-from fencepost.api.hosted_task import HostedTask, HostedTaskContext, HostLostError
+from fencepost.api.hosted_task import (
+    ForeignRecordError,
+    HostedBatch,
+    HostedTask,
+    HostedTaskContext,
+    HostLostError,
+    LeftOut,
+)
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask
-from fencepost.java.port import HostedSourceTask, Mark, Polled, SourceTaskStart
+from fencepost.java.port import CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
-from fencepost.record import partition_key
+from fencepost.record import PartitionKey, partition_key
 
 log = logging.getLogger(__name__)
 
 _TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
 _POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
-_WRITTEN, _NOT_WRITTEN = None, ()  # all records of a batch, nobody asks where; none of them
+
+
+_Ends = dict[PartitionKey, tuple[SourcePartition, SourceOffset | None]]
 
 
 @dataclass
 class _Given:
-    """What `poll` has returned since the last commit."""
+    """What `poll` has returned, up to when Java is told that it is committed."""
 
-    batches: list[tuple[int, Sequence[RecordMetadata | None] | None]] = field(default_factory=list)
-    """Their numbers, and what `commit_records` is to say of their records."""
-    ends: dict[Any, tuple[SourcePartition, SourceOffset | None]] = field(default_factory=dict)
+    parts: list[tuple[Batch, Sequence[Polled]]] = field(default_factory=list)
+    """What is not written yet: each batch, and the parts that it consists of."""
+    written: list[tuple[int, Sequence[RecordMetadata | None] | None]] = field(default_factory=list)
+    """The numbers of parts that are committed, and where their records are (see `commit_records`)."""
+    ends: _Ends = field(default_factory=dict)
+    """The offsets that are committed."""
 
-    def add(self, parts: Sequence[Polled], batch: Batch) -> None:
-        """Add what `poll` returns: the parts, and the batch that they are together."""
-        self.batches += [(part.number, _WRITTEN) for part in parts]
+    def is_written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
+        """Note that a batch is committed."""
+        (known, parts), *self.parts = self.parts
+        assert known is batch  # they are committed in order
+        first = 0
+        for part in parts:
+            until = first + len(part.batch)
+            self.written.append((part.number, places if places is None else places[first:until]))
+            first = until
         self.ends.update({partition_key(partition): (partition, offset) for partition, offset in batch.ends})
 
-    def aborted(self) -> None:
-        """Note that only the offsets of these records will be committed."""
-        self.batches = [(number, _NOT_WRITTEN) for number, _ in self.batches]
+    def take(self) -> "_Given":
+        """Return what is committed, and forget it here."""
+        taken = _Given([], self.written, self.ends)
+        self.written, self.ends = [], {}
+        return taken
 
 
 class JavaSourceTask(JavaTask, HostedTask):
@@ -60,6 +81,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._calls = CallThread(f"java-{self._id}")
         self._asked: Future[list[Polled]] | None = None
         self._given = _Given()
+        self._changes: _Ends = {}  # of offsets that are about to be committed
         self._is_owed, self._is_whole = False, True
         self._hosted: HostedSourceTask | None = None
         self._hosted = self._call(
@@ -90,6 +112,9 @@ class JavaSourceTask(JavaTask, HostedTask):
             self.commit()
         return None
 
+    def written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
+        self._given.is_written(batch, places)
+
     def commit(self) -> None:
         """Tell Java what is committed, unless Java has read more: its `poll` is under way, or is committed in parts.
 
@@ -97,11 +122,12 @@ class JavaSourceTask(JavaTask, HostedTask):
         that `poll`: at once if it returns nothing, or else with its records.
         """
         self._is_owed = self._asked is not None or not self._is_whole
-        if self._is_owed or not self._given.batches:
+        self._given.ends.update(self._changes)
+        self._changes = {}
+        if self._is_owed or not (self._given.written or self._given.ends):
             return
-        given, self._given = self._given, _Given()
         try:
-            self._call(self._tell, given)
+            self._call(self._tell, self._given.take())
         except (JavaError, JavaRetriableError):  # as in Kafka Connect: the records are committed
             log.exception("task %s: an error in commit() or commitRecord() is ignored", self._id)
 
@@ -126,16 +152,21 @@ class JavaSourceTask(JavaTask, HostedTask):
         return self._hosted
 
     def _taken(self, parts: Sequence[Polled]) -> Batch:
-        for part in parts:
-            self.context.count_errors(failures=len(part.processing.failures), retries=part.processing.retries)
         batch = joined([part.batch for part in parts])
-        self._given.add(parts, batch)
+        left_out: list[LeftOut] = []
+        first = 0
+        for part in parts:
+            self.context.count_retries(part.processing.retries)
+            left_out += [_left_out(failure, first) for failure in part.processing.failures]
+            first += len(part.batch)
+        if left_out:
+            batch = HostedBatch.of(batch, left_out)
+        self._given.parts.append((batch, parts))
         self._is_owed, self._is_whole = False, parts[-1].is_whole
         transaction, mark = self.context.transaction, parts[-1].mark
         if transaction is not None and mark is Mark.COMMIT:
             transaction.commit_transaction()
         elif transaction is not None and mark is Mark.ABORT:
-            self._given.aborted()
             transaction.abort_transaction()
         return batch
 
@@ -144,9 +175,9 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._task.commit(list(given.ends.values()))
 
     def _tell_records(self, given: _Given) -> None:
-        if self._task.wants_records:
-            for number, written in given.batches:
-                self._task.commit_records(number, written)
+        if self.asks_places:
+            for number, places in given.written:
+                self._task.commit_records(number, places)
 
     def _tell_last(self) -> None:
         """Tell Java of records that were committed while its last `poll` was under way.
@@ -158,7 +189,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         if self._asked is None and self._is_whole:
             self.commit()
         else:
-            self._call(self._tell_records, self._given)
+            self._call(self._tell_records, self._given.take())
 
     def _end_poll(self, hosted: HostedSourceTask) -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""
@@ -191,3 +222,39 @@ class JavaSourceTask(JavaTask, HostedTask):
 
     def _lost(self, error: HostEndedError) -> NoReturn:
         raise self._lease.lost(error) from error
+
+
+class _UpdatesOffsets(JavaSourceTask):
+    """A task whose class in Java has an `updateOffsets` (KIP-910)."""
+
+    def update_offsets(
+        self, offsets: Mapping[PartitionKey, SourceOffset | None]
+    ) -> Mapping[PartitionKey, SourceOffset | None] | None:
+        """Let Java change what is about to be committed. Without any offset, Java is asked only between its polls."""
+        if not self._has_polled(waits=bool(offsets)):
+            return None
+        pairs = [(dict(key), None if offset is None else dict(offset)) for key, offset in offsets.items()]
+        found: CommittedOffsets = self._call(self._task.update_offsets, pairs)
+        self._changes = {partition_key(partition): (partition, offset) for partition, offset in found}
+        return {key: offset for key, (_, offset) in self._changes.items()}
+
+    def _has_polled(self, *, waits: bool) -> bool:
+        """Say whether no `poll` of Java's is under way. One that is to stop is interrupted."""
+        while waits and self._asked is not None and not self._asked.done():
+            wait([self._asked], _POLITE_S)
+            if self.context.is_stopping and not self._asked.done():
+                self._task.interrupt()
+        return self._asked is None or self._asked.done()
+
+
+@lru_cache
+def task_class_with(*, places: bool, updates: bool) -> type[JavaSourceTask]:
+    """Return the class for tasks that want to know where records are, or to change offsets: it costs others nothing."""
+    base = _UpdatesOffsets if updates else JavaSourceTask
+    return type(base.__name__, (base,), {"asks_places": places}) if places else base
+
+
+def _left_out(failure: Failure, first: int) -> LeftOut:
+    """Return a dropped record; `first` is the row at which its part of the batch begins."""
+    error = ForeignRecordError.of(failure.class_name, failure.message, failure.plugin, failure.trace)
+    return LeftOut(first + failure.row, failure.stage, error, failure.offset)

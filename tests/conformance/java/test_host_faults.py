@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from fencepost.java.error import (
+    ConnectionLostError,
     HostEndedError,
     HostTimeoutError,
     JavaError,
@@ -121,6 +122,27 @@ def test_logging_in_an_interrupted_thread_hurts_nothing(
     assert task.poll() is not None
     assert task.poll() is not None
     eventually(lambda: caplog.messages.count("made-0: it was interrupted") == 2, within_s=60)
+
+
+def test_a_connection_that_ends_costs_its_task_alone(
+    host: JavaHost, scripted: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.java.client.process._END_S", 0.5)  # for what does not come
+    task, neighbour = scripted(host, "!interrupt-later;a"), scripted(host, "b")
+
+    def poll_on() -> None:
+        while True:
+            task.poll()
+
+    with pytest.raises(ConnectionLostError, match="ended, though that runs"):
+        poll_on()
+    with pytest.raises(HostEndedError):
+        task.poll()
+    task.stop(60)
+    assert host.end is None
+    found = neighbour.poll()
+    assert found is not None
+    assert list(found.batch.values) == [b"b"]
 
 
 def test_a_poll_that_sleeps_is_interrupted(

@@ -254,20 +254,50 @@ def test_a_record_that_cannot_be_transformed_fails_the_task(scripted: Started) -
 def test_a_tolerated_failure_is_reported_and_its_offset_moves(scripted: Started) -> None:
     config = with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"}
     found = polled(scripted("a,bad,b,bad", config))
-    assert values(found.batch) == [b"a", b"b"]
+    assert values(found.batch) == [b"a", None, b"b", None]
     assert found.batch.ends == [({"p": "p"}, {"n": 4})]
     data_error = "org.apache.kafka.connect.errors.DataException"
     assert found.processing.failures == (
-        Failure(1, "TRANSFORMATION", data_error, "bad is bad"),
-        Failure(2, "TRANSFORMATION", data_error, "bad is bad"),
+        Failure(1, "TRANSFORMATION", data_error, "bad is bad", "tests.Picky", None, {"n": 2}),
+        Failure(3, "TRANSFORMATION", data_error, "bad is bad", "tests.Picky", None, {"n": 4}),
     )
     assert found.processing.filtered == 0
+
+
+def test_a_dropped_record_has_what_its_dead_letter_is_to_have(scripted: Started) -> None:
+    config = with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"}
+    config |= {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.context.headers.enable": "true"}
+    found = polled(scripted("a,bad", config))
+    assert found.batch.keys is not None
+    assert (values(found.batch), list(found.batch.keys)) == ([b"a", b'"bad"'], [b"k1", b'"k2"'])
+    (failure,) = found.processing.failures
+    assert (failure.trace or "").startswith("org.apache.kafka.connect.errors.DataException: bad is bad\n")
+    assert "tests.Picky.apply" in (failure.trace or "")
+
+
+@pytest.mark.parametrize(
+    ("item", "letter"),
+    [
+        ("struct", b'{"bytes":"AQ==","list":[1,null],"price":1.50,"when":"1970-01-01T00:00:00Z"}'),
+        ("bytes", b"\x01"),
+        ("buffer", b"\x01"),
+        ("map", b'{"1":{"a":true}}'),
+        ("half-value", b'"?"'),
+        ("ring", b'"<java.util.ArrayList>"'),
+    ],
+)
+def test_values_that_no_converter_takes_are_json_in_a_dead_letter(scripted: Started, item: str, letter: bytes) -> None:
+    config = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    found = polled(scripted(item, config | {"value.converter": "org.apache.kafka.connect.converters.LongConverter"}))
+    assert [each.stage for each in found.processing.failures] == ["VALUE_CONVERTER"]
+    assert [each.plugin for each in found.processing.failures] == ["org.apache.kafka.connect.converters.LongConverter"]
+    assert values(found.batch) == [letter]
 
 
 def test_a_converter_that_refuses_a_record_is_tolerated(scripted: Started) -> None:
     config = {"errors.tolerance": "all", "value.converter": "org.apache.kafka.connect.converters.LongConverter"}
     found = polled(scripted("a,b", config))
-    assert values(found.batch) == []
+    assert values(found.batch) == [None, None]
     assert [failure.stage for failure in found.processing.failures] == ["VALUE_CONVERTER"] * 2
     assert found.batch.ends == [({"p": "p"}, {"n": 2})]
 
@@ -347,9 +377,6 @@ def test_both_a_commit_and_an_abort_of_a_batch_fail_the_task(scripted: Started) 
 
 def test_the_task_is_told_of_its_records_and_commits(scripted: Started, diary: Path) -> None:
     task = scripted("a,drop,b", with_transforms(p={"type": "tests.Picky"}))
-    assert task.wants_records
-    assert task.wants_commits
-    assert task.wants_updates
     found = polled(task)
     task.commit_records(found.number, [RecordMetadata("t-p", 1, 70, 5), RecordMetadata("t-p", 0, 9, None)])
     task.commit(found.batch.ends)
@@ -401,11 +428,47 @@ def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -
     assert "update {{p=p}={n=1}}" in diary.read_text()
 
 
-def test_a_class_without_callbacks_says_so(started: Started, tmp_path: Path) -> None:
-    task = started(file_class("FileStreamSourceTask"), {"file": str(tmp_path / "none"), "topic": "lines"})
-    assert not task.wants_records
-    assert not task.wants_commits
-    assert not task.wants_updates
+def test_a_class_says_which_callbacks_are_its_own(host: JavaHost, plugins: Location) -> None:
+    assert host.describe(JavaClass("tests.ScriptedTask", plugins)).callbacks == (True, True, True)
+    assert host.describe(file_class("FileStreamSourceTask")).callbacks == (False, False, False)
+    assert host.describe(file_class("FileStreamSourceConnector")).callbacks is None
+
+
+def test_callbacks_that_a_class_does_not_have_are_not_called(started: Started, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("one\n")
+    task = started(file_class("FileStreamSourceTask"), {"file": str(tmp_path / "in.txt"), "topic": "lines"})
+    found = polled(task)
+    task.commit_records(found.number, None)
+    task.commit(found.batch.ends)
+    assert task.update_offsets(found.batch.ends) == []
+
+
+def test_an_offset_that_is_null_removes_the_committed_one(scripted: Started) -> None:
+    assert polled(scripted("a,no-offset")).batch.ends == [({"p": "p"}, None)]
+    assert polled(scripted("no-offset,a")).batch.ends == [({"p": "p"}, {"n": 2})]
+
+
+def test_half_of_a_character_comes_back(scripted: Started, diary: Path) -> None:
+    offset = {"n": 7, "half": "\ud800"}
+    scripted("", offsets=[({"p": "p"}, offset)])
+    (line,) = diary.read_text().splitlines()
+    assert line in ("start {half=?, n=7}", "start {n=7, half=?}")
+
+
+@pytest.mark.parametrize(
+    "which", ["key.converter", "value.converter", "header.converter", "transforms.t", "predicates.p"]
+)
+def test_what_was_made_for_a_task_that_cannot_start_is_closed(scripted: Started, diary: Path, which: str) -> None:
+    """Also the one that could not be configured."""
+    config = with_transforms(t={"type": "tests.Closing", "predicate": "p"})
+    config |= {"predicates": "p", "predicates.p.type": "tests.Closing"}
+    names = ["key.converter", "value.converter", "header.converter", "transforms.t", "predicates.p"]
+    config |= dict.fromkeys(names[:3], "tests.Closing")
+    config |= {f"{name}.diary": str(diary) for name in names} | {f"{name}.alias": name for name in names}
+    with pytest.raises(JavaError, match="cannot be configured"):
+        scripted("a", config | {f"{which}.fails": "yes"})
+    made = names[: names.index(which) + 1]
+    assert sorted(diary.read_text().splitlines()) == sorted(f"closed {name}" for name in made)
 
 
 def test_a_stop_reaches_the_task_once(scripted: Started, diary: Path) -> None:

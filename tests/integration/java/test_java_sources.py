@@ -6,6 +6,7 @@ The plug-in is compiled here (`support/java/plugins`): Kafka's own sources are i
 import os
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced, Verdict
@@ -103,6 +105,31 @@ def test_javas_transforms_and_converters_are_applied(worker: Worker, kafka: Embe
     created(worker, name, config)
     eventually(committed(kafka, f"{name}-routed", 20), within_s=WITHIN_S)
     assert [one.value for one in seen(kafka, f"{name}-routed")][:2] == [b'{"n":"0:1"}', b'{"n":"0:2"}']
+
+
+@pytest.mark.parametrize("boundary", ["poll", "connector"])
+def test_a_record_that_java_cannot_transform_is_a_dead_letter_in_place_of_it(
+    worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
+) -> None:
+    config = numbers(name, count=30, act="bad", act_at=7, transaction_boundary=boundary) | {
+        "transforms": "picky",
+        "transforms.picky.type": "tests.Picky",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    created(worker, name, config)
+    eventually(lambda: b"0:30" in [one.value for one in seen(kafka, name)], within_s=WITHIN_S)
+    assert [one.value for one in seen(kafka, name)] == [f"0:{n}".encode() for n in range(1, 31) if n != 7]
+    assert [(one.key, one.value) for one in seen(kafka, f"{name}-dead")] == [(b'"0"', b'"bad"')]
+    headers: dict[str, bytes | None] = {}
+    with closing(LogReader({"bootstrap.servers": kafka.bootstrap_servers}, f"{name}-dead")) as reader:
+        reader.read_to_end(60, lambda letter: headers.update(letter.headers))
+    assert headers["__connect.errors.offset"] == b'{"number":7}'
+    assert headers["__connect.errors.class.name"] == b"tests.Picky"
+    assert headers["__connect.errors.exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+    assert b"at tests.Picky.apply(Picky.java" in (headers["__connect.errors.exception.stacktrace"] or b"")
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])

@@ -1,5 +1,7 @@
 """Java connectors on the worker: what is asked where, and what follows when their host ends."""
 
+import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,11 @@ import pytest
 
 from fencepost.api import ExactlyOnceSupport, RetriableError
 from fencepost.config import ConfigError
+from fencepost.java import connector as module
 from fencepost.java.error import HostEndedError, JavaError, Thrown
 from fencepost.plugin import PluginKind
 from fencepost.record import TopicPartition
+from fencepost.telemetry.loggers import loggers
 from fencepost.testing import eventually
 from support.jars import SINK
 from support.java_host import ScriptedConnector, ScriptedJava, definition
@@ -124,6 +128,72 @@ def test_a_connector_that_fails_is_closed_in_its_host(
     with pytest.raises(JavaError, match="no table"):
         getattr(made, call)()
     assert machine.connectors[0].log[-1] == "close"
+
+
+def test_levels_of_loggers_reach_running_hosts_and_those_that_come(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    name = f"test-{uuid.uuid4().hex}"
+    loggers.set_level(name, "WARNING", 1)
+    try:
+        eventually(lambda: any(levels.get(name) == "WARN" for levels in machine.levels), within_s=60)
+        machine.levels.clear()
+        made.exactly_once_support()  # in another host
+        assert machine.levels[0][name] == "WARN"
+    finally:
+        loggers.set_level(name, "INFO", 2)
+        made.stop()
+
+
+class Stuck:
+    """A `start` of a connector that does not return, unless it is interrupted, or only with its host."""
+
+    def __init__(self, *, heeds_interrupts: bool) -> None:
+        self.heeds_interrupts = heeds_interrupts
+        self.is_reached = threading.Event()
+
+    def __call__(self, hosted: ScriptedConnector) -> None:
+        self.is_reached.set()
+        eventually(
+            lambda: hosted.host.end is not None or (self.heeds_interrupts and hosted.is_interrupted.is_set()),
+            within_s=60,
+        )
+        hosted.host.ensure_alive()
+        raise JavaError("interrupted", Thrown("java.lang.InterruptedException", None, "stack"))
+
+
+@pytest.mark.parametrize("heeds_interrupts", [True, False])
+def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heeds_interrupts: bool
+) -> None:
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    if not heeds_interrupts:
+        monkeypatch.setattr(module, "_KILL_S", 0.01)
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    machine.in_start = Stuck(heeds_interrupts=heeds_interrupts)
+    errors: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            made.start()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    assert machine.in_start.is_reached.wait(60)
+    made.end_calls()
+    thread.join(60)
+    (error,) = errors
+    assert isinstance(error, JavaError if heeds_interrupts else HostEndedError)
+    assert "interrupt" in machine.connectors[0].log
+    assert machine.hosts[0].end == (
+        None if heeds_interrupts else "it was killed: the start of connector prices did not return in time"
+    )
+    made.end_calls()  # there is no call any more
+    made.stop()
 
 
 def test_validation_is_javas(tmp_path: Path) -> None:

@@ -247,29 +247,32 @@ def test_what_java_asks_for_is_done(tmp_path: Path) -> None:
 
 
 def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_is_committed(tmp_path: Path) -> None:
-    failure = Failure(1, "VALUE_CONVERTER", "org.apache.kafka.connect.errors.DataException", "no json")
+    failure = Failure(
+        1, "VALUE_CONVERTER", "org.apache.kafka.connect.errors.DataException", "no json", "org.example.Json", "java"
+    )
     stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,), retries=4)))
     one = replace(fetched((A, 0), (A, 1)), values=[b"{}", b"{"], headers=[[], [("h", b"1")]])
     stage.run(stage.assigned(a=0), lambda: one)
     ((record, stage_name, class_name, error),) = stage.letters.taken
     assert (record.value, record.kafka_offset, record.at, stage_name) == (b"{", 1, A, "VALUE_CONVERTER")
     assert [(header.key, header.value) for header in record.headers] == [("h", b"1")]
-    assert class_name == "JsonConverter"
+    assert class_name == "org.example.Json"
     facts = dict(context_headers(stage.spec, origin_of(record), stage_name, class_name, error))
     assert facts["__connect.errors.exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
     assert facts["__connect.errors.exception.message"] == b"no json"
+    assert facts["__connect.errors.exception.stacktrace"] == b"java"
     assert stage.log.index(("letter", 1)) < stage.log.index(("commit", {A: 2}))
     errors = stage.counters.errors
     assert (errors.skipped, errors.failures, errors.errors, errors.retries) == (1, 1, 1, 4)
 
 
 def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> None:
-    failure = Failure(0, "TRANSFORMATION", "org.example.Bad", None)
+    failure = Failure(0, "TRANSFORMATION", "org.example.Bad", None, "org.example.Picky")
     stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,))))
     stage.letters.answers = [False] * 10
     stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
     assert stage.committed() == []
-    assert stage.letters.taken[0][2] == "org.example.Bad"
+    assert stage.letters.taken[0][2] == "org.example.Picky"
 
 
 def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_bytes(tmp_path: Path) -> None:

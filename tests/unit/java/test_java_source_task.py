@@ -5,6 +5,7 @@ The heart of it: a batch from Java has no offsets of single records, so it must 
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait as futures_wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, FatalError, RecordMetadata
-from fencepost.api.hosted_task import HostLostError, TaskPlace
+from fencepost.api.hosted_task import HostedBatch, HostLostError, TaskPlace
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
-from fencepost.java.port import Failure, Mark, Processing
+from fencepost.java.port import Callbacks, CommittedOffsets, Failure, Mark, Processing
 from fencepost.java.source_task import JavaSourceTask
 from fencepost.plugin import PluginKind
 from fencepost.record import partition_key
 from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
@@ -33,6 +35,7 @@ from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
 from support.scripted_plugins import PRICES, plugins_with
 from support.source_stage import SourceStage
 
+TELLS = Callbacks(records=True, commits=True, updates=False)
 THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
 
 
@@ -41,8 +44,10 @@ class Transactions(Delivery):
 
     def __init__(self) -> None:
         self.open: list[str] = []
-        self.done: list[tuple[list[str], list[int]]] = []
+        self.done: list[tuple[list[str], list[int | None]]] = []
         self.aborted: list[list[str]] = []
+        self.letters: list[OutgoingColumns] = []
+        self.written = 0
 
     @property
     def is_open(self) -> bool:
@@ -50,10 +55,15 @@ class Transactions(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: Callable[[int, RecordMetadata], None] | None = None) -> None:
         assert isinstance(outgoing, OutgoingColumns)
+        for index in range(len(outgoing)) if on_delivered is not None else ():
+            source = index if outgoing.sources is None else outgoing.sources[index]
+            on_delivered(source, RecordMetadata(outgoing.topics[index], 0, self.written + index, 7))
+        self.written += len(outgoing)
         self.open += [(value or b"").decode() for value in outgoing.values]
+        self.letters += [outgoing] if outgoing.is_dead_letters else []
 
     def commit(self, offsets: Sequence[tuple[bytes, bytes | None]], closing: Any = None) -> bool:
-        self.done.append((self.open, [orjson.loads(value or b"null")["at"] for _, value in offsets]))
+        self.done.append((self.open, [None if value is None else orjson.loads(value)["at"] for _, value in offsets]))
         self.open = []
         self._record_commit()
         return True
@@ -68,15 +78,23 @@ class Transactions(Delivery):
 class Stage(SourceStage):
     """A loop over a Java task, with transforms and converters as such a task gets them: none, and bytes."""
 
-    def __init__(self, directory: Path, script: Sequence[Any] = (), boundary: Boundary | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        script: Sequence[Any] = (),
+        boundary: Boundary | None = None,
+        callbacks: Callbacks = TELLS,
+    ) -> None:
         super().__init__()
         self.boundary = boundary or PollBoundary()
         self.java = ScriptedJava()
         self.java.script = [*script, self._stop]
         self.plugins = plugins_with(directory, machine=self.java)
         self.delivery = Transactions()
-        self.task = JavaSourceTask()
-        config = self.plugins.find(PluginKind.CONNECTOR, PRICES)({"name": "prices", "task.class": "org.example.Task"})
+        properties = {"name": "prices", "task.class": "org.example.Task"}
+        config = self.plugins.find(PluginKind.CONNECTOR, PRICES)(properties)
+        self.java.callbacks = callbacks
+        self.task: JavaSourceTask = config.task_class_for(properties)()
         place = TaskPlace("prices", 0, "incarnation", {"name": "prices", "value.converter": "StringConverter"})
         context = TaskContext(
             {"task.class": "org.example.Task", "n": "0"},
@@ -105,7 +123,12 @@ class Stage(SourceStage):
         """Start the task, run its loop and stop it, as a runner does."""
         try:
             self.task.start()
-            loop = self.loop(self.task, self.boundary, value_converter=ByteArrayConverter)  # type: ignore[arg-type]
+            loop = self.loop(
+                self.task,
+                self.boundary,
+                value_converter=ByteArrayConverter,  # type: ignore[arg-type]
+                tolerance={"tolerates_all": True},
+            )
             return loop.run(self.delivery)
         finally:
             self.task.stop()
@@ -132,9 +155,9 @@ def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: P
     assert stage.delivery.done == [(["a", "b"], [2]), ([], [5]), (["c"], [6])]
     told = [text for text in stage.hosted.log if text != "poll"]
     assert told == [
-        "commit_records 0 all", "commit [{'at': 2}]",
-        "commit_records 1 all", "commit [{'at': 5}]",
-        "commit_records 2 all", "commit [{'at': 6}]",
+        "commit_records 0 2", "commit [{'at': 2}]",
+        "commit_records 1 0", "commit [{'at': 5}]",
+        "commit_records 2 1", "commit [{'at': 6}]",
         "stop",
     ]  # fmt: skip
 
@@ -143,17 +166,125 @@ def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_tra
     stage = Stage(tmp_path, [polled(0, [], None)])
     stage.run()
     assert stage.delivery.done == []
-    assert stage.hosted.log == ["poll", "commit_records 0 all", "commit []", "poll", "stop"]
+    assert stage.hosted.log == ["poll", "commit_records 0 0", "commit []", "poll", "stop"]
 
 
 def test_records_are_told_only_to_tasks_that_want_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [lambda: polled(0, [b"a"], 1)])
+    callbacks = Callbacks(records=False, commits=True, updates=False)
+    stage = Stage(tmp_path, [polled(0, [b"a"], 1)], callbacks=callbacks)
+    stage.run()
+    assert stage.hosted.log == ["poll", "commit [{'at': 1}]", "poll", "stop"]
+
+
+def test_a_task_that_wants_to_know_is_told_where_each_record_is(tmp_path: Path) -> None:
+    """Rows of dropped records have no place; each part of a poll has its own."""
+    first = replace(polled(0, [b"x", b"a"], 2, is_whole=False), processing=Processing(failures=(dropped(0, 1),)))
+    stage = Stage(tmp_path, [first, polled(1, [b"b"], 3)])
+    stage.run()
+    assert stage.hosted.places == [(0, [None, RecordMetadata("t", 0, 0, 7)]), (1, [RecordMetadata("t", 0, 1, 7)])]
+
+
+def updating(update: Callable[[CommittedOffsets], CommittedOffsets], directory: Path, **stage: Any) -> Stage:
+    made = Stage(directory, callbacks=Callbacks(records=False, commits=True, updates=True), **stage)
+    made.java.update = update
+    return made
+
+
+def test_java_may_change_what_is_about_to_be_committed(tmp_path: Path) -> None:
+    """Also without a record, between two polls; and its reader of offsets learns of it."""
+    asked: list[CommittedOffsets] = []
+
+    def update(offsets: CommittedOffsets) -> CommittedOffsets:
+        asked.append(list(offsets))
+        return [({"f": 1}, {"at": 10})] if offsets else [({"f": 2}, {"at": 20}), ({"f": 3}, None)]
+
+    stage = updating(update, tmp_path, script=[polled(0, [b"a"], 1), None])
+    stage.run()
+    assert asked[:2] == [[({"f": 1}, {"at": 1})], []]
+    assert stage.delivery.done[:2] == [(["a"], [10]), ([], [20, None])]
+    told = [text for text in stage.hosted.log if text.startswith("commit")]
+    assert told[:2] == ["commit [{'at': 10}]", "commit [{'at': 20}, None]"]
+
+
+def test_offsets_are_updated_at_least_once_too(tmp_path: Path) -> None:
+    stage = updating(lambda offsets: [({"f": 2}, {"at": 20})], tmp_path, script=[polled(0, [b"a"], 1)])
     stage.task.start()
-    stage.hosted.wants_records = False
-    loop = stage.loop(stage.task, stage.boundary, value_converter=ByteArrayConverter)  # type: ignore[arg-type]
+    loop = stage.loop(
+        stage.task,
+        stage.boundary,
+        is_exactly_once=False,
+        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
+    )
     loop.run(stage.delivery)
     stage.task.stop()
-    assert stage.hosted.log == ["poll", "commit [{'at': 1}]", "poll", "stop"]
+    written = [value for values, _ in stage.delivery.done for value in values]
+    assert written == ["a", '{"at":1}', '{"at":20}']
+
+
+def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    waits = threading.Event()
+
+    def wait(*arguments: Any) -> Any:
+        waits.set()
+        return futures_wait(*arguments)
+
+    monkeypatch.setattr("fencepost.java.source_task.wait", wait)
+    asked: list[CommittedOffsets] = []
+
+    def update(offsets: CommittedOffsets) -> CommittedOffsets:
+        asked.append(list(offsets))
+        return []
+
+    stage = updating(update, tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage, polled(1, [b"b"], 2))
+    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    now[0] = 2.0
+    assert waits.wait(60)
+    assert asked == []
+    gate.is_open.set()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+    assert asked[0] == [({"f": 1}, {"at": 1})]
+    assert [value for values, _ in stage.delivery.done for value in values] == ["a", "b"]
+
+
+def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) -> None:
+    stage = updating(lambda offsets: [], tmp_path, boundary=IntervalBoundary(1e9))
+    gate = Gate(stage)
+    stage.java.script = [polled(0, [b"a"], 1), gate]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.stop()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+    assert stage.delivery.done == [(["a"], [1])]
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False])
+def test_an_offset_that_java_gives_as_null_removes_the_committed_one(tmp_path: Path, is_exactly_once: bool) -> None:
+    gone = polled(0, [b"a"], 1)
+    gone = replace(gone, batch=replace(gone.batch, ends=(({"f": 1}, None),)))
+    stage = updating(lambda offsets: [], tmp_path, script=[gone])
+    stage.book.add([({"f": 1}, {"at": 3})])
+    stage.book.seal()
+    stage.book.committed()
+    stage.task.start()
+    loop = stage.loop(
+        stage.task,
+        stage.boundary,
+        is_exactly_once=is_exactly_once,
+        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
+    )
+    loop.run(stage.delivery)
+    stage.task.stop()
+    assert stage.book.all_committed() == []
+    expected = [(["a"], [None])] if is_exactly_once else [(["a"], []), ([""], [])]
+    assert stage.delivery.done == expected
 
 
 def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
@@ -170,7 +301,17 @@ def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
     assert stage.delivery.done == [(["a", "b"], [2]), ([], [4])]  # KIP-618: offsets of aborted records are committed
     assert stage.delivery.aborted == [["c", "d"], ["e"]]
     told = [text for text in stage.hosted.log if text.startswith("commit_records")]
-    assert told == ["commit_records 0 all", "commit_records 1 all", "commit_records 2 0", "commit_records 3 0"]
+    assert told == ["commit_records 0 1", "commit_records 1 1", "commit_records 2 0", "commit_records 3 0"]
+
+
+def test_an_abort_says_nothing_of_records_that_were_committed_and_not_told_yet(tmp_path: Path) -> None:
+    """Java is not told between two parts of one poll, each of which ends its transaction."""
+    script = [polled(0, [b"a"], 1, Mark.COMMIT, is_whole=False), polled(1, [b"b"], 2, Mark.ABORT)]
+    stage = Stage(tmp_path, script, ConnectorBoundary())
+    stage.run()
+    assert stage.delivery.done == [(["a"], [1]), ([], [2])]
+    told = [text for text in stage.hosted.log if text.startswith("commit_records")]
+    assert told == ["commit_records 0 1", "commit_records 1 0"]
 
 
 @settings(max_examples=40, deadline=None)  # each makes a thread, and waits for it a few times
@@ -221,7 +362,7 @@ def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_re
     assert loop.run(stage.delivery) is LoopEnd.STOPPED
     stage.task.stop()
     assert stage.delivery.done == [(["a", "b"], [2])]
-    told = ["commit_records 0 all", "commit_records 1 all", "commit [{'at': 2}]"]
+    told = ["commit_records 0 1", "commit_records 1 1", "commit [{'at': 2}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "stop"]
 
 
@@ -306,8 +447,8 @@ def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_retur
     gate.is_open.set()
     thread.join(60)
     assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
-    assert [text for text in stage.hosted.log if "records" in text] == ["commit_records 0 all", "commit_records 1 all"]
-    assert stage.hosted.log.index("commit_records 0 all") > stage.hosted.log.index("poll", 1)  # the second one
+    assert [text for text in stage.hosted.log if "records" in text] == ["commit_records 0 1", "commit_records 1 1"]
+    assert stage.hosted.log.index("commit_records 0 1") > stage.hosted.log.index("poll", 1)  # the second one
 
 
 def test_a_poll_that_comes_in_parts_is_one_transaction(tmp_path: Path) -> None:
@@ -316,7 +457,7 @@ def test_a_poll_that_comes_in_parts_is_one_transaction(tmp_path: Path) -> None:
     stage = Stage(tmp_path, parts)
     stage.run()
     assert stage.delivery.done == [(["a", "b", "c", "d"], [1])]
-    told = ["commit_records 0 all", "commit_records 1 all", "commit_records 2 all", "commit [{'at': 1}]"]
+    told = ["commit_records 0 1", "commit_records 1 1", "commit_records 2 2", "commit [{'at': 1}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "poll", "stop"]
 
 
@@ -360,7 +501,7 @@ def test_records_that_were_committed_during_the_last_poll_are_told_at_the_end(tm
     thread.join(60)
     assert stage.delivery.done == [(["a"], [1])]
     told = [] if has_read else ["commit [{'at': 1}]"]  # Java would take all that it has read for committed
-    assert [each for each in stage.hosted.log if each != "interrupt"][2:] == ["commit_records 0 all", *told, "stop"]
+    assert [each for each in stage.hosted.log if each != "interrupt"][2:] == ["commit_records 0 1", *told, "stop"]
 
 
 def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Path) -> None:
@@ -433,13 +574,63 @@ def test_a_task_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> 
     assert lease.companions() == {"neighbour"}
 
 
-def test_dropped_records_and_retries_are_counted(tmp_path: Path) -> None:
-    failures = [Failure(0, "VALUE_CONVERTER", "E", "m")] * 2
-    one = replace(polled(0, [b"a"], 3), processing=Processing(failures=failures, retries=4))
-    stage = Stage(tmp_path, [one])
+def dropped(row: int, at: int) -> Failure:
+    return Failure(
+        row, "VALUE_CONVERTER", "org.example.BadData", "no number", "org.example.Numbers", "its stack", {"at": at}
+    )
+
+
+def test_dropped_records_and_retries_are_counted_and_their_rows_are_not_sent(tmp_path: Path) -> None:
+    failures = (dropped(0, 1), dropped(2, 3))
+    one = replace(polled(0, [b"x", b"a", b"y"], 3), processing=Processing(failures=failures, retries=4))
+    stage = Stage(tmp_path, [one, polled(1, [b"b"], 4)])
     stage.run()
     errors = stage.counters.errors
-    assert (errors.skipped, errors.failures, errors.retries, errors.dead_letters) == (2, 2, 4, 0)
+    assert (errors.errors, errors.skipped, errors.failures, errors.retries, errors.dead_letters) == (2, 2, 2, 4, 0)
+    assert stage.delivery.done == [(["a"], [3]), (["b"], [4])]
+
+
+def test_dropped_records_are_dead_letters_in_the_transaction_that_goes_past_them(tmp_path: Path) -> None:
+    """Also those of a later part of the same poll, whose rows come after those of the parts before."""
+    first = replace(polled(0, [b"x", b"a"], 2, is_whole=False), processing=Processing(failures=(dropped(0, 1),)))
+    second = replace(polled(1, [b"b", b"y"], 4), processing=Processing(failures=(dropped(1, 4),)))
+    stage = Stage(tmp_path, [first, second])
+    stage.dead_letters = DeadLetterSpec("dead", headers=True)
+    stage.run()
+    assert stage.delivery.done == [(["a", "b", "x", "y"], [4])]
+    (letters,) = stage.delivery.letters
+    assert list(letters.topics) == ["dead", "dead"]
+    headers = [dict(each) for each in letters.headers or ()]
+    assert [each["__connect.errors.offset"] for each in headers] == [b'{"at":1}', b'{"at":4}']
+    assert (
+        headers[0].items()
+        >= {
+            "__connect.errors.topic": b"t",
+            "__connect.errors.partition": b'{"f":1}',
+            "__connect.errors.stage": b"VALUE_CONVERTER",
+            "__connect.errors.class.name": b"org.example.Numbers",
+            "__connect.errors.exception.class.name": b"org.example.BadData",
+            "__connect.errors.exception.message": b"no number",
+            "__connect.errors.exception.stacktrace": b"its stack",
+        }.items()
+    )
+    assert stage.counters.errors.dead_letters == 2
+
+
+def test_a_transaction_that_is_aborted_takes_its_dead_letters_along(tmp_path: Path) -> None:
+    one = replace(polled(0, [b"x", b"a"], 2, Mark.ABORT), processing=Processing(failures=(dropped(0, 1),)))
+    stage = Stage(tmp_path, [one], ConnectorBoundary())
+    stage.dead_letters = DeadLetterSpec("dead")
+    stage.run()
+    assert stage.delivery.aborted == [["a", "x"]]
+    assert stage.delivery.done == [([], [2])]
+
+
+def test_a_batch_with_dropped_records_is_not_divided() -> None:
+    batch = HostedBatch.of(polled(0, [b"x", b"a"], 2).batch, ())
+    assert batch.slice(0, 2) is batch
+    with pytest.raises(ValueError, match="is not divided"):
+        batch.slice(0, 1)
 
 
 def test_a_paused_task_does_not_poll(tmp_path: Path) -> None:

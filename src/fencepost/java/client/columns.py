@@ -1,6 +1,6 @@
 """Columns of a host as those of a `Batch`, without a loop over values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Literal
 
@@ -23,12 +23,15 @@ def polled_of(message: Message) -> Polled | None:
         _batch(found, message.buffers),
         found["is_whole"],
         None if found["mark"] is None else Mark(found["mark"]),
-        processing_of(found),
+        processing_of(found, found["dropped"]),
     )
 
 
-def processing_of(found: Mapping[str, Any]) -> Processing:
-    return Processing(found["filtered"], tuple(Failure(*each) for each in found["failures"]), found["retries"])
+def processing_of(found: Mapping[str, Any], offsets: Iterable[Any] = ()) -> Processing:
+    """Return what was done with the records; `offsets` are those of the failures, in their order, for a source."""
+    pairs = zip(found["failures"], chain(offsets, repeat(None)), strict=False)
+    failures = [Failure(*[*each, offset]) for each, offset in pairs]
+    return Processing(found["filtered"], tuple(failures), found["retries"])
 
 
 def _batch(found: Mapping[str, Any], buffers: _Buffers) -> Batch:

@@ -12,6 +12,7 @@ from fencepost.java.client.hosted_source import SourceTaskClient, listed
 from fencepost.java.client.line import Line
 from fencepost.java.client.process import HostProcess
 from fencepost.java.port import (
+    Callbacks,
     Description,
     HostedConnector,
     HostedSinkTask,
@@ -49,7 +50,8 @@ class HostClient:
 
     def describe(self, java_class: JavaClass) -> Description:
         found = self._answer("describe", java_class)
-        return Description(tuple(found["kinds"]), found["version"])
+        callbacks = None if found["callbacks"] is None else Callbacks(**found["callbacks"])
+        return Description(tuple(found["kinds"]), found["version"], callbacks)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._answer("definitions", java_class)
@@ -63,7 +65,7 @@ class HostClient:
         line = Line(self._process, {"op": "connector", "class": _described(java_class), "name": name})
         session = line.opened["session"]
         self._events.register(session, context)
-        return ConnectorClient(line, lambda: self._events.forget(session))
+        return ConnectorClient(line, lambda: self._events.forget(session), self._interrupt)
 
     def source_task(self, start: SourceTaskStart) -> HostedSourceTask:
         opening = {

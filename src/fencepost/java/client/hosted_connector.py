@@ -11,13 +11,14 @@ from fencepost.record import TopicPartition
 class ConnectorClient:
     """Implements `HostedConnector`."""
 
-    def __init__(self, line: Line, forget: Callable[[], None]) -> None:
-        """`forget` is called when the connector is closed."""
+    def __init__(self, line: Line, forget: Callable[[], None], interrupt: Callable[[int], None]) -> None:
+        """`forget` is called when the connector is closed; `interrupt` interrupts the thread of a session."""
         name, path, archives = line.opened["task_class"]
         self.task_class = JavaClass(name, None if path is None else Location(path, tuple(archives)))
         self.version: str = line.opened["version"]
         self._line = line
         self._forget = forget
+        self._interrupt = interrupt
 
     def start(self, properties: Mapping[str, str]) -> None:
         self._line.result("start", properties=dict(properties))
@@ -43,6 +44,9 @@ class ConnectorClient:
 
     def stop(self) -> None:
         self._line.result("stop")
+
+    def interrupt(self) -> None:
+        self._interrupt(self._line.opened["session"])
 
     def close(self) -> None:
         self._forget()

@@ -14,9 +14,7 @@ class SourceTaskClient:
 
     def __init__(self, line: Line, interrupt: Callable[[int], None]) -> None:
         """`interrupt` interrupts the thread of a session."""
-        self.wants_records: bool = line.opened["wants_records"]
-        self.wants_commits: bool = line.opened["wants_commits"]
-        self.wants_updates: bool = line.opened["wants_updates"]
+        self._has_commit: bool = line.opened["callbacks"]["commits"]
         self._line = line
         self._interrupt = interrupt
         self._committed: list[Any] = []  # what the task's offset reader does not know yet
@@ -33,7 +31,7 @@ class SourceTaskClient:
 
     def commit(self, offsets: CommittedOffsets) -> None:
         self._committed += listed(offsets)
-        if self.wants_commits:
+        if self._has_commit:
             self._line.result("commit", committed=self._take_committed())
 
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:

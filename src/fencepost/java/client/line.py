@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.java.client import wire
 from fencepost.java.client.process import HostProcess
 from fencepost.java.client.thrown import exception_of
-from fencepost.java.error import HostEndedError, HostTimeoutError
+from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
 
 
 class Line:
@@ -22,6 +22,7 @@ class Line:
         """
         self._process = process
         self._lock = threading.Lock()
+        self._end: HostEndedError | None = None
         try:
             self._socket: socket.socket = process.connect()
         except OSError:
@@ -43,10 +44,12 @@ class Line:
         """
         with self._lock:
             if self._socket.fileno() < 0:
-                raise HostEndedError(f"{request['op']} came after the end of its task or connector")
+                raise self._end or HostEndedError(f"{request['op']} came after the end of its task or connector")
             answer = self._exchanged(request, buffers, timeout_s)
         if answer is None:
-            raise HostEndedError(self._process.await_end())
+            self.close()
+            self._end = self._ended(request["op"])
+            raise self._end
         if "error" in answer.head:
             raise exception_of(answer.head["error"])
         return answer
@@ -77,6 +80,15 @@ class Line:
         except BaseException:
             self.close()  # an answer that nobody has read would be taken for that of the next request
             raise
+
+    def _ended(self, operation: str) -> HostEndedError:
+        how = self._process.end_soon()
+        if how is not None:
+            return HostEndedError(how)
+        return ConnectionLostError(
+            f"{operation} was not answered: its connection to the {self._process.label} (a JVM) ended, though that "
+            "runs. Its log has the reason"
+        )
 
     def close(self) -> None:
         self._socket.close()

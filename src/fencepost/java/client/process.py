@@ -91,6 +91,14 @@ class HostProcess:
             self.kill("its connection ended, and it did not")
         return self.end() or "it has ended"
 
+    def end_soon(self) -> str | None:
+        """Return how the JVM has ended, one of whose connections is gone; None if it goes on."""
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return self.end()
+
     def kill(self, why: str) -> None:
         """Send SIGKILL and wait. Does nothing if the JVM has ended."""
         if self._process.poll() is None:

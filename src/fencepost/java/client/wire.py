@@ -32,7 +32,7 @@ def send(connection: socket.socket, head: Mapping[str, Any], buffers: Iterable[t
     parts: list[bytes | memoryview] = []
     for _, view in listed:
         parts += [view, b"\0" * (-len(view) % 8)]
-    text = orjson.dumps(head)
+    text = _written(head)
     connection.sendall(_LENGTHS.pack(len(text), sum(map(len, parts))) + text)
     for part in parts:
         connection.sendall(part)
@@ -54,6 +54,13 @@ def receive(connection: socket.socket) -> Message | None:
         buffers[name] = view[start : start + length]
         start += length + -length % 8
     return Message(head, buffers)
+
+
+def _written(head: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(head)
+    except TypeError:  # half of a character, such as in an offset that Java has written
+        return json.dumps(head).encode()
 
 
 def _parsed(text: bytearray) -> dict[str, Any]:

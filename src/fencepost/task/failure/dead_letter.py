@@ -61,9 +61,14 @@ def context_headers(
         CLASS: class_name,
         EXCEPTION: f"{kind.__module__}.{kind.__qualname__}",
         MESSAGE: hide(str(error)),
-        STACKTRACE: trace_of(error),
+        STACKTRACE: _stack_of(error),
     }
     return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]
+
+
+def _stack_of(error: Exception) -> str:
+    foreign = error.trace if isinstance(error, ForeignRecordError) else None
+    return trace_of(error) if foreign is None else hide(foreign)
 
 
 def time_headers(timestamp: Any) -> list[HeaderBytes]:

@@ -42,18 +42,14 @@ class ErrorCounters:
         self.errors += 1
         self.last_error_ms = int(time.time() * 1000)
 
-    def left_out_elsewhere(self, count: int) -> None:
-        """Count records that another process could not convert, and dropped."""
+    def left_out(self, count: int) -> None:
+        """Count records that could not be processed and became dead letters."""
         self.errors += count
         self.failures += count
         self.skipped += count
+        self.dead_letters += count
         if count:
             self.last_error_ms = int(time.time() * 1000)
-
-    def left_out(self, count: int) -> None:
-        """Count records that could not be processed and became dead letters."""
-        self.left_out_elsewhere(count)
-        self.dead_letters += count
 
 
 @dataclass

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.api.hosted_task import TaskPlace, converts_itself
+from fencepost.api.hosted_task import ChoosesTaskClass, TaskPlace, converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
@@ -22,7 +22,15 @@ _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class",
 
 def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
-    return config_of(spec), connector_class(spec).task()
+    return config_of(spec), task_class(spec)()
+
+
+def task_class(spec: TaskSpec) -> Any:
+    """Return the class of the task. It may depend on the task's config."""
+    connector = connector_class(spec)
+    if isinstance(connector, ChoosesTaskClass):
+        return connector.task_class_for(given_values(spec.task_config))
+    return connector.task
 
 
 def config_of(spec: TaskSpec) -> Any:

@@ -76,7 +76,6 @@ class TaskContext:
         assert self._hosting is not None
         return self._hosting.place
 
-    def count_errors(self, *, failures: int, retries: int) -> None:
+    def count_retries(self, count: int) -> None:
         assert self._hosting is not None
-        self._hosting.errors.left_out_elsewhere(failures)
-        self._hosting.errors.retries += retries
+        self._hosting.errors.retries += count

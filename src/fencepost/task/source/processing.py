@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord, UnavailableError
+from fencepost.api.hosted_task import HostedBatch
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
@@ -76,6 +77,8 @@ class Processor:
             return OutgoingBatches(batch.topics, batch.kafka_partitions or (), batch.batches)
         if self.letters is not None:
             self.letters.clear()
+        if isinstance(batch, HostedBatch):
+            return self._without_left_out(batch)
         try:
             columns = self._columns(RecordColumns.of_batch(batch))
         except UnavailableError:
@@ -84,6 +87,18 @@ class Processor:
 
     def close(self) -> None:
         self.chain.close()
+
+    def _without_left_out(self, batch: HostedBatch) -> OutgoingColumns:
+        """Return what another process has converted; what it has dropped is counted, logged and a dead letter here."""
+        for row, stage, error, offset in batch.left_out:
+            self.tolerance.failed(stage, error, replace(batch.record(row), source_offset=offset))
+            if self.letters is not None:
+                self.letters.at(row)
+        rows = {each.row for each in batch.left_out}
+        kept = RecordColumns.of_batch(batch).select([row for row in range(len(batch)) if row not in rows])
+        outgoing = self._converted_columns(kept)
+        assert outgoing is not None  # bytes pass as they are
+        return replace(outgoing, letters=None if self.letters is None else self.letters.take())
 
     def _columns(self, batch: RecordColumns) -> OutgoingColumns | None:
         """Return the records as columns; None if something in the batch, or anything that handles it, is unusual.

@@ -1,10 +1,11 @@
 """What the class of a source's task declares or overrides, and what follows from it for the loop."""
 
 from fencepost.api import Form, SourceTask
+from fencepost.api.hosted_task import HostedTask
 from fencepost.api.mirror_task import MirrorTask, adds_records
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.finish import GroupPositions
-from fencepost.task.life.plugins import config_of, connector_class, given_properties
+from fencepost.task.life.plugins import config_of, connector_class, given_properties, task_class
 
 
 def form_of(spec: TaskSpec) -> Form:
@@ -21,14 +22,15 @@ def reads_batches(spec: TaskSpec) -> bool:
 
 def tracks_records(spec: TaskSpec) -> bool:
     """Say whether the task overrides `commit_record`, and so is called for every record."""
-    return connector_class(spec).task.commit_record is not SourceTask.commit_record
+    return task_class(spec).commit_record is not SourceTask.commit_record
 
 
 def wants_reports(spec: TaskSpec) -> bool:
     """Say whether the producer must report every acknowledged record."""
-    task: type[SourceTask] = connector_class(spec).task
+    task: type[SourceTask] = task_class(spec)
     has_updates = task.update_offsets is not SourceTask.update_offsets
-    return adds_records(task) or tracks_records(spec) or (has_updates and not spec.is_exactly_once)
+    asks_places = issubclass(task, HostedTask) and task.asks_places
+    return adds_records(task) or asks_places or tracks_records(spec) or (has_updates and not spec.is_exactly_once)
 
 
 def makes_smaller(spec: TaskSpec) -> bool:
@@ -53,7 +55,7 @@ def runs_ahead(spec: TaskSpec) -> bool:
     """
     if not spec.is_exactly_once or spec.commits.boundary == "connector" or tracks_records(spec):
         return False
-    task: type[SourceTask] = connector_class(spec).task
+    task: type[SourceTask] = task_class(spec)
     if task.polls_ahead is not None:
         return task.polls_ahead
     return task.commit is SourceTask.commit and task.update_offsets is SourceTask.update_offsets

@@ -22,7 +22,7 @@ from fencepost.api import (
     SourceConnector,
     StreamConnector,
 )
-from fencepost.api.hosted_task import HostedSink, HostedTask, KnowsSettings
+from fencepost.api.hosted_task import HostedSink, KnowsSettings
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import Config, ConfigError
@@ -280,13 +280,6 @@ def _check_construction(
             given,
             "Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. Remove {key}; "
             "with errors.tolerance=all, a split that cannot be read is set aside as a whole.",
-        )
-    elif issubclass(getattr(connector, "task", object), HostedTask):
-        _check_no_dead_letters(
-            findings,
-            given,
-            "records of a Java source that cannot be converted do not become dead letters yet. Remove {key}; with "
-            "errors.tolerance=all, they are dropped and counted, and logged with errors.log.enable=true.",
         )
 
 

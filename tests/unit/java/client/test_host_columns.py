@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fencepost.java.client.columns import polled_of
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.wire import Message
-from fencepost.java.port import Mark, Polled
+from fencepost.java.port import Failure, Mark, Polled
 from fencepost.record import BinaryColumn, HeaderColumn, Repeated, Runs, SinkBatch, TopicPartition
 
 _NOTHING = -(2**63)
@@ -25,7 +25,11 @@ _HEAD: dict[str, Any] = {
     "is_whole": True,
     "mark": "commit",
     "filtered": 2,
-    "failures": [],
+    "failures": [
+        [1, "VALUE_CONVERTER", "E", "why", "org.example.C", None],
+        [2, "TRANSFORMATION", "E", None, "T", "at"],
+    ],
+    "dropped": [{"n": 5}, None],
     "retries": 1,
 }
 
@@ -44,6 +48,10 @@ def test_a_poll_of_nothing_is_none() -> None:
 def test_facts_of_a_poll_are_kept() -> None:
     found = answered()
     assert (found.number, found.mark, found.processing.filtered, found.processing.retries) == (4, Mark.COMMIT, 2, 1)
+    assert found.processing.failures == (
+        Failure(1, "VALUE_CONVERTER", "E", "why", "org.example.C", None, {"n": 5}),
+        Failure(2, "TRANSFORMATION", "E", None, "T", "at", None),
+    )
     assert found.batch.last_offsets() == [({"p": 1}, None), ({"p": 1}, {"n": 7})]
     assert isinstance(found.batch.source_partitions, Repeated)
     assert isinstance(found.batch.topics, Runs)

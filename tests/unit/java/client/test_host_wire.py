@@ -31,6 +31,14 @@ def test_a_message_arrives_as_it_was_sent(buffers: dict[str, bytes]) -> None:
     assert {name: bytes(view) for name, view in found.buffers.items()} == buffers
 
 
+def test_half_of_a_character_is_sent_as_it_is(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    wire.send(ours, {"offset": "\ud800"})
+    found = wire.receive(theirs)
+    assert found is not None
+    assert found.head == {"offset": "\ud800"}
+
+
 def test_buffers_begin_at_multiples_of_eight(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     wire.send(ours, {}, [("odd", b"abc"), ("numbers", array("q", [1, -2]))])

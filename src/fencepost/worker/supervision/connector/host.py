@@ -48,8 +48,11 @@ class ConnectorHost:
             }
             before, self._wanted = self._wanted, wanted
             for name in before.keys() - wanted.keys():
+                self._life(name).hurry()
                 self.services.take_turn(name, self._life(name).leave)
             for name, now in wanted.items():
+                if name in before and not _is_same(before[name], now):
+                    self._life(name).hurry()
                 if not _is_same(before.get(name), now) or name in snapshot.inconsistent:
                     self._have_follow(name, now, is_inconsistent=name in snapshot.inconsistent)
 
@@ -63,6 +66,7 @@ class ConnectorHost:
             finally:
                 done.set()
 
+        self._life(name).hurry()
         self.services.take_turn(name, act)
         return done
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector
-from fencepost.api.hosted_task import TASK_CLASS, NamesTaskClass
+from fencepost.api.hosted_task import TASK_CLASS, EndsCalls, NamesTaskClass
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
@@ -80,6 +80,12 @@ class ConnectorLife:
             self._go_to(target)
         elif is_inconsistent and not self._sender.is_again_soon:
             self._sender.send()
+
+    def hurry(self) -> None:
+        """Let a call of the connector end soon, if that is possible: it is to stop. Any thread."""
+        instance = self._instance
+        if isinstance(instance, EndsCalls):
+            instance.end_calls()
 
     def leave(self) -> None:
         """Stop: it is assigned to another worker, or deleted."""

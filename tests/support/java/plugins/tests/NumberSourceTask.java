@@ -10,7 +10,7 @@ import org.apache.kafka.connect.source.TransactionContext;
 
 /**
  * Counts from 1: each record is "part:number", its key is the part. If it may, it ends its transactions itself, each
- * after three batches. At a number it may do what "act" says: exit, hang, or throw.
+ * after three batches. At a number it may do what "act" says: exit, hang, throw, or give the value "bad".
  */
 public final class NumberSourceTask extends SourceTask {
     private Map<String, Object> settings;
@@ -39,7 +39,8 @@ public final class NumberSourceTask extends SourceTask {
                 act((String) settings.get("act"));
             }
             found.add(new SourceRecord(Map.of("part", part), Map.of("number", next), (String) settings.get("topic"),
-                Schema.STRING_SCHEMA, part, Schema.STRING_SCHEMA, part + ":" + next));
+                Schema.STRING_SCHEMA, part, Schema.STRING_SCHEMA,
+                next == (Long) settings.get("act.at") && settings.get("act").equals("bad") ? "bad" : part + ":" + next));
             next++;
         }
         endTransaction(found.isEmpty());
@@ -58,6 +59,7 @@ public final class NumberSourceTask extends SourceTask {
 
     private static void act(String what) {
         switch (what) {
+            case "bad" -> { }
             case "exit" -> System.exit(3);
             case "hang" -> hang();
             case "throw" -> throw new IllegalStateException("it was told to throw", new RuntimeException("the cause"));

@@ -3,6 +3,7 @@ package tests;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -83,8 +85,10 @@ public final class ScriptedTask extends SourceTask {
         }
         Integer place = value[0].startsWith("to") ? Integer.valueOf(value[0].substring(2)) : null;
         String topic = value[0].equals("nowhere") ? null : "t-" + partition;
-        SourceRecord record = new SourceRecord(Map.of("p", partition), offset, topic, place,
-                Schema.STRING_SCHEMA, "k" + count, Schema.OPTIONAL_STRING_SCHEMA, value[0].equals("null") ? null : value[0]);
+        Object odd = Odd.value(value[0]);
+        Schema schema = odd instanceof Struct struct ? struct.schema() : odd == null ? Schema.OPTIONAL_STRING_SCHEMA : null;
+        SourceRecord record = new SourceRecord(Map.of("p", partition), value[0].equals("no-offset") ? null : offset, topic, place,
+                Schema.STRING_SCHEMA, "k" + count, schema, odd != null ? odd : value[0].equals("null") ? null : value[0]);
         if (value[0].startsWith("h")) {
             record.headers().addString("one", "1").addString("two", value[0]);
         }
@@ -109,6 +113,7 @@ public final class ScriptedTask extends SourceTask {
             case "half" -> throw new ConnectException("half of a pair: \ud83d");
             case "mute" -> throw new Mute();
             case "interrupted" -> logInterrupted();
+            case "interrupt-later" -> interruptLater();
             case "sleep" -> Thread.sleep(600_000);
             case "loop" -> loop();
             case "socket" -> readSocket();
@@ -135,6 +140,17 @@ public final class ScriptedTask extends SourceTask {
         own.start();
         own.join();
         logs.run();
+    }
+
+    /** Interrupt this thread while it waits for the next call, as a thread of a plug-in's may do that is late. */
+    private static void interruptLater() {
+        Thread task = Thread.currentThread();
+        new Thread(() -> {
+            while (Arrays.stream(task.getStackTrace()).noneMatch(each -> each.getClassName().endsWith(".Wire"))) {
+                Thread.onSpinWait();
+            }
+            task.interrupt();
+        }).start();
     }
 
     private static void hoard() {
@@ -217,7 +233,7 @@ public final class ScriptedTask extends SourceTask {
 
     private void write(String line) {
         try {
-            Files.writeString(diary, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            Files.write(diary, (line + "\n").getBytes(StandardCharsets.UTF_8), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         } catch (IOException error) {
             throw new ConnectException(error);
         }

@@ -19,10 +19,15 @@ final class Conversion<R extends ConnectRecord<R>> implements AutoCloseable {
     Conversion(Plugins plugins) throws Exception {
         this.plugins = plugins;
         tolerance = new Tolerance(plugins.config);
-        key = plugins.converter("key.converter");
-        value = plugins.converter("value.converter");
-        header = plugins.headerConverter();
-        chain = new Chain<>(plugins);
+        try {
+            key = plugins.converter("key.converter");
+            value = plugins.converter("value.converter");
+            header = plugins.headerConverter();
+            chain = new Chain<>(plugins);
+        } catch (Throwable error) {
+            plugins.close();
+            throw error;
+        }
     }
 
     Headers headers(R record) {
@@ -35,9 +40,6 @@ final class Conversion<R extends ConnectRecord<R>> implements AutoCloseable {
 
     @Override
     public void close() {
-        chain.close();
-        plugins.closed(plugins.named("key.converter"), key);
-        plugins.closed(plugins.named("value.converter"), value);
-        plugins.closed(plugins.named("header.converter"), header);
+        plugins.close();
     }
 }

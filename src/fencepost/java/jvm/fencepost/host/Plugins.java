@@ -9,13 +9,14 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /** What a connector's config names: its transforms, predicates and converters. */
-final class Plugins {
+final class Plugins implements AutoCloseable {
     private static final String VERSION = "plugin.version";
 
     final Map<String, String> config;
     private final Map<String, JavaClass> classes;
     private final JavaClass own;
     private final Loaders loaders;
+    private final List<Made> made = new ArrayList<>();
 
     /** "own" is a class of the connector's plug-in, in which names are looked up that "classes" does not have. */
     Plugins(Map<String, String> config, Map<String, JavaClass> classes, JavaClass own, Loaders loaders) {
@@ -58,16 +59,24 @@ final class Plugins {
 
     <T extends Configurable> T configured(JavaClass described, Class<T> kind, Map<String, Object> properties)
             throws Exception {
-        T made = loaders.instance(described, kind);
+        T made = made(described, kind);
         return loaders.swapped(described, () -> {
             made.configure(properties);
             return made;
         });
     }
 
+    private <T> T made(JavaClass described, Class<T> kind) throws Exception {
+        T instance = loaders.instance(described, kind);
+        if (instance instanceof AutoCloseable closeable) {
+            made.add(new Made(described, closeable));
+        }
+        return instance;
+    }
+
     Converter converter(String key) throws Exception {
         JavaClass described = named(key);
-        Converter made = loaders.instance(described, Converter.class);
+        Converter made = made(described, Converter.class);
         return loaders.swapped(described, () -> {
             made.configure(under(key + "."), key.startsWith("key"));
             return made;
@@ -80,18 +89,22 @@ final class Plugins {
         return configured(named("header.converter"), HeaderConverter.class, properties);
     }
 
-    /** Close a plug-in; what it throws is printed. */
-    void closed(JavaClass described, AutoCloseable plugin) {
-        if (plugin == null) {
-            return;
+    /** Close all that were made, also one that could not be configured; what they throw is logged. */
+    @Override
+    public void close() {
+        for (Made each : made) {
+            try {
+                loaders.swapped(each.described, () -> {
+                    each.plugin.close();
+                    return null;
+                });
+            } catch (Throwable error) {
+                Log.error(each.plugin.getClass(), "close() failed", error);
+            }
         }
-        try {
-            loaders.swapped(described, () -> {
-                plugin.close();
-                return null;
-            });
-        } catch (Throwable error) {
-            Log.error(plugin.getClass(), "close() failed", error);
-        }
+        made.clear();
+    }
+
+    private record Made(JavaClass described, AutoCloseable plugin) {
     }
 }

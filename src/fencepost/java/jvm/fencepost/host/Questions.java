@@ -1,6 +1,7 @@
 package fencepost.host;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
@@ -43,11 +45,17 @@ final class Questions implements Service {
         JavaClass described = request.javaClass("class");
         Object plugin = loaders.instance(described, Object.class);
         return loaders.swapped(described, () -> switch (request.operation()) {
-            case "describe" -> Answer.of(Map.of("kinds", kinds(plugin), "version", version(plugin)));
+            case "describe" -> Answer.of(description(plugin));
             case "definitions" -> Answer.of(definitions(plugin));
             case "validate" -> Answer.of(validated(described.name(), plugin, request.properties("properties")));
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         });
+    }
+
+    private static Map<String, Object> description(Object plugin) {
+        Map<String, Object> found = new HashMap<>(Map.of("kinds", kinds(plugin), "version", version(plugin)));
+        found.put("callbacks", plugin instanceof SourceTask task ? Callbacks.of(task).described() : null);
+        return found;
     }
 
     private static List<String> kinds(Object plugin) {

@@ -38,6 +38,7 @@ final class Session extends Thread {
             System.err.println(getName() + " ends: " + error);
         } finally {
             sessions.ended(id);
+            Thread.interrupted();  // it may be why the connection has ended
             if (service[0] != null) {
                 service[0].end();
             }

@@ -104,11 +104,11 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         Tolerance tolerance = conversion.tolerance;
         tolerance.begin();
         RecordHeaders headers = columns.headers(row);
-        SchemaAndValue key = tolerance.run("KEY_CONVERTER", row,
+        SchemaAndValue key = tolerance.run("KEY_CONVERTER", conversion.key, row,
                 () -> conversion.key.toConnectData(topic, headers, columns.key(row)));
-        SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", row,
+        SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
                 () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
-        ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", row,
+        ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", conversion.header, row,
                 () -> headers(topic, headers));
         if (tolerance.hasFailed()) {
             return null;

@@ -6,7 +6,6 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.kafka.common.InvalidRecordException;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.connect.source.SourceRecord;
 
@@ -48,26 +47,45 @@ final class SourceColumns {
     /** Add a record; its source partition is that which "polled" has. */
     void add(SourceRecord polled, SourceRecord record, Headers headers, byte[] key, byte[] value) {
         check(record);
+        int place = record.kafkaPartition() == null ? -1 : record.kafkaPartition();
+        append(polled, record.topic(), place, timestamp(record.timestamp()), key, value);
+        headers.forEach(each -> addHeader(each.key(), each.value()));
+    }
+
+    /** Add a record that was dropped, as it was polled; with its contents if they are to be kept. */
+    void addDropped(SourceRecord polled, boolean keepsContents) {
+        String topic = polled.topic() == null ? "" : polled.topic();
+        long timestamp = polled.timestamp() == null ? NO_TIMESTAMP : polled.timestamp();
+        if (!keepsContents) {
+            append(polled, topic, -1, timestamp, null, null);
+            return;
+        }
+        append(polled, topic, -1, timestamp, DeadLetter.bytes(polled.key()), DeadLetter.bytes(polled.value()));
+        polled.headers().forEach(each -> addHeader(each.key(), DeadLetter.bytes(each.value())));
+    }
+
+    private void append(SourceRecord polled, String topic, int place, long timestamp, byte[] key, byte[] value) {
         int row = rows();
         if (row == partitions.length) {
             partitions = Arrays.copyOf(partitions, 2 * row);
             headerCounts = Arrays.copyOf(headerCounts, 2 * row);
             timestamps = Arrays.copyOf(timestamps, 2 * row);
         }
-        timestamps[row] = timestamp(record.timestamp());
+        timestamps[row] = timestamp;
         hasTimestamps |= timestamps[row] != NO_TIMESTAMP;
-        partitions[row] = record.kafkaPartition() == null ? -1 : record.kafkaPartition();
+        partitions[row] = place;
         hasPartitions |= partitions[row] >= 0;
-        topics.add(record.topic());
+        topics.add(topic);
         sources.add(polled.sourcePartition() == null ? Map.of() : polled.sourcePartition());
         keys.add(key);
         values.add(value);
         headerCounts[row] = 0;
-        for (Header each : headers) {
-            headerNames.add(each.key());
-            headerValues.add(each.value());
-            headerCounts[row]++;
-        }
+    }
+
+    private void addHeader(String name, byte[] value) {
+        headerNames.add(name);
+        headerValues.add(value);
+        headerCounts[rows() - 1]++;
     }
 
     /** Refuse what Kafka's producer refuses. */

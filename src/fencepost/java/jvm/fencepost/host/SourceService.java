@@ -1,14 +1,11 @@
 package fencepost.host;
 
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.connect.runtime.WorkerTransactionContext;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -22,9 +19,8 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     private final Offsets offsets;
     private final WorkerTransactionContext transaction;
     private final SourceColumns columns = new SourceColumns();
-    private final Method updateOffsets;
+    private final Callbacks callbacks;
     private final Delivered delivered;
-    private final boolean wantsCommits;
     private List<SourceRecord> polled = List.of();
     private int next;
     private long number;
@@ -34,9 +30,8 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         super(request, loaders, SourceTask.class);
         offsets = new Offsets(request.offsets("offsets"));
         transaction = request.flag("defines_transactions") ? new WorkerTransactionContext() : null;
-        updateOffsets = method("updateOffsets", Map.class);
-        delivered = isOverridden("commitRecord", SourceRecord.class, RecordMetadata.class) ? new Delivered(task) : null;
-        wantsCommits = isOverridden("commit");
+        callbacks = Callbacks.of(task);
+        delivered = callbacks.records() ? new Delivered(task) : null;
         start();
     }
 
@@ -45,26 +40,9 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         task.initialize(new SourceContext(config, offsets, transaction));
     }
 
-    private boolean isOverridden(String name, Class<?>... parameters) {
-        Method found = method(name, parameters);
-        return found != null && found.getDeclaringClass() != SourceTask.class;
-    }
-
-    private Method method(String name, Class<?>... parameters) {
-        try {
-            return task.getClass().getMethod(name, parameters);
-        } catch (NoSuchMethodException error) {
-            return null;
-        }
-    }
-
     @Override
     public Map<String, Object> facts() {
-        return Map.of(
-                "version", Questions.version(task),
-                "wants_records", delivered != null,
-                "wants_commits", wantsCommits,
-                "wants_updates", updateOffsets != null);
+        return Map.of("version", Questions.version(task), "callbacks", callbacks.described());
     }
 
     @Override
@@ -102,17 +80,20 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
 
     /** Convert polled records up to a mark, the end, or as many bytes. */
     private void convert(Part part, long mostBytes) throws InterruptedException {
-        while (next < polled.size() && part.mark == null && (part.taken == 0 || columns.size() < mostBytes)) {
+        while (next < polled.size() && part.mark == null && (part.taken == 0 || size() < mostBytes)) {
             SourceRecord record = polled.get(next++);
             int row = columns.rows();
-            convert(record);
-            boolean isKept = columns.rows() > row;
+            boolean isKept = isConverted(record);
+            if (conversion.tolerance.hasFailed()) {
+                columns.addDropped(record, conversion.tolerance.keepsRecords);
+                part.dropped.add(record.sourceOffset());
+            }
             part.taken++;
             part.filtered += isKept || conversion.tolerance.hasFailed() ? 0 : 1;
             if (delivered != null) {
                 delivered.add(number, record, isKept ? row : -1, isKept ? columns.lastTopic() : null);
             }
-            if (record.sourceOffset() != null && record.sourcePartition() != null) {
+            if (record.sourcePartition() != null) {  // an offset that is null removes what is committed
                 part.ends.remove(record.sourcePartition());  // so that the newest is the last of those that are one in JSON
                 part.ends.put(record.sourcePartition(), record.sourceOffset());
             }
@@ -124,22 +105,29 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         }
     }
 
-    private void convert(SourceRecord polled) throws InterruptedException {
+    private long size() {
+        return columns.size() + conversion.tolerance.size();
+    }
+
+    /** Add a record to the columns, unless it is filtered or fails. */
+    private boolean isConverted(SourceRecord polled) throws InterruptedException {
         Tolerance tolerance = conversion.tolerance;
         int row = columns.rows();
         tolerance.begin();
         SourceRecord record = conversion.chain.apply(polled, tolerance, row);
         if (record == null) {
-            return;
+            return false;
         }
-        Headers headers = tolerance.run("HEADER_CONVERTER", row, () -> conversion.headers(record));
-        byte[] key = tolerance.hasFailed() ? null : tolerance.run("KEY_CONVERTER", row,
+        Headers headers = tolerance.run("HEADER_CONVERTER", conversion.header, row, () -> conversion.headers(record));
+        byte[] key = tolerance.hasFailed() ? null : tolerance.run("KEY_CONVERTER", conversion.key, row,
                 () -> conversion.key.fromConnectData(record.topic(), headers, record.keySchema(), record.key()));
-        byte[] value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", row,
+        byte[] value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
                 () -> conversion.value.fromConnectData(record.topic(), headers, record.valueSchema(), record.value()));
-        if (!tolerance.hasFailed()) {
-            columns.add(polled, record, headers, key, value);
+        if (tolerance.hasFailed()) {
+            return false;
         }
+        columns.add(polled, record, headers, key, value);
+        return true;
     }
 
     private String mark(SourceRecord record) {
@@ -161,12 +149,14 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             OffsetUtils.validateFormat(partition);
             OffsetUtils.validateFormat(offset);
         });
+        part.dropped.forEach(OffsetUtils::validateFormat);
         Map<String, Object> facts = new HashMap<>();
         facts.put("number", number++);
-        facts.put("ends", part.ends.entrySet().stream().map(each -> List.of(each.getKey(), each.getValue())).toList());
+        facts.put("ends", part.ends.entrySet().stream().map(each -> Arrays.asList(each.getKey(), each.getValue())).toList());
         facts.put("is_whole", next == polled.size());
         facts.put("mark", part.mark);
         facts.put("filtered", part.filtered);
+        facts.put("dropped", part.dropped);
         conversion.tolerance.report(facts);
         if (next == polled.size()) {
             polled = List.of();
@@ -192,30 +182,20 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         return Answer.NOTHING;
     }
 
-    @SuppressWarnings("unchecked")
     private Answer updated(Request request) throws Exception {
-        if (updateOffsets == null) {
-            return Answer.of(List.of());
-        }
-        try {
-            Object found = updateOffsets.invoke(task, request.offsets("offsets"));
-            return Answer.of(found == null ? List.of() : pairs((Map<Map<String, ?>, Map<String, ?>>) found));
-        } catch (InvocationTargetException error) {
-            if (error.getCause() instanceof Exception cause) {
-                throw cause;
-            }
-            throw error;
-        }
-    }
-
-    private static List<Object> pairs(Map<Map<String, ?>, Map<String, ?>> offsets) {
-        return offsets.entrySet().stream()
-                .<Object>map(each -> Arrays.asList(each.getKey(), each.getValue())).toList();
+        List<Object> changes = new ArrayList<>();
+        callbacks.updated(task, request.offsets("offsets")).forEach((partition, offset) -> {
+            OffsetUtils.validateFormat(partition);
+            OffsetUtils.validateFormat(offset);
+            changes.add(Arrays.asList(partition, offset));
+        });
+        return Answer.of(changes);
     }
 
     /** What one answer to "poll" has besides its columns. */
     private static final class Part {
         private final Map<Map<String, ?>, Map<String, ?>> ends = new LinkedHashMap<>();
+        private final List<Map<String, ?>> dropped = new ArrayList<>();  // the offsets of these records
         private int taken;
         private int filtered;
         private String mark;

@@ -11,10 +11,14 @@ import org.apache.kafka.connect.errors.RetriableException;
 final class Tolerance {
     private static final long FIRST_DELAY_MS = 300;
 
+    /** Whether what is dropped becomes a dead letter. */
+    final boolean keepsRecords;
     private final boolean toleratesAll;
     private final long timeoutMs;
     private final long mostDelayMs;
+    private final boolean keepsTraces;
     private final List<List<Object>> failures = new ArrayList<>();
+    private long traceChars;
     private long retries;
     private boolean hasFailed;
 
@@ -22,6 +26,9 @@ final class Tolerance {
         toleratesAll = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none"));
         timeoutMs = Long.parseLong(config.getOrDefault("errors.retry.timeout", "0").trim());
         mostDelayMs = Long.parseLong(config.getOrDefault("errors.retry.delay.max.ms", "60000").trim());
+        keepsRecords = !config.getOrDefault("errors.deadletterqueue.topic.name", "").isBlank();
+        keepsTraces = keepsRecords
+                && Boolean.parseBoolean(config.getOrDefault("errors.deadletterqueue.context.headers.enable", "").trim());
     }
 
     /** Begin a record. */
@@ -34,8 +41,13 @@ final class Tolerance {
         return hasFailed;
     }
 
-    /** Run an operation on a record: null if it has failed and that is tolerated. */
-    <T> T run(String stage, int row, Loaders.Call<T> operation) throws InterruptedException {
+    /** Return about how many bytes the failures since the last report take. */
+    long size() {
+        return traceChars;
+    }
+
+    /** Run an operation of a plug-in on a record: null if it has failed and that is tolerated. */
+    <T> T run(String stage, Object plugin, int row, Loaders.Call<T> operation) throws InterruptedException {
         try {
             return retried(operation);
         } catch (InterruptedException error) {
@@ -45,7 +57,10 @@ final class Tolerance {
                 throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
             }
             hasFailed = true;
-            failures.add(Arrays.asList(row, stage, error.getClass().getName(), Thrown.message(error)));
+            String trace = keepsTraces ? Thrown.trace(error) : null;
+            traceChars += trace == null ? 0 : trace.length();
+            failures.add(Arrays.asList(
+                    row, stage, error.getClass().getName(), Thrown.message(error), plugin.getClass().getName(), trace));
             return null;
         }
     }
@@ -74,6 +89,7 @@ final class Tolerance {
         head.put("failures", List.copyOf(failures));
         head.put("retries", retries);
         failures.clear();
+        traceChars = 0;
         retries = 0;
     }
 }

@@ -1,0 +1,51 @@
+package tests;
+
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Date;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.connect.data.Decimal;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.data.Timestamp;
+
+/** Values that are no text, by their names. */
+final class Odd {
+    private Odd() {
+    }
+
+    static Object value(String name) {
+        return switch (name) {
+            case "struct" -> struct();
+            case "bytes" -> new byte[] {1};
+            case "buffer" -> ByteBuffer.wrap(new byte[] {0, 1}, 1, 1);
+            case "map" -> Map.of(1, Map.of("a", true));
+            case "half-value" -> String.valueOf((char) 0xD800);
+            case "ring" -> ring();
+            default -> null;
+        };
+    }
+
+    private static Struct struct() {
+        Schema schema = SchemaBuilder.struct()
+                .field("bytes", Schema.BYTES_SCHEMA)
+                .field("list", SchemaBuilder.array(Schema.OPTIONAL_INT32_SCHEMA))
+                .field("price", Decimal.schema(2))
+                .field("when", Timestamp.SCHEMA);
+        return new Struct(schema)
+                .put("bytes", new byte[] {1})
+                .put("list", Arrays.asList(1, null))
+                .put("price", new BigDecimal("1.50"))
+                .put("when", new Date(0));
+    }
+
+    private static List<Object> ring() {
+        List<Object> ring = new ArrayList<>();
+        ring.add(ring);
+        return ring;
+    }
+}
