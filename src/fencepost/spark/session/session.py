@@ -67,7 +67,8 @@ class SparkRuntime:
             self.stop()
             printed = jvm.output.tail()
             raise SparkError(
-                f"Spark did not start with spark.master={jvm.master}: {error}\n{printed}".rstrip()
+                f"Spark did not start with spark.master={jvm.master}: {error}; check the spark.* settings of the "
+                f"worker's file against what Spark has printed:\n{printed}".rstrip()
             ) from error
         threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
 

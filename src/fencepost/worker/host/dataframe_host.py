@@ -18,7 +18,7 @@ from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.life import FrameLife
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.admission import Admissions
-from fencepost.worker.supervision.port import HostEvents, NoRoomError
+from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
 
 
 class DataFrameHost:
@@ -39,16 +39,16 @@ class DataFrameHost:
         self.admissions = admissions
         self.connector_of = connector_of
         self.channel = channel
-        self._runtime: FrameRuntime | None = None
+        self._runtime: FrameRuntime | str = STARTING  # or why there is no Spark
         self._lock = threading.Lock()
         self._tasks: dict[str, FrameLife] = {}
 
-    def attach(self, runtime: FrameRuntime | None) -> None:
-        """Use a Spark that is ready; None if Spark is gone with everything that runs on it: the tasks start again."""
+    def attach(self, runtime: FrameRuntime | str) -> None:
+        """Use a Spark that is ready. A text says why there is none; all that ran on it is gone, and starts again."""
         lost: list[FrameLife] = []
         with self._lock:
             self._runtime = runtime
-            if runtime is None:
+            if isinstance(runtime, str):
                 lost = list(self._tasks.values())
                 self._tasks.clear()
         for task in lost:
@@ -61,8 +61,8 @@ class DataFrameHost:
 
     def start(self, spec: TaskSpec) -> None:
         runtime = self._runtime
-        if runtime is None:
-            raise NoRoomError("Spark is still starting")
+        if isinstance(runtime, str):
+            raise NoRoomError(runtime)
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)

@@ -64,7 +64,7 @@ class Sparks(Protocol):
 class Slots(Protocol):
     """The part of `SlotPool` that is needed here."""
 
-    def attach(self, jobs: Jobs | None) -> None: ...
+    def attach(self, jobs: Jobs | str) -> None: ...
 
     def prepare(self, *, is_full: bool) -> None: ...
 
@@ -178,14 +178,16 @@ class SparkKeeper:
             except SparkError as error:
                 log.error("%s", error)
                 self._kept.absence = str(error)
+                self._detach()
                 self._stopping.wait(self._times.restart)
                 continue
             self._kept.began(gone)
             self._use(runtime)
             self._stay(runtime, gone)
-            self._slots.attach(None)
-            if not self._stopping.is_set():
-                self._frames.attach(None)
+            if self._stopping.is_set():
+                self._slots.attach("the worker stops")  # DataFrame tasks end by themselves
+            else:
+                self._detach()
                 runtime.stop()
                 self._stopping.wait(self._times.restart)
 
@@ -196,6 +198,12 @@ class SparkKeeper:
         self._slots.attach(self._sparks.slot_jobs(runtime, self._slots.job_ended))
         self._slots.prepare(is_full=self._forecast.takes_over)
         self._frames.attach(runtime)
+
+    def _detach(self) -> None:
+        """Tell the hosts why there is no Spark; the statuses of tasks that wait for one have that text."""
+        why = f"Spark is not running, and is started again: {self._kept.absence}"
+        self._slots.attach(why)
+        self._frames.attach(why)
 
     def _stay(self, runtime: KeptRuntime, gone: threading.Event) -> None:
         """Return when Spark dies, or the worker stops. In between, announce readiness, and create a session.

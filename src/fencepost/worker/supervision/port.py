@@ -8,6 +8,9 @@ from fencepost.config.raw import RawConfig
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 
+STARTING = "Spark is still starting"
+"""Why there is no room before the first Spark is ready."""
+
 
 class NoRoomError(Exception):
     """There is no slot or core for the task at the moment; the text becomes the reason of UNASSIGNED."""

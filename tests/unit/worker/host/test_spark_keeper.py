@@ -26,6 +26,7 @@ class SparkKeeperStage:
         self.stopping = threading.Event()
         self.frames: list[str] = []
         self.slots: list[str] = []
+        self.whys: list[str] = []
         self.sessions = self.ready = 0
         self.keeper = self.keep(Times(restart=0.0))
 
@@ -55,14 +56,16 @@ class SparkKeeperStage:
     # slots
 
     def attach(self, jobs: object) -> None:
-        self.slots.append("ready" if jobs else "gone")
+        self.slots.append("ready" if jobs == "jobs" else "gone")
+        if jobs != "jobs":
+            self.whys.append(str(jobs))
 
     def prepare(self, *, is_full: bool) -> None: ...
 
     def job_ended(self, slot_id: str, error: Exception | None) -> None: ...
 
     def wait_until_there(self, timeout_s: float) -> bool:
-        if self.is_stopping or len(self.frames) > 1:
+        if self.is_stopping or self.frames.count("ready") > 1:
             self.stopping.set()
         else:
             self.go("Spark has gone")
@@ -82,7 +85,7 @@ class Frames:
         self.notes = notes
 
     def attach(self, runtime: object) -> None:
-        self.notes.append("ready" if runtime else "gone")
+        self.notes.append("gone" if isinstance(runtime, str) else "ready")
 
 
 @pytest.mark.parametrize(
@@ -247,6 +250,8 @@ def test_it_says_why_spark_is_away_until_it_runs_again() -> None:
     scene = Failing()
     scene.keeper.run()
     assert scene.absences == [None, "no Java 1", "no Java 0", None, "Spark has gone", None]
+    reasons = ("no Java 1", "no Java 0", "Spark has gone")
+    assert scene.whys[:3] == [f"Spark is not running, and is started again: {each}" for each in reasons]
 
 
 def test_a_spark_that_ends_as_soon_as_it_is_started_is_away() -> None:

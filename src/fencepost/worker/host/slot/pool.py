@@ -18,7 +18,7 @@ from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.telemetry.loggers import Loggers, loggers
 from fencepost.worker.host.slot.channel import SlotChannel
 from fencepost.worker.host.slot.table import PooledSlot, SlotTable, SlotTask, Use
-from fencepost.worker.supervision.port import HostEvents, NoRoomError
+from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 
 log = logging.getLogger(__name__)
@@ -53,12 +53,12 @@ class SlotPool:
         self._ends = ends
         self._spec = spec
         self._max_slots = max_slots
-        self._jobs: Jobs | None = None
+        self._jobs: Jobs | str = STARTING  # or why there is no Spark
         self._table = SlotTable(loggers)
         self.channel = SlotChannel(self._table, events, self._maybe_retire)
 
-    def attach(self, jobs: Jobs | None) -> None:
-        """Use a Spark that is ready, and launch what is needed; None if Spark is gone."""
+    def attach(self, jobs: Jobs | str) -> None:
+        """Use a Spark that is ready, and launch what is needed; a text says why there is none."""
         with self._table.changed:
             self._jobs = jobs
         self._events.room_changed()
@@ -185,8 +185,8 @@ class SlotPool:
             raise NoRoomError(str(error)) from None
 
     def _launch(self, owner: str | None) -> PooledSlot:
-        if self._jobs is None:
-            raise NoRoomError("Spark is still starting")
+        if isinstance(self._jobs, str):
+            raise NoRoomError(self._jobs)
         self._ledger.take(1, CoreUse.SLOT)
         slot = PooledSlot(uuid.uuid4().hex[:8], owner=owner)
         self._table.add(slot)
@@ -195,7 +195,7 @@ class SlotPool:
 
     def _cancel(self, slot_id: str) -> None:
         """Let Spark end a slot's job, without waiting for it: its JVM may hang."""
-        if self._jobs is not None:
+        if not isinstance(self._jobs, str):
             threading.Thread(target=self._jobs.cancel, args=(slot_id,), name=f"cancel-{slot_id}", daemon=True).start()
 
     def _send(self, incarnation: str, verb: Verb) -> None:

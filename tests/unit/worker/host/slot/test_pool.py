@@ -190,8 +190,8 @@ def test_without_spark_or_cores_there_is_no_room(monkeypatch: pytest.MonkeyPatch
     crowded = Pool(monkeypatch, cores=0)
     with pytest.raises(NoRoomError, match=r"spark\.master"):
         crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
-    crowded.slots.attach(None)
-    with pytest.raises(NoRoomError, match="Spark"):
+    crowded.slots.attach("Spark has gone")
+    with pytest.raises(NoRoomError, match="Spark has gone"):
         crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
 
 

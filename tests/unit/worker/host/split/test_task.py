@@ -355,7 +355,7 @@ def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> Non
     it.host.start(it.task.spec)
     (thread,) = (each for each in threading.enumerate() if each.name == it.task.thread.name)
     it.runtime.is_alive = False
-    it.host.attach(None)
+    it.host.attach("Spark has gone")
     thread.join(10)
     assert not thread.is_alive()
     assert it.events.told[-1] == "lost i"
