@@ -18,7 +18,8 @@ made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_valu
             transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
             `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones.
-            `postgres` is a server, and has Debezium's plug-in for it.
+            `postgres` is a server, and has Debezium's plug-in for it; `iceberg` has that of Iceberg's sink, and
+            reads its tables. `maven_plugin` fetches such.
 no JVM      `scripted_plugins`: a registry whose Java plug-ins are `jars` without code, and whose hosts are scripted
             (`java_host`).
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.

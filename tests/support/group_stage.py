@@ -51,8 +51,8 @@ class ScriptedGroup:
             raise self.refuses.pop(0)
         return {place: offset for place, offset in offsets.items() if place not in self.gone}
 
-    def stored(self) -> Mapping[TopicPartition, int]:
-        return self.positions
+    def stored(self, places: Collection[TopicPartition] | None = None) -> Mapping[TopicPartition, int]:
+        return {place: at for place, at in self.positions.items() if places is None or place in places}
 
     def known_ends(self) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(self.assignment, 100)

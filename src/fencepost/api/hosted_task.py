@@ -3,7 +3,7 @@
 `fencepost.api` does not export them, and they may change at any time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from fencepost.api.errors import ConnectError
 from fencepost.api.sink import SinkTask, SinkTaskContext
 from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourceTask, SourceTaskContext
 from fencepost.config import Setting
-from fencepost.record import Batch, SinkRecord
+from fencepost.record import Batch, SinkRecord, TopicPartition
 
 TASK_CLASS = "task.class"
 """The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
@@ -182,6 +182,12 @@ class HostedSinkContext(SinkTaskContext, Protocol):
     @property
     def identity(self) -> GroupMember | None:
         """Return the membership as of the last assignment; None before the first."""
+
+    def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the group's committed offsets, those of other producers' transactions included.
+
+        Partitions without one are left out. Raises a failure to read them.
+        """
 
     def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
         """Count, log and report a record, of bytes, that the other process could not convert and has dropped.

@@ -10,7 +10,7 @@ Rules for all calls:
   command line, and are in no text of an error or a log unless the plug-in puts them there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
@@ -181,10 +181,16 @@ class TaskStart:
     classes: Classes = field(default_factory=dict)
 
 
+ReadCommitted = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
+"""Returns the offsets that the group has committed; partitions without one are left out."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SinkTaskStart(TaskStart):
     has_reporter: bool = False
     """Whether the task gets an ErrantRecordReporter: the config enables a log or dead letters."""
+    committed: ReadCommitted = lambda _: {}
+    """Called when the task asks its consumer, in the thread of the call in which it does so."""
 
 
 @dataclass(frozen=True, kw_only=True)

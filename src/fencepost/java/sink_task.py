@@ -43,7 +43,8 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._refused: SinkBatch | None = None
         self._hosted: HostedSinkTask | None = None
         self._hosted = self._call(
-            self._lease.host.sink_task, SinkTaskStart(**self._common_start(), has_reporter=self._has_reporter)
+            self._lease.host.sink_task,
+            SinkTaskStart(**self._common_start(), has_reporter=self._has_reporter, committed=self.context.committed),
         )
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:

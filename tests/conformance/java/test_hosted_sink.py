@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from fencepost.api import BinaryColumn, HeaderColumn, Repeated, SinkBatch
+from fencepost.api import BinaryColumn, HeaderColumn, Repeated, RetriableError, SinkBatch
 from fencepost.java.error import JavaError
 from fencepost.java.port import (
     Effects,
@@ -198,6 +198,38 @@ def test_the_group_is_found_where_iceberg_looks(scripted: Callable[..., HostedSi
     assert "groupId = connect-made, generationId = 3, memberId = member-1" in diary.read_text()
     with pytest.raises(JavaError, match="the consumer of this task is not in this process, so poll cannot be called"):
         task.put(batch("!consumer"))
+
+
+def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    asked: list[frozenset[TopicPartition]] = []
+
+    def committed(places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        asked.append(frozenset(places))
+        return {P0: 17}
+
+    task = scripted(committed=committed)
+    assert task.put(batch("!committed")) == Effects()
+    assert "t-0=OffsetAndMetadata{offset=17" in diary.read_text()
+    assert "t-1=null" in diary.read_text()
+    assert asked == [{P0, P1}]
+    with pytest.raises(JavaError, match="committed can only be called in the thread in which the task is called"):
+        task.put(batch("!elsewhere"))
+
+
+def test_offsets_that_cannot_be_read_are_an_error_of_the_consumers(scripted: Callable[..., HostedSinkTask]) -> None:
+    def committed(_: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        raise RetriableError("no broker")
+
+    with pytest.raises(JavaError, match="KafkaException: committed failed: no broker"):
+        scripted(committed=committed).put(batch("!committed"))
+
+
+def test_a_seek_of_the_consumer_is_a_rewind(scripted: Callable[..., HostedSinkTask]) -> None:
+    task = scripted()
+    assert task.put(batch("!seek", first=9)).rewinds == {P0: 3}
+    task.close([P0])
+    with pytest.raises(JavaError, match="No current assignment for partition t-0"):
+        task.put(batch("!seek"))
 
 
 def test_a_task_may_allow_less_than_is_asked(scripted: Callable[..., HostedSinkTask]) -> None:

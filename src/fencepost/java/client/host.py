@@ -7,7 +7,7 @@ from typing import Any, Self
 from fencepost.api import ConnectorContext
 from fencepost.java.client.events import Events
 from fencepost.java.client.hosted_connector import ConnectorClient
-from fencepost.java.client.hosted_sink import SinkTaskClient
+from fencepost.java.client.hosted_sink import SinkTaskClient, replies_of
 from fencepost.java.client.hosted_source import SourceTaskClient, listed
 from fencepost.java.client.line import Line
 from fencepost.java.client.process import HostProcess
@@ -78,7 +78,7 @@ class HostClient:
 
     def sink_task(self, start: SinkTaskStart) -> HostedSinkTask:
         opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
-        return SinkTaskClient(Line(self._process, opening), self._interrupt)
+        return SinkTaskClient(Line(self._process, opening, replies_of(start.committed)), self._interrupt)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self._controlled("levels", levels=dict(levels))

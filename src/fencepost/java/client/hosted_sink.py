@@ -4,12 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.java.client.columns import processing_of
-from fencepost.java.client.line import Line
+from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaRetriableError
-from fencepost.java.port import Effects, Errant, GroupMember
+from fencepost.java.port import Effects, Errant, GroupMember, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
+
+
+def replies_of(committed: ReadCommitted) -> Reply:
+    """Return what answers the questions of a sink task in the middle of its calls."""
+
+    def reply(question: str, about: Mapping[str, Any]) -> Any:
+        assert question == "committed", question
+        return _listed(committed([TopicPartition(*each) for each in about["partitions"]]))
+
+    return reply
 
 
 class SinkTaskClient:
@@ -37,8 +47,7 @@ class SinkTaskClient:
         return effects
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
-        listed = [(place.topic, place.partition, offset) for place, offset in offsets.items()]
-        found = self._line.result("pre_commit", offsets=listed)
+        found = self._line.result("pre_commit", offsets=_listed(offsets))
         return _offsets(found["offsets"]), _effects(found)
 
     def close(self, partitions: Sequence[TopicPartition]) -> Effects:
@@ -68,6 +77,10 @@ def _effects(found: Mapping[str, Any]) -> Effects:
 
 def _offsets(listed: Sequence[Any]) -> dict[TopicPartition, int]:
     return {TopicPartition(topic, partition): offset for topic, partition, offset in listed}
+
+
+def _listed(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    return [(place.topic, place.partition, offset) for place, offset in offsets.items()]
 
 
 def _named(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:

@@ -2,25 +2,32 @@
 
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fencepost.api import ConnectError
 from fencepost.java.client import wire
 from fencepost.java.client.process import HostProcess
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
 
+Reply = Callable[[str, Mapping[str, Any]], Any]
+"""Answers what the host asks in the middle of a call: gets the name of the question, and what it is about."""
+
 
 class Line:
     """Asks, and waits for the answer. `close` may be called from any thread."""
 
-    def __init__(self, process: HostProcess, opening: dict[str, Any]) -> None:
+    def __init__(self, process: HostProcess, opening: dict[str, Any], reply: Reply | None = None) -> None:
         """Connect, and ask for what the connection is for: `opened` is the answer.
+
+        `reply` is called in the thread that waits for an answer.
 
         Raises:
             HostEndedError: and what the plug-in has thrown.
         """
         self._process = process
+        self._reply = reply
         self._lock = threading.Lock()
         self._end: HostEndedError | None = None
         try:
@@ -70,7 +77,11 @@ class Line:
         try:
             self._socket.settimeout(timeout_s)
             wire.send(self._socket, request, buffers)
-            return wire.receive(self._socket)
+            answer = wire.receive(self._socket)
+            while answer is not None and "question" in answer.head:
+                wire.send(self._socket, self._replied(answer.head))
+                answer = wire.receive(self._socket)
+            return answer
         except TimeoutError:
             why = f"{request['op']} did not return within {timeout_s:g} s"
             self._process.kill(why)
@@ -89,6 +100,13 @@ class Line:
             f"{operation} was not answered: its connection to the {self._process.label} (a JVM) ended, though that "
             "runs. Its log has the reason"
         )
+
+    def _replied(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._reply is not None
+        try:
+            return {"result": self._reply(question["question"], question)}
+        except ConnectError as error:  # it is for the plug-in, which has asked, to deal with it
+            return {"error": str(error)}
 
     def close(self) -> None:
         self._socket.close()

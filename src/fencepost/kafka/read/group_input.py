@@ -131,14 +131,15 @@ class GroupInput:
             self._assignment.ensure_member()
             return self._client.commit(offsets, offset_metadata or {})
 
-    def stored(self) -> dict[TopicPartition, int]:
-        """Return the group's committed offsets of the assignment. Partitions without one are left out.
+    def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets, by default those of the assignment.
 
-        Raises a failure as converted by `translate`.
+        Partitions without one are left out. Raises a failure as converted by `translate`.
         """
+        asked = sorted(self.assignment if places is None else places)
         with self._in_client:
             try:
-                return {} if self._client.is_closed else self._assignment.stored(sorted(self.assignment))
+                return {} if self._client.is_closed else self._assignment.stored(asked)
             except KafkaException as error:
                 raise self._client.failed(error, f"reading offsets of group {self._client.group}") from error
 

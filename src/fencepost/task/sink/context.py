@@ -17,6 +17,8 @@ class SinkInput(GroupReader, Protocol):
 
     def commit(self, offsets: Offsets) -> Offsets: ...
 
+    def stored(self, places: Collection[TopicPartition] | None = None) -> Offsets: ...
+
 
 class SinkContext:
     """The `SinkTaskContext` of a task in a slot. It stores requests; the loop carries them out after the call."""

@@ -1,9 +1,12 @@
 """What a running task of a sink can use whose code runs in another process."""
 
+from collections.abc import Collection, Mapping
+
 from fencepost.api import SinkRecord
 from fencepost.api.hosted_task import ForeignRecordError, GroupMember
 from fencepost.config.raw import given_values
 from fencepost.kafka.value.group_metadata import committer_of
+from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters
@@ -29,6 +32,9 @@ class HostedContext(SinkContext):
             return None
         member = committer_of(self.reading.metadata)
         return GroupMember(member.group_id, member.generation, member.member_id)
+
+    def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {} if self.reading is None else self.reading.stored(places)
 
     def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
         self.reporter.left_out(record, stage, error)

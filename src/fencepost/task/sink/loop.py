@@ -69,7 +69,7 @@ class SinkLoop:
             self._advance(self._puts.take_held())
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
-        fetched = self._input.poll(self._wait_s(), self._run.spec.input.most_records)
+        fetched = self._without_rewound(self._input.poll(self._wait_s(), self._run.spec.input.most_records))
         if not self._commits.has_begun(self._input) or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):
@@ -109,6 +109,12 @@ class SinkLoop:
         """Continue where the task asked to; held records from there are read again."""
         self._go_back(self._context.take_rewinds(self._positions.taken))
         self._context.rewinds.clear()  # those of partitions that are not assigned
+
+    def _without_rewound(self, fetched: Fetched) -> Fetched:
+        """Rewind where the task asked to within the poll, as it released others; what was fetched there comes again."""
+        begins = self._context.take_rewinds(self._positions.taken)
+        self._go_back(begins)
+        return fetched.without(begins) if begins else fetched
 
     def _go_back(self, offsets: Offsets) -> None:
         """Continue at these offsets. What was taken counts no more, even if the input cannot seek at once."""

@@ -315,6 +315,21 @@ def test_a_rewind_of_a_partition_that_stays_outlives_the_assignment_of_another(i
     assert ("seek", {A: 3}) in it.run()
 
 
+def test_records_that_come_with_a_rewind_in_close_are_not_put_before_those_it_goes_back_to(it: Stage) -> None:
+    def close(partitions: Any) -> None:
+        it.context.offset({A: 3})
+
+    def taken_back() -> Fetched:
+        it.revoked(B)()
+        return fetched((A, 9))  # fetched before the rewind
+
+    it.task.close = close  # type: ignore[method-assign]
+    it.then(it.assigned(a=5, b=0), taken_back, it.records((A, 3)))
+    log = it.run()
+    assert [entry for entry in log if entry[0] in ("put", "seek")][:2] == [("seek", {A: 3}), ("put", (0, 3))]
+    assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 4})]
+
+
 def test_nothing_is_committed_when_neither_the_flush_nor_the_way_back_succeeds(it: Stage) -> None:
     it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), it.nothing)
     it.task.fails["flush"] = [OSError("disk full")]

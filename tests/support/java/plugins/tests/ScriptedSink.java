@@ -8,6 +8,9 @@ import java.nio.file.StandardOpenOption;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -67,6 +70,9 @@ public final class ScriptedSink extends SinkTask {
             case "reporter" -> write("reporter " + context.errantRecordReporter());
             case "group" -> write("group " + consumer().groupMetadata());
             case "consumer" -> consumer().poll(java.time.Duration.ZERO);
+            case "committed" -> write("committed " + consumer().committed(consumer().assignment()));
+            case "elsewhere" -> elsewhere(() -> consumer().committed(Set.of(place)));
+            case "seek" -> consumer().seek(place, 3);
             case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));
             case "debug" -> log.debug("a detail");
             default -> throw new IllegalArgumentException(what);
@@ -78,6 +84,15 @@ public final class ScriptedSink extends SinkTask {
             hasRefused = true;
             context.timeout(100);
             throw new RetriableException("the store is away");
+        }
+    }
+
+    /** Run in another thread, and throw what that has thrown. */
+    private static void elsewhere(Runnable act) {
+        try {
+            CompletableFuture.runAsync(act).join();
+        } catch (CompletionException error) {
+            throw (RuntimeException) error.getCause();
         }
     }
 

@@ -2,8 +2,10 @@ package fencepost.host;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.IOException;
+import java.util.ConcurrentModificationException;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.KafkaException;
 
 /** A connection that Python has opened, and its thread, in which everything of it is called. */
 final class Session extends Thread {
@@ -70,6 +72,39 @@ final class Session extends Thread {
             return Answer.thrown(error);
         } finally {
             setCalling(false);
+        }
+    }
+
+    /**
+     * Ask Python something in the middle of a call, and wait for the result. Only its own thread may: Python waits for
+     * the call, and for nothing else.
+     */
+    static Object ask(String what, Map<String, Object> arguments) {
+        if (!(Thread.currentThread() instanceof Session session)) {
+            throw new ConcurrentModificationException(
+                    what + " can only be called in the thread in which the task is called");
+        }
+        return session.asked(what, arguments);
+    }
+
+    private Object asked(String what, Map<String, Object> arguments) {
+        Map<String, Object> question = new HashMap<>(arguments);
+        question.put("question", what);
+        setCalling(false);
+        try {
+            wire.write(new Answer(question, Map.of()));
+            Request reply = wire.read();
+            if (reply == null) {
+                throw new KafkaException("the connection to Python has ended");
+            }
+            if (reply.text("error") != null) {
+                throw new KafkaException(what + " failed: " + reply.text("error"));
+            }
+            return reply.head().get("result");
+        } catch (IOException error) {
+            throw new KafkaException(error);
+        } finally {
+            setCalling(true);
         }
     }
 

@@ -31,6 +31,7 @@ final class SinkContext extends WorkerSinkTaskContext {
         super(membership.consumer(), null, null);
         this.config = config;
         this.membership = membership;
+        membership.setContext(this);
         this.hasReporter = hasReporter;
     }
 
