@@ -47,25 +47,9 @@ class TransformSpec:
     negate: bool
 
 
-class RuntimeChoice(Config):
-    """Settings of a connector that only Fencepost has; Kafka Connect's `validate` does not list them."""
+class RestartChoice(Config):
+    """What happens to a connector or task that has failed."""
 
-    is_dedicated: bool = setting(
-        "slot.dedicated", default=False, importance=LOW,
-        doc="Whether each task gets a slot, that is a Python process on an executor, of its own.",
-    )  # fmt: skip
-    transaction_lanes: int = setting(
-        "transaction.lanes", type=Type.INT, default=2, check=between(1, 2), importance=LOW,
-        doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
-        "the last one commits; the second has the transactional id of the task with `#1` behind it.",
-    )  # fmt: skip
-    producer_client: str | None = setting(
-        "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
-        doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
-        "request, and with which a mirror copies whole batches. With auto it is the latter, if it has all settings, "
-        "for columns that transforms and converters keep (lines of files), and for batches if nothing looks inside "
-        "records (mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
-    )  # fmt: skip
     restart_enabled: bool = setting(
         "errors.restart.enabled", default=False, importance=MEDIUM,
         doc="Whether the connector and its tasks are restarted by themselves when they have failed.",
@@ -86,6 +70,38 @@ class RuntimeChoice(Config):
     restart_window_ms: int = setting(
         "errors.restart.window.ms", type=Type.LONG, default=600_000, check=at_least(0), importance=LOW,
         doc="After a connector or task has run for this long, its restarts are counted from 0 again.",
+    )  # fmt: skip
+
+
+class RuntimeChoice(RestartChoice):
+    """Settings of a connector that only Fencepost has; Kafka Connect's `validate` does not list them."""
+
+    is_dedicated: bool = setting(
+        "slot.dedicated", default=False, importance=LOW,
+        doc="Whether each task gets a slot, that is a Python process on an executor, of its own.",
+    )  # fmt: skip
+    transaction_lanes: int = setting(
+        "transaction.lanes", type=Type.INT, default=2, check=between(1, 2), importance=LOW,
+        doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
+        "the last one commits; the second has the transactional id of the task with `#1` behind it.",
+    )  # fmt: skip
+    producer_client: str | None = setting(
+        "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
+        doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
+        "request, and with which a mirror copies whole batches. With auto it is the latter, if it has all settings, "
+        "for columns that transforms and converters keep (lines of files), and for batches if nothing looks inside "
+        "records (mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
+    )  # fmt: skip
+    progress_timeout_ms: int = setting(
+        "progress.timeout.ms", type=Type.LONG, default=20_000, check=at_least(0), importance=LOW,
+        doc="After how long a task that is inside one call (of a poll, a put, a transform, a request to Kafka) is said "
+        "to stand still: its status then has the stack of its thread. 0: never. DataFrame connectors have none.",
+    )  # fmt: skip
+    progress_timeout_action: str = setting(
+        "progress.timeout.action", type=Type.STRING, default="report", check=one_of("report", "fail"), importance=LOW,
+        doc="What follows when a task stands still. With report, its status says so until it moves again. With fail, "
+        "it fails, and errors.restart.enabled decides whether it is started again; what else runs in its slot moves to "
+        "another one.",
     )  # fmt: skip
 
 

@@ -1,16 +1,25 @@
 """What the worker wants of one task, as the task's thread sees it."""
 
 import threading
+import time
 
 
 class Control:
-    """Set by the slot's directive thread, read by the task's thread."""
+    """Set by the slot's directive thread, read by the task's thread.
+
+    `moved_at` is when the task's thread last did `move`, on the monotonic clock.
+    """
 
     def __init__(self, *, is_paused: bool) -> None:
         self._changed = threading.Condition()
         self._is_paused = is_paused
         self._is_stopping = False
         self._is_woken = False
+        self.moved_at = time.monotonic()
+
+    def move(self) -> None:
+        """Record that the task's thread is inside no call that does not return; all waits here do so at their end."""
+        self.moved_at = time.monotonic()
 
     @property
     def is_stopping(self) -> bool:
@@ -51,6 +60,7 @@ class Control:
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused or self._is_woken, timeout_s)
             self._is_woken = False
+            self.move()
             return self._is_stopping
 
     def back_off(self, timeout_s: float) -> None:
@@ -58,6 +68,7 @@ class Control:
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
             self._is_woken = False
+            self.move()
 
     def wait_for_stop(self, timeout_s: float) -> bool:
         """Sleep for `timeout_s`, or until the task is asked to stop, whether or not it is paused.
@@ -65,9 +76,12 @@ class Control:
         Returns `is_stopping`.
         """
         with self._changed:
-            return self._changed.wait_for(lambda: self._is_stopping, timeout_s)
+            is_stopping = self._changed.wait_for(lambda: self._is_stopping, timeout_s)
+            self.move()
+            return is_stopping
 
     def wait_while_paused(self) -> None:
         """Return once the task is resumed, or asked to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or not self._is_paused)
+        self.move()

@@ -63,6 +63,10 @@ class Verb(StrEnum):
     LEVELS = "levels"
 
 
+STANDS_STILL = "stands_still"
+"""The counter that is 1 while the task's thread is inside a call that has not returned for `progress.timeout.ms`."""
+
+
 @dataclass(frozen=True)
 class TaskReport(Message):
     """What a slot reports about one incarnation; counters are totals since its start.

@@ -13,7 +13,7 @@ from fencepost.api import RetriableError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.storage.ids import TargetState
-from fencepost.task.channel.message import LostTask, RunState, TaskReport
+from fencepost.task.channel.message import STANDS_STILL, LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff, pause_after
@@ -21,6 +21,7 @@ from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import use_plugins
 from fencepost.task.life.references import client_settings, resolved
+from fencepost.task.life.remark import Remark
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import trace_of
@@ -46,12 +47,12 @@ class TaskLife(ABC):
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._report = report
         self._is_abandoned = False
-        self._trace: str | None = None
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self._figures_failed = 0
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
+        self._remark = Remark(spec, self.control, self.thread)
 
     @abstractmethod
     def abandon(self) -> None:
@@ -80,6 +81,7 @@ class TaskLife(ABC):
 
         Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
+        self.control.move()
         hidden = ExitStack()
         hidden.enter_context(about(self.spec.connector, self.spec.task))
         try:
@@ -163,20 +165,23 @@ class TaskLife(ABC):
 
     def _end_lost(self, error: HostLostError) -> None:
         """Make the last report of a start whose code ran in a process that is gone."""
-        self.counters.state, self._trace = RunState.LOST, str(error)
+        self.counters.state, self._remark.trace = RunState.LOST, str(error)
         if not self._is_abandoned:
             companions = tuple(sorted({*error.companions, self.spec.incarnation}))
             self._report(LostTask(self.snapshot(), companions if error.is_crash else ()))
 
     def report(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state, or of `trace`, which holds until the next report."""
-        self.counters.state, self._trace = state, trace
+        self.control.move()
+        self.counters.state, self._remark.trace = state, trace
         if not self._is_abandoned:
             self._report(self.snapshot())
 
     def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
-        report = report_of(self.spec, self.counters.state, self._trace, self.counters.to_json(), self.counters.topics)
+        state, counters = self.counters.state, self.counters.to_json()
+        counters[STANDS_STILL] = float(self._remark.stillness(state) is not None)
+        report = report_of(self.spec, state, self._remark.of(state), counters, self.counters.topics)
         return replace(report, figures=self._measured())
 
     def figures(self) -> str:

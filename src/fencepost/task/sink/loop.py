@@ -52,6 +52,7 @@ class SinkLoop:
         self._input = self._context.reading = input_
         try:
             while not self._run.control.is_stopping:
+                self._run.control.move()
                 self._turn()
         except StoppedInRetryError as error:
             log.info("task %s stops before the batch that it was processing is put: %s", self._run.spec.id, error)

@@ -102,6 +102,7 @@ class SourceLoop:
     def _take_turns(self) -> LoopEnd:
         control = self._run.control
         while not control.is_stopping:
+            control.move()
             if self._current.delivery.must_be_replaced:
                 self._current.replace()
             self._current.learn(wait=False)

@@ -78,6 +78,7 @@ class StreamLoop:
     def _take_turns(self) -> None:
         try:
             while not self._run.control.is_stopping:
+                self._run.control.move()
                 self._turn()
         except StoppedInRetryError as error:
             log.info("task %s stops before the batch that it was processing is sent: %s", self._run.spec.id, error)

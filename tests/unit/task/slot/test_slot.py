@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -43,6 +44,7 @@ class Worker:
         self.reports: list[TaskReport] = []
         self.lost: list[LostTask] = []
         self.is_leaving = threading.Event()
+        self.progress_timeout_ms = "20000"
         self.failures: dict[str, int] = {}
         self.server = ChannelServer(SECRET)
         self.server.start(
@@ -54,7 +56,9 @@ class Worker:
 
     def _directives(self, body: dict[str, Any]) -> dict[str, Any]:
         if not DirectivesRequest.from_json(body).ack:
-            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, output=OutputSpec({}, "offsets")) for task in (0, 1)]
+            config = {"progress.timeout.ms": self.progress_timeout_ms}
+            output = OutputSpec({}, "offsets")
+            specs = [TaskSpec("c", task, 1, f"i{task}", config, {}, output=output) for task in (0, 1)]
             return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
         self._may_fail(Path.SLOT_DIRECTIVES)
         self.is_leaving.wait(0.1)
@@ -74,11 +78,16 @@ class Worker:
             raise RuntimeError("for a moment")
 
 
+def wait_in_vain(event: threading.Event) -> None:
+    event.wait(120)
+
+
 class Running(TaskLife):
     """A task that counts until it is told to stop."""
 
     starts_over = ()
     fails_with: dict[int, str | Exception] = {}
+    hangs: dict[int, threading.Event] = {}
     figures_of: Callable[[int], str] = staticmethod(lambda task: "")
 
     def __init__(self, spec: TaskSpec, *rest: Any) -> None:
@@ -91,6 +100,8 @@ class Running(TaskLife):
             if self.spec.task in self.fails_with:
                 error = self.fails_with[self.spec.task]
                 raise ValueError(error) if isinstance(error, str) else error
+            if self.spec.task in self.hangs:
+                wait_in_vain(self.hangs[self.spec.task])
             self.counters.records_written += 1
             self.control.wait(0.01)
 
@@ -201,6 +212,32 @@ def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
     assert "no number: \\ud800" in (worker.of(0)[-1].trace or "")
     count = worker.of(1)[-1].counters["records_written"]
     eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["after-a-while", "from-the-start"])
+def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_goes_on(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    worker.progress_timeout_ms = "400"
+    released = threading.Event()
+    if not begins:
+        eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["records_written"])
+    monkeypatch.setattr(Running, "hangs", {0: released})
+    eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["stands_still"], within_s=60)
+    last = worker.of(0)[-1]
+    assert last.state is RunState.RUNNING
+    assert re.match(
+        r"The task has stood still since 2\d{3}-.*Z, for longer than progress\.timeout\.ms", last.trace or ""
+    )
+    assert "in wait_in_vain\n    event.wait(120)" in (last.trace or "")
+    count = worker.of(1)[-1].counters["records_written"]
+    eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+    monkeypatch.setattr(Running, "hangs", {})
+    released.set()
+    eventually(lambda: not worker.of(0)[-1].counters["stands_still"])
+    assert worker.of(0)[-1].trace is None
+    texts = {report.trace for report in worker.of(0) if report.counters["stands_still"]}
+    assert len(texts) == 1
 
 
 def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from fencepost.task.channel.message import STANDS_STILL
+
 Value = Callable[[dict[str, float]], float]
 
 
@@ -86,6 +88,11 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         f"{TASKS}_offset_commit_success_percentage",
         f"The share of commits of offsets that succeeded, from 0 to 1, {_SINCE}.",
         lambda c: _share(c.get("commits", 0.0), c.get("commit_failures", 0.0)),
+    ),
+    (
+        "fencepost_task_stands_still",
+        "1 while the task is inside a call that has not returned for progress.timeout.ms; its status has the stack.",
+        counter(STANDS_STILL),
     ),
     (
         f"{_ERRORS}_record_failures_total",

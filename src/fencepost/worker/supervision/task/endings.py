@@ -67,17 +67,35 @@ class Endings:
         if handle.spec is not None and (handle.spec.is_sink or handle.spec.is_exactly_once):
             self.loop.submit(("lock out", handle.id.connector), self.fence.lock_out, handle.spec)
 
+    def give_up(self, handle: TaskHandle) -> None:
+        """Abandon a start that has failed although its thread has not ended.
+
+        What it has open is ended here if no other start follows soon: readers would wait for its transaction.
+        """
+        neighbours = self._leave_behind(handle)
+        if handle.again.plan is None or handle.again.plan.in_s is None:
+            self.lock_out(handle)
+        self._move(neighbours)
+
     def _abandon(self, handle: TaskHandle) -> None:
         log.warning(
             "task %s did not stop within task.shutdown.graceful.timeout.ms and is abandoned; the fence keeps it out",
             handle.id,
         )
-        if handle.report is not None:
-            self.totals.reported(replace(handle.report, state=RunState.ABANDONED))  # it reports nothing more
-        neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
+        neighbours = self._leave_behind(handle)
         self._end_what_is_open(handle)
         self.ended(handle)
-        for neighbour in self.table.newest_among(neighbours):
+        self._move(neighbours)
+
+    def _leave_behind(self, handle: TaskHandle) -> Collection[str]:
+        """Let the host forget a start; returns those in the same process, which takes no others."""
+        if handle.report is not None:
+            self.totals.reported(replace(handle.report, state=RunState.ABANDONED))  # it reports nothing more
+        return handle.host.abandon(handle.incarnation) if handle.host is not None else ()
+
+    def _move(self, incarnations: Collection[str]) -> None:
+        """Let starts go, so that their tasks start elsewhere."""
+        for neighbour in self.table.newest_among(incarnations):
             if neighbour.state is HandleState.HOSTED:
                 self.let_go(neighbour)
 

@@ -5,9 +5,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fencepost.config import ConfigError
+from fencepost.config.connector import RuntimeChoice
+from fencepost.config.raw import given_values
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import STANDS_STILL, RunState, TaskReport
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings
 from fencepost.worker.supervision.task.event_loop import TICK_S
@@ -50,6 +53,8 @@ class TaskReports:
             self.endings.ended(handle)
 
     def _follow(self, handle: TaskHandle, last: TaskReport | None, report: TaskReport) -> None:
+        if handle.state is HandleState.FAILED:  # it stood still, was given up, and reported once more before it knew
+            return
         if report.state is RunState.FAILED:
             self.failures.failed(handle, report.trace or "")
         elif report.state is RunState.ABANDONED:
@@ -57,6 +62,11 @@ class TaskReports:
         elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving by itself
             handle.again.at = time.monotonic() + TICK_S
+        elif report.counters.get(STANDS_STILL) and _fails_when_still(self.table, handle):
+            self.failures.failed(handle, report.trace or "")
+            self.endings.give_up(handle)
+        elif report.state is RunState.STARTING and report.trace != (last.trace if last is not None else None):
+            self.board.task(handle.id, State.UNASSIGNED, report.trace)
         elif report.state in (RunState.RUNNING, RunState.PAUSED):
             before = None if last is None else last.state
             if report.state is RunState.RUNNING and before is not RunState.RUNNING:
@@ -69,3 +79,11 @@ def _has_written(last: TaskReport | None, report: TaskReport) -> bool:
     """Say whether records were written since the last report: reset topics stay reset until then."""
     key = "records_written"
     return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
+
+
+def _fails_when_still(table: TaskTable, handle: TaskHandle) -> bool:
+    try:
+        choice = RuntimeChoice(given_values(table.snapshot.connectors.get(handle.id.connector, {})))
+    except ConfigError:  # another worker may have stored it
+        return False
+    return choice.progress_timeout_action == "fail"

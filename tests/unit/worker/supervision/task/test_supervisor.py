@@ -243,9 +243,12 @@ class Stage:
         handles = [self.handle(TaskId("c", n)) for n in range(self.supervisor.count())]
         return [handle for handle in handles if handle.state is HandleState.HOSTED]
 
-    def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
+    def report(
+        self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0, stands_still: int = 0
+    ) -> None:
         """`written`: records to topic `t`."""
-        counters, topics = {"records_written": float(written)}, ("t",) if written else ()
+        counters = {"records_written": float(written), "stands_still": float(stands_still)}
+        topics = ("t",) if written else ()
         report = TaskReport(
             handle.id.connector, handle.id.task, handle.incarnation, RunState(state), trace, counters, topics
         )
@@ -407,6 +410,59 @@ def test_a_preparation_that_fails_fails_the_task(stage: Stage) -> None:
     [(task, state, trace)] = stage.board.said
     assert (task, state) == (FIRST, State.FAILED)
     assert "no such thing" in (trace or "")
+
+
+def test_a_task_that_stands_still_runs_and_says_so_until_it_moves(running: Stage) -> None:
+    running.report(running.handle(), "RUNNING", "in poll", stands_still=1)
+    running.report(running.handle(), "RUNNING")
+    said = [(state, trace) for _, state, trace in running.board.said]
+    assert said == [(State.RUNNING, None), (State.RUNNING, "in poll"), (State.RUNNING, None)]
+    assert running.door.verbs == ["start STARTED"]
+
+
+def test_a_task_whose_start_stands_still_says_so(stage: Stage) -> None:
+    stage.tasks(1)
+    stage.tick()
+    stage.report(stage.handle(), "STARTING")
+    stage.report(stage.handle(), "STARTING", "in start", stands_still=1)
+    stage.report(stage.handle(), "STARTING", "in start", stands_still=1)
+    assert stage.board.said == [(FIRST, State.UNASSIGNED, "in start")]
+
+
+def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stage: Stage) -> None:
+    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": "fail"}))
+    stage.tasks(2)
+    stage.tick()
+    deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
+    stage.report(deaf, "RUNNING")
+    stage.door.neighbours = (neighbour.incarnation,)
+    stage.report(deaf, "RUNNING", "in poll", stands_still=1)
+    assert stage.board.said[-1] == (FIRST, State.FAILED, "in poll")
+    assert ("abandon", deaf.incarnation) in stage.door.told
+    assert ("stop", neighbour.incarnation) in stage.door.told
+    assert [spec.incarnation for spec in stage.locked_out] == [deaf.incarnation]
+    stage.report(deaf, "RUNNING")  # it has come back to life
+    assert stage.board.states()[-1] is State.FAILED
+    stage.report(neighbour, "STOPPED")
+    stage.tick()
+    assert stage.handle(SECOND).incarnation != neighbour.incarnation
+
+
+def test_a_task_that_stands_still_is_restarted_if_failures_are(stage: Stage) -> None:
+    """Its next start fences it; were it locked out late, that would end the next one."""
+    restarts = {"errors.restart.enabled": "true", "errors.restart.backoff.initial.ms": "1000"}
+    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": "fail", **restarts}))
+    stage.tasks(1)
+    stage.tick()
+    deaf = stage.handle()
+    stage.report(deaf, "RUNNING")
+    stage.report(deaf, "RUNNING", "in poll", stands_still=1)
+    assert (stage.handle().state, stage.locked_out) == (HandleState.FAILED, [])
+    stage.tick(after_s=2)
+    stage.tick(after_s=2)
+    assert stage.handle().incarnation != deaf.incarnation
+    assert stage.door.verbs[-1] == "start STARTED"
+    assert stage.locked_out == []
 
 
 def test_an_abandoned_start_is_no_failure_and_is_tried_again(stage: Stage) -> None:

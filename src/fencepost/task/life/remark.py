@@ -1,0 +1,82 @@
+"""What the reports of a task say beside its state: why it failed, or where its thread stands still."""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+
+from fencepost.config import ConfigError
+from fencepost.config.connector import RuntimeChoice
+from fencepost.config.raw import given_values
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+
+log = logging.getLogger(__name__)
+
+_WATCHED = frozenset({RunState.STARTING, RunState.RUNNING})
+
+
+class Remark:
+    """What is said of one task.
+
+    A task stands still while its thread is inside a call that has not returned for `progress.timeout.ms`.
+    """
+
+    def __init__(self, spec: TaskSpec, control: Control, thread: threading.Thread) -> None:
+        self._task = spec.id
+        self._control = control
+        self._thread = thread
+        self._timeout_s = _timeout_s(spec)
+        self._since: float | None = None  # the last turn before it stood still
+        self._text: str | None = None
+        self.trace: str | None = None  # said with the last change of state
+
+    def of(self, state: RunState) -> str | None:
+        """Return the trace, and since when the task stands still, if it does."""
+        return "\n\n".join(filter(None, (self.trace, self.stillness(state)))) or None
+
+    def stillness(self, state: RunState) -> str | None:
+        """Return since when the task has stood still, and the stack of its thread then; None if it moves.
+
+        The text does not change until the task has moved.
+        """
+        moved_at = self._control.moved_at
+        if moved_at == self._since:
+            return self._text if state in _WATCHED else None
+        stands_s = time.monotonic() - moved_at
+        if self._timeout_s is None or stands_s < self._timeout_s or state not in _WATCHED:
+            if self._text is not None:
+                log.warning("task %s moves again", self._task)
+                self._since = self._text = None
+            return None
+        stack = _stack_of(self._thread)
+        if stack is None:
+            return None
+        since = datetime.now(UTC) - timedelta(seconds=stands_s)
+        what = "has been starting" if state is RunState.STARTING else "has stood still"
+        self._since, self._text = (
+            moved_at,
+            (
+                f"The task {what} since {since.isoformat(timespec='seconds').replace('+00:00', 'Z')}, for longer than "
+                f"{RuntimeChoice.key_of('progress_timeout_ms')}, inside this call:\n{stack}"
+            ),
+        )
+        log.warning("task %s: %s", self._task, self._text)
+        return self._text
+
+
+def _timeout_s(spec: TaskSpec) -> float | None:
+    try:
+        timeout_ms = RuntimeChoice(given_values(spec.connector_config)).progress_timeout_ms
+    except ConfigError:  # another worker may have stored it
+        return None
+    return timeout_ms / 1000 or None
+
+
+def _stack_of(thread: threading.Thread) -> str | None:
+    """Return the stack of a thread, innermost call last; None if it does not run."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return None if frame is None else "".join(traceback.format_stack(frame)).rstrip()
