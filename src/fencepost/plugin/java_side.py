@@ -12,7 +12,7 @@ from fencepost.java.connector import class_for, java_class_of
 from fencepost.java.error import JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
 from fencepost.java.plugins import JavaHosts, JavaPlugins
-from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost
+from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
@@ -91,6 +91,13 @@ class JavaSide:
         found: list[Found] = [each for each in self.plugins.outside(name) if each.kind in _KINDS.get(kind, ())]
         return {name: [InstalledJava(self, *each) for each in found]} if found else {}
 
+    def locations(self, kind: PluginKind, name: str) -> list[Location]:
+        """Return where the class of that full name is that services files name. A built-in connector precedes it."""
+        if kind is PluginKind.CONNECTOR and name in BUILT_IN[kind]:
+            return []
+        classes = [one for each in _KINDS.get(kind, ()) for one in self.plugins.index.named(each).get(name, ())]
+        return [one.location for one in classes if one.location is not None]
+
     def has(self, kind: PluginKind, name: str) -> bool:
         """Say whether there is a class of that name or alias."""
         return any(answers_to(full, name, kind.suffix) for full in self.installed(kind)) or bool(
@@ -159,7 +166,9 @@ class JavaRegistry(PluginRegistry):
 
     def names(self, kind: PluginKind | str) -> list[str]:
         kind = PluginKind(kind)
-        return self._registry.names(kind) if kind is PluginKind.CONNECTOR else sorted(self._not_built_in(kind))
+        if kind is PluginKind.CONNECTOR or kind not in _KINDS:
+            return self._registry.names(kind)
+        return sorted(self._not_built_in(kind))
 
     def beside(self, connector: type[Any]) -> PluginRegistry:
         return self._registry.beside(connector)

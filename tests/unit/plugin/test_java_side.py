@@ -51,6 +51,11 @@ def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(t
         assert java.name_of(PluginKind.TRANSFORM, theirs) == registry.name_of(PluginKind.TRANSFORM, ours)
 
 
+def test_what_only_python_has_is_named_by_both_registries(tmp_path: Path) -> None:
+    for view in plugins_with(tmp_path).views():
+        assert all(view.names(kind) for kind in PluginKind)
+
+
 def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_path: Path) -> None:
     copy = _KAFKA + "storage.StringConverter"
     registry = plugins_with(tmp_path, {SOURCE: [PRICES], CONVERTER: [copy]})
