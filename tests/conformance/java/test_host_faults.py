@@ -211,7 +211,7 @@ def made(host: JavaHost, java_class: JavaClass) -> HostedSourceTask:
         ("tests.Unusable", "is abstract"),
         ("tests.Unusable$WithArgument", "has no constructor without arguments"),
         ("tests.Unusable$Hidden", "is not public, or its constructor is not"),
-        ("tests.Unusable$Broken", "cannot be linked: java.lang.ExceptionInInitializerError"),
+        ("tests.Unusable$Broken", 'cannot be linked: java.lang.NumberFormatException: For input string: "none"'),
         ("tests.Picky", "is no org.apache.kafka.connect.source.SourceTask"),
     ],
 )

@@ -82,7 +82,11 @@ final class Loaders {
             String running = "this host runs Java " + Runtime.version().feature();
             return unusable(described, "was compiled for a newer Java; " + running + ": " + error.getMessage(), error);
         }
-        return unusable(described, "cannot be linked: " + error + damaged(described), error);
+        Throwable first = error;
+        while (error instanceof ExceptionInInitializerError && first.getCause() != null) {
+            first = first.getCause();
+        }
+        return unusable(described, "cannot be linked: " + first + damaged(described), error);
     }
 
     /** Say which jars cannot be read: a URLClassLoader passes over them in silence. */
