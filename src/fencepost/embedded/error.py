@@ -1,5 +1,7 @@
 """Errors before a broker is ready, grouped by how the user can react."""
 
+from collections.abc import Sequence
+
 
 class EmbeddedKafkaError(Exception):
     """The embedded Kafka cannot be used; the text says why and what to do."""
@@ -11,6 +13,14 @@ class JavaMissingError(EmbeddedKafkaError):
 
 class JarError(EmbeddedKafkaError):
     """The jars could not be fetched, or are not the ones that `jars.sha256` lists."""
+
+
+class IvyError(JarError):
+    """Ivy could not fetch something; `lines` are all that it printed."""
+
+    def __init__(self, text: str, lines: Sequence[str]) -> None:
+        super().__init__(text)
+        self.lines = lines
 
 
 class BrokerStartError(EmbeddedKafkaError):

@@ -2,7 +2,6 @@
 
 import importlib.util
 import subprocess
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,17 +10,18 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from fencepost.embedded.error import JarError
+from fencepost.embedded.error import IvyError, JarError
 from fencepost.embedded.java import Java
 
 # Ivy prints one such line for each module it has found, and for each jar it has downloaded.
-_STEPS = ("\tfound ", "\t[SUCCESSFUL ]")
+_FOUND, _DOWNLOADED = "\tfound ", "\t[SUCCESSFUL ]"
+_SHOWN_LINES = 15
 
 
 class Advance(Protocol):
     """Called for each module found and each jar downloaded."""
 
-    def __call__(self) -> None: ...
+    def __call__(self, *, is_found: bool) -> None: ...
 
 
 def pyspark_jars() -> Path:
@@ -47,35 +47,48 @@ def retrieve(java: Java, coordinates: tuple[str, str, str], directory: Path, *, 
     directory.mkdir(parents=True, exist_ok=True)
     pattern = f"{directory}/[artifact]-[revision](-[classifier]).[ext]"
     arguments = ["-dependency", *coordinates, "-confs", "default", "-retrieve", pattern]
-    with _progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
+    with progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
         run(java, arguments, "Kafka", advance)
 
 
-def run(java: Java, arguments: Sequence[str], what: str, advance: Advance = lambda: None) -> None:
-    """Run Ivy. Raises JarError with the end of its output if `what` could not be fetched."""
+def run(java: Java, arguments: Sequence[str], what: str, advance: Advance | None = None) -> None:
+    """Run Ivy. Raises IvyError with the end of its output if `what` could not be fetched."""
     ivy_jar = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
     if ivy_jar is None:
         raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")
     command = [str(java.path), "-jar", str(ivy_jar), *arguments]
-    last: deque[str] = deque(maxlen=15)
+    lines: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         assert ivy.stdout is not None
         for line in ivy.stdout:
-            last.append(line.rstrip())
-            if line.startswith(_STEPS):
-                advance()
+            lines.append(line.rstrip())
+            if advance is not None and line.startswith((_FOUND, _DOWNLOADED)):
+                advance(is_found=line.startswith(_FOUND))
     if ivy.returncode != 0:
-        raise JarError(f"{what} could not be fetched; is the network up? Ivy said:\n" + "\n".join(last))
+        end = "\n".join(lines[-_SHOWN_LINES:])
+        raise IvyError(f"{what} could not be fetched; is the network up? Ivy said:\n{end}", lines)
 
 
 @contextmanager
-def _progress(title: str, total: int) -> Iterator[Advance]:
+def progress(title: str, expected_jars: int | None = None) -> Iterator[Advance]:
+    """Show how far a download is: a bar on a terminal, one line elsewhere.
+
+    `expected_jars` is None if their number shows itself on the way.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        console.print(f"Fetching {title} ({total} jars), once per user: up to a minute", highlight=False)
-        yield lambda: None
+        jars = "" if expected_jars is None else f" ({expected_jars} jars), once per user"
+        console.print(f"Fetching {title}{jars}: up to a minute", highlight=False)
+        yield lambda *, is_found: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        row = bar.add_task(f"Fetching {title}", total=2 * total)
-        yield lambda: bar.advance(row)
+        row = bar.add_task(f"Fetching {title}", total=None if expected_jars is None else 2 * expected_jars)
+        found = 0
+
+        def advance(*, is_found: bool) -> None:
+            nonlocal found
+            found += is_found
+            bar.update(row, advance=1, total=2 * (found if expected_jars is None else expected_jars))
+
+        yield advance

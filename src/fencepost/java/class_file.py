@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 _MAGIC = 0xCAFEBABE
 _UTF8, _CLASS, _LONG, _DOUBLE = 1, 7, 5, 6
+_PUBLIC, _INTERFACE, _ABSTRACT = 0x0001, 0x0200, 0x0400
 # The size of each kind of constant after its tag; text has a size of its own.
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 
@@ -14,6 +15,8 @@ class ClassHead(NamedTuple):
 
     name: str
     parents: tuple[str, ...]
+    is_creatable: bool = True
+    """Whether it is public, and neither abstract nor an interface."""
 
 
 def class_head(data: bytes) -> ClassHead:
@@ -42,10 +45,11 @@ def _read(data: bytes) -> ClassHead:
                 (classes[index],) = struct.unpack_from(">H", data, at + 1)
             at += 1 + _SIZES[tag]
         index += 2 if tag in (_LONG, _DOUBLE) else 1  # these take two places
-    own, parent, interfaces = struct.unpack_from(">2xHHH", data, at)
+    flags, own, parent, interfaces = struct.unpack_from(">HHHH", data, at)
     parents = struct.unpack_from(f">{interfaces}H", data, at + 8)
 
     def named(place: int) -> str:
         return texts[classes[place]].replace("/", ".")
 
-    return ClassHead(named(own), tuple(named(each) for each in (parent, *parents) if each))
+    is_creatable = flags & (_PUBLIC | _INTERFACE | _ABSTRACT) == _PUBLIC
+    return ClassHead(named(own), tuple(named(each) for each in (parent, *parents) if each), is_creatable)

@@ -5,13 +5,14 @@ directory and each archive is a plug-in, a location, whose classes share a class
 by the services files (`META-INF/services/…`) of its archives. A class that none of them names is found by its `.class`
 file, if a config gives its full name.
 
-A directory may have Python plug-ins as well: what holds neither an archive nor a class is none of Java's.
+A directory may have Python plug-ins as well: what holds neither an archive nor a class is none of Java's. Nor is what
+has a name that begins with a dot: there a plug-in is put together before it gets its place.
 """
 
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -79,7 +80,8 @@ class JavaIndex:
         found = []
         for location in self.locations:
             with _Classes(location) as classes:
-                found += [Found(kind, JavaClass(name, location)) for kind in sorted(_kinds(name, classes))]
+                kinds = kinds_by_parents(name, classes.parents)
+                found += [Found(kind, JavaClass(name, location)) for kind in sorted(kinds)]
         return [one for one in found if one.java_class not in self._named[one.kind].get(name, ())]
 
 
@@ -98,7 +100,7 @@ def _locations(plugin_path: Sequence[str], failures: list[str]) -> Iterator[Loca
                 yield Location(str(top), (str(top),))
         elif top.is_dir():  # what is missing is a failure of the registry, which looks for Python there
             for path in _sorted_listing(top, []):  # the registry says so if it cannot be read
-                archives = _archives_of(path, failures)
+                archives = () if path.name.startswith(".") else _archives_of(path, failures)
                 if archives:
                     yield Location(str(path), archives)
 
@@ -161,8 +163,8 @@ def _names(text: str) -> Iterator[str]:
             yield name
 
 
-def _kinds(name: str, classes: "_Classes") -> set[JavaKind]:
-    """Return what a class is, by all that it extends or implements within its location."""
+def kinds_by_parents(name: str, parents: Callable[[str], Sequence[str]]) -> set[JavaKind]:
+    """Return what a class is, by all that it extends or implements; `parents` are those of one class."""
     found: set[JavaKind] = set()
     waiting, seen = [name], set()
     while waiting:
@@ -171,7 +173,7 @@ def _kinds(name: str, classes: "_Classes") -> set[JavaKind]:
             found.add(KINDS[each])
         elif each not in seen:
             seen.add(each)
-            waiting += classes.parents(each)
+            waiting += parents(each)
     return found
 
 

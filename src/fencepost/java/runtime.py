@@ -12,5 +12,9 @@ _MODULES = ("connect-runtime", "kafka-server-common")  # Kafka's own verifiable 
 
 def ensure_runtime(java: Java) -> list[Path]:
     """Return the jars, and fetch them first if this user has none yet. Raises JarError."""
-    expected = checksum.listed(files("fencepost.java").joinpath("runtime.sha256").read_text(encoding="ascii"))
-    return ensure_jars(java, f"connect-runtime-{KAFKA_VERSION}", _MODULES, expected)
+    return ensure_jars(java, f"connect-runtime-{KAFKA_VERSION}", _MODULES, listed_jars())
+
+
+def listed_jars() -> dict[str, str]:
+    """Return the SHA-256 of each jar by its file name."""
+    return checksum.listed(files("fencepost.java").joinpath("runtime.sha256").read_text(encoding="ascii"))

@@ -8,14 +8,29 @@ import orjson
 import typer
 
 from fencepost.cli.columns import aligned
+from fencepost.cli.places import plugin_directory
 from fencepost.cli.plugin.reference import find_any, reference, text
 from fencepost.plugin import PluginKind, PluginRegistry
 
-app = typer.Typer(no_args_is_help=True, help="Show which plug-ins there are, and what each can be told.")
+app = typer.Typer(no_args_is_help=True, help="Install plug-ins, and show which there are and what each can be told.")
 
 _Directories = Annotated[
     list[Path] | None,
-    typer.Option("--plugin-path", metavar="DIR", help="A directory with plug-ins, as in plugin.path; repeatable."),
+    typer.Option(
+        "--plugin-path",
+        metavar="DIR",
+        help="A directory with plug-ins, as in plugin.path; repeatable. Default: that of `dev`.",
+    ),
+]
+_Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--plugin-path", metavar="DIR", help="The directory, one of plugin.path. Default: the file's, or that of `dev`."
+    ),
+]
+_File = Annotated[
+    Path | None,
+    typer.Option(help="A worker's file. The directory is the first one in its plugin.path.", metavar="FILE"),
 ]
 
 
@@ -24,6 +39,49 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+@app.command()
+def install(
+    plugin: Annotated[
+        str,
+        typer.Argument(
+            help="GROUP:ARTIFACT:VERSION in a Maven repository, or the path or URL of an archive: .zip, .tar.gz, .jar.",
+            metavar="PLUGIN",
+        ),
+    ],
+    plugin_path: _Directory = None,
+    properties: _File = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The name of its own directory. Default: the artifact's, without a version, so that another version "
+            "replaces it; with different names, versions are kept side by side.",
+        ),
+    ] = None,
+) -> None:
+    """Install a Java plug-in, with the jars that it needs, into a directory of plugin.path. Restart workers to use it.
+
+    What Kafka Connect provides is left out. `dev` finds what is in the default directory.
+    """
+    from fencepost.cli.plugin.install import install_plugin
+
+    install_plugin(plugin, plugin_path, properties, name)
+
+
+@app.command()
+def remove(
+    plugin: Annotated[
+        str,
+        typer.Argument(help="The name of its directory, GROUP:ARTIFACT, or what was installed.", metavar="PLUGIN"),
+    ],
+    plugin_path: _Directory = None,
+    properties: _File = None,
+) -> None:
+    """Remove a plug-in that was installed by `install`."""
+    from fencepost.cli.plugin.install import remove_plugin
+
+    remove_plugin(plugin, plugin_path, properties)
 
 
 @app.command()
@@ -47,19 +105,26 @@ def list_all(
     plugin_path: _Directories = None,
     kind: Annotated[PluginKind | None, typer.Option(help="Only plug-ins of this kind.")] = None,
 ) -> None:
-    """List the plug-ins of this environment and of directories, and what could not be loaded."""
+    """List the plug-ins of this environment and of directories, and what could not be loaded.
+
+    For a Java plug-in, the last column says from where it was installed, or in which directory it is.
+    """
+    from fencepost.cli.plugin.listing import Origins
+
     registry = _registry(plugin_path)
+    origins = Origins(registry)
     kinds = PluginKind if kind is None else (kind,)
     rows = [
-        (each.value, name)
+        (each.value, name, origins.of(each, name))
         for each in kinds
         for name in sorted({n for view in registry.views() for n in view.names(each)})
     ]
-    for line in aligned([("KIND", "CLASS"), *rows]):
+    for line in aligned([("KIND", "CLASS", "FROM"), *rows]):
         typer.echo(line)
-    for failure in registry.failures():
+    for failure in (*registry.failures(), *origins.changes()):
         typer.echo(failure, err=True)
 
 
 def _registry(plugin_path: list[Path] | None) -> PluginRegistry:
-    return PluginRegistry([str(directory) for directory in plugin_path or ()])
+    own = plugin_directory()
+    return PluginRegistry([str(directory) for directory in plugin_path or ([own] if own.is_dir() else [])])

@@ -21,6 +21,14 @@ def dev(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Keep Kafka's data here; without it they are deleted at the end.")
     ] = None,
+    plugin_path: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--plugin-path",
+            metavar="DIR",
+            help="A directory with plug-ins; repeatable. That of `plugin install` is searched, too.",
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A worker setting; repeatable.")
     ] = None,
@@ -28,4 +36,4 @@ def dev(
     """Run a worker with a Kafka of its own and exactly-once on; needs no configuration."""
     from fencepost.cli.worker.run import run_dev
 
-    raise typer.Exit(run_dev(port, kafka_port, directory, setting or []))
+    raise typer.Exit(run_dev(port, kafka_port, directory, setting or [], plugin_path or []))

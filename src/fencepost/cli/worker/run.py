@@ -1,13 +1,14 @@
 """Runs a worker in the foreground. Spark's JVM is launched first, and other modules are imported while it starts."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from fencepost.cli.client import read_worker_file, with_values
+from fencepost.cli.places import plugin_directory
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
@@ -41,6 +42,7 @@ _DEV = {
     "heartbeat.interval.ms": "2000",
 }
 
+_PLUGIN_PATH = WorkerConfig.key_of("plugin_path")
 _SECOND_PORT, _SECOND_KAFKA_PORT = 8084, 9093
 
 
@@ -57,7 +59,9 @@ def run_worker(path: Path) -> int:
         return 1
 
 
-def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[str]) -> int:
+def run_dev(
+    port: int, kafka_port: int, directory: Path | None, settings: list[str], plugin_path: Sequence[Path] = ()
+) -> int:
     """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code."""
     configure_logs()
     try:
@@ -70,6 +74,7 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
                 "bootstrap.servers": kafka.bootstrap_servers,
                 "listeners": f"http://127.0.0.1:{port}",
                 **given,
+                **_plugin_path(given.get(_PLUGIN_PATH, ""), plugin_path),
             }
             return serve_worker(Driver(WorkerConfig(with_values(properties))))
     except ConfigError as error:
@@ -77,6 +82,13 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
     except EmbeddedKafkaError as error:
         typer.echo(str(error), err=True)
         return 1
+
+
+def _plugin_path(given: str, directories: Sequence[Path]) -> dict[str, str]:
+    """Return the `plugin.path` of `dev`: what is given, and where `fencepost plugin install` puts plug-ins."""
+    own = plugin_directory()
+    entries = [*map(str, directories), *([given] if given else []), *([str(own)] if own.is_dir() else [])]
+    return {_PLUGIN_PATH: ",".join(entries)} if entries else {}
 
 
 def _refuse_taken_ports(kafka_port: int, port: int) -> None:

@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
+from fencepost.java.install.error import InstallError
+from fencepost.java.install.manifest import InstallManifest
+from support.jars import SINK, SOURCE, write_jar
 
 FEED = '''
 from fencepost.api import HIGH, Secret, SourceConnector, SourceTask, Type, at_least, setting
@@ -109,3 +112,47 @@ def test_all_plug_ins_are_listed_and_what_could_not_be_loaded(directory: Path, t
     assert "connector  fp_feed.FeedConnector" in result.output
     assert "fp_broken_feed.py could not be loaded" in result.output
     assert "transform " not in result.output
+
+
+@pytest.fixture
+def java_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The default directory, in which `prices` was installed and `own` was put by hand."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    found = tmp_path / "fencepost" / "plugins"
+    jar = write_jar(found / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
+    InstallManifest.of(jar.parent, "org.example:prices:1", "org.example:prices").write(jar.parent)
+    write_jar(found / "own" / "own.jar", {SINK: ["org.example.OwnSink"]})
+    return found
+
+
+def test_java_plug_ins_of_the_default_directory_are_listed_with_their_origin(java_plugins: Path) -> None:
+    lines = [line.split() for line in run("list").splitlines()]
+    assert ["connector", "org.example.PriceSource", "org.example:prices:1"] in lines
+    assert ["connector", "org.example.OwnSink", str(java_plugins / "own")] in lines
+    assert ["connector", "org.apache.kafka.connect.file.FileStreamSourceConnector"] in lines
+
+
+def test_a_jar_that_was_changed_since_is_reported(java_plugins: Path) -> None:
+    assert "is not as it was installed" not in CliRunner().invoke(app, ["plugin", "list"]).output
+    write_jar(java_plugins / "prices" / "prices.jar", {SOURCE: ["org.example.OtherSource"]})
+    output = CliRunner().invoke(app, ["plugin", "list"]).output
+    assert "prices is not as it was installed, since prices.jar changed: fencepost plugin install org.ex" in output
+
+
+def test_a_plug_in_is_removed_and_then_unknown(java_plugins: Path) -> None:
+    assert run("remove", "org.example:prices").startswith(f"Removed org.example:prices:1 from {java_plugins}\n")
+    assert "PriceSource" not in run("list")
+    with pytest.raises(InstallError, match="prices is not installed"):
+        run("remove", "prices")
+
+
+def test_the_directory_is_the_first_one_of_the_workers_file(java_plugins: Path, tmp_path: Path) -> None:
+    other = write_jar(tmp_path / "other" / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
+    InstallManifest.of(other.parent, "org.example:prices:2", "org.example:prices").write(other.parent)
+    (tmp_path / "worker.properties").write_text(f"plugin.path=/opt/a.jar, {tmp_path / 'other'}, {java_plugins}\n")
+    assert run("remove", "prices", "--properties", str(tmp_path / "worker.properties")).startswith(
+        "Removed org.example:prices:2 "
+    )
+    (tmp_path / "worker.properties").write_text("plugin.path=/opt/a.jar\n")
+    with pytest.raises(InstallError, match=r"names no directory in plugin\.path"):
+        run("remove", "prices", "--properties", str(tmp_path / "worker.properties"))

@@ -1,9 +1,11 @@
 """`fencepost dev`: what it says before anything is started, and what its worker is told."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
+from fencepost.cli.places import plugin_directory
 from fencepost.cli.worker import run
 
 
@@ -21,3 +23,13 @@ def test_a_second_dev_is_told_how_to_run_beside_the_first(is_rest: bool, capsys:
 
 def test_the_worker_of_dev_writes_what_a_file_that_names_the_same_converters_writes() -> None:
     assert not [key for key in run._DEV if key.startswith(("key.converter.", "value.converter."))]
+
+
+def test_dev_finds_what_was_installed_besides_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert run._plugin_path("", []) == {}
+    assert run._plugin_path("a,b", [Path("c")]) == {"plugin.path": "c,a,b"}
+    installed = plugin_directory()
+    installed.mkdir(parents=True)
+    assert run._plugin_path("", []) == {"plugin.path": str(installed)}
+    assert run._plugin_path("a,b", [Path("c")]) == {"plugin.path": f"c,a,b,{installed}"}

@@ -1,0 +1,47 @@
+"""Installs a plug-in."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fencepost.java.install import archive, maven
+from fencepost.java.install.contents import offered
+from fencepost.java.install.directory import InstalledPlugin, PluginDirectory
+from fencepost.java.install.error import InstallError
+from fencepost.java.install.origin import Archive, Origin
+
+
+class Installation(NamedTuple):
+    """What was installed, and what it has replaced."""
+
+    directory: Path
+    replaced: InstalledPlugin | None
+
+
+def install(origin: Origin, directory: PluginDirectory, name: str | None = None) -> Installation:
+    """Fetch a plug-in and put it into a directory, in place of another version of it.
+
+    Args:
+        name: The name of its own directory. By default the artifact's, or that of the archive, without a version.
+
+    Raises InstallError; then the directory is as it was.
+    """
+    with directory.staged() as scratch:
+        if isinstance(origin, Archive):
+            own_name, fresh = archive.fetch(origin, scratch)
+            name = name or own_name
+            identity = name
+        else:
+            fresh = scratch / origin.artifact
+            maven.fetch(origin, fresh)
+            name, identity = name or origin.artifact, origin.identity
+        if not offered(fresh):
+            raise InstallError(
+                f"{origin} has no connector, transform, predicate or converter of Kafka Connect, in "
+                f"{_counted(fresh)}: it is a library, or something else"
+            )
+        return Installation(directory.path / name, directory.put(fresh, name, str(origin), identity))
+
+
+def _counted(directory: Path) -> str:
+    count = sum(1 for _ in directory.rglob("*.jar"))
+    return f"{count} jar{'' if count == 1 else 's'}"

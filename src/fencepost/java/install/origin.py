@@ -1,0 +1,86 @@
+"""Where a plug-in is from, as a user names it: coordinates in a Maven repository, or an archive."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from fencepost.java.install.error import InstallError
+
+SUFFIXES = (".zip", ".tar.gz", ".tgz", ".jar")
+_COORDINATES = re.compile(r"([\w.-]+):([\w.-]+):([\w.+-]+)")
+_VERSION = re.compile(r"-v?\d[\w.]*([-.](Final|Alpha\d*|Beta\d*|CR\d*|RC\d*|SNAPSHOT))?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """An artifact of a Maven repository."""
+
+    group: str
+    artifact: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def identity(self) -> str:
+        """Return what all its versions have in common: one replaces another."""
+        return f"{self.group}:{self.artifact}"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file, here or at a URL. `where` may have a password or a signature; the text of the object has neither."""
+
+    where: str
+
+    def __str__(self) -> str:
+        if not self.is_remote:
+            return self.where
+        url = urlsplit(self.where)
+        return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))
+
+    def __repr__(self) -> str:
+        return f"Archive({str(self)!r})"
+
+    @property
+    def is_remote(self) -> bool:
+        return "://" in self.where
+
+    @property
+    def file_name(self) -> str:
+        return Path(urlsplit(self.where).path if self.is_remote else self.where).name
+
+    @property
+    def stem(self) -> str:
+        """Return the file's name without its suffix and version."""
+        suffix = next(one for one in SUFFIXES if self.file_name.lower().endswith(one))
+        return without_version(self.file_name[: -len(suffix)])
+
+
+Origin = Coordinates | Archive
+
+
+def origin_of(text: str) -> Origin:
+    """Return what a user has named. Raises InstallError if that is neither coordinates nor an archive."""
+    archive = Archive(text)
+    if archive.file_name.lower().endswith(SUFFIXES):
+        if archive.is_remote and urlsplit(text).scheme not in ("https", "http"):
+            raise InstallError(f"{archive}: only http and https are supported; download the file, and give its path")
+        if not archive.is_remote and not Path(text).is_file():
+            raise InstallError(f"{text} is not a file")
+        return archive
+    found = _COORDINATES.fullmatch(text)
+    if found is not None:
+        return Coordinates(*found.groups())
+    if re.fullmatch(r"[\w.-]+:[\w.-]+", text):
+        raise InstallError(f"{text} has no version: write {text}:VERSION")
+    raise InstallError(
+        f"{archive} is neither GROUP:ARTIFACT:VERSION, as in a Maven repository, nor an archive ({', '.join(SUFFIXES)})"
+    )
+
+
+def without_version(name: str) -> str:
+    """Return a name of a file or directory without the version at its end."""
+    return _VERSION.sub("", name) or name

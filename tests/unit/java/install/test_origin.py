@@ -1,0 +1,66 @@
+"""What a user may name, and what is said of anything else."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.java.install.error import InstallError
+from fencepost.java.install.origin import Archive, Coordinates, origin_of
+
+
+def test_coordinates_are_read_and_have_one_identity_for_all_versions() -> None:
+    found = origin_of("io.debezium:debezium-connector-postgres:3.6.1.Final")
+    assert found == Coordinates("io.debezium", "debezium-connector-postgres", "3.6.1.Final")
+    assert (str(found), found.identity) == (
+        "io.debezium:debezium-connector-postgres:3.6.1.Final",
+        "io.debezium:debezium-connector-postgres",
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "stem"),
+    [
+        ("https://host/a/debezium-3.6.1.Final-plugin.tar.gz", "debezium-3.6.1.Final-plugin"),
+        ("https://host/confluentinc-kafka-connect-jdbc-10.7.4.zip", "confluentinc-kafka-connect-jdbc"),
+        ("https://host/prices-v1.2.tgz?X-Signature=abc", "prices"),
+        ("https://host/2.zip", "2"),
+        ("http://host/iceberg-kafka-connect-runtime-1.12.0.jar", "iceberg-kafka-connect-runtime"),
+    ],
+)  # fmt: skip
+def test_an_archive_is_called_as_its_file_without_the_version(url: str, stem: str) -> None:
+    found = origin_of(url)
+    assert isinstance(found, Archive)
+    assert found.stem == stem
+
+
+def test_neither_password_nor_signature_of_a_url_is_shown() -> None:
+    found = origin_of("https://me:hunter2@host:8443/plugins/prices.zip?token=hunter3#x")
+    assert str(found) == "https://host:8443/plugins/prices.zip"
+    assert "hunter" not in repr(found)
+    with pytest.raises(InstallError) as caught:
+        origin_of("https://me:hunter2@host/plugins/prices?token=hunter3")
+    assert "hunter" not in str(caught.value)
+
+
+def test_a_file_has_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "prices.zip").touch()
+    assert origin_of(str(tmp_path / "prices.zip")) == Archive(str(tmp_path / "prices.zip"))
+    with pytest.raises(InstallError, match=r"gone.zip is not a file"):
+        origin_of(str(tmp_path / "gone.zip"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("io.debezium:postgres", "has no version: write io.debezium:postgres:VERSION"),
+        ("debezium", "debezium is neither GROUP:ARTIFACT:VERSION"),
+        ("a:b:c:d:e", "is neither GROUP:ARTIFACT:VERSION"),
+        ('a:b:1"/><dependency org="c', "is neither GROUP:ARTIFACT:VERSION"),
+        ("a:b:[1,2)", "is neither GROUP:ARTIFACT:VERSION"),
+        ("ftp://host/prices.zip", "only http and https are supported"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InstallError) as caught:
+        origin_of(text)
+    assert message in str(caught.value)
