@@ -17,9 +17,9 @@ services    `http_answers` answers HTTP requests by a function of a test, with a
 made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_values`; `column_records` also compares
             transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
 elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
-            `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones.
-            `postgres` is a server, and has Debezium's plug-in for it; `iceberg` has that of Iceberg's sink, and
-            reads its tables. `maven_plugin` fetches such.
+            `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones; `host_processes`.
+            `postgres` and `mariadb` are servers, the former with Debezium's plug-in for it; `iceberg` has that of
+            Iceberg's sink, and reads its tables. `maven_plugin` fetches such.
 no JVM      `scripted_plugins`: a registry whose Java plug-ins are `jars` without code, and whose hosts are scripted
             (`java_host`).
 pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.verdict import Verdict
+from support.host_processes import hosts, living
 from support.worker import Worker
 
 SINK = "tests.LinesSinkConnector"

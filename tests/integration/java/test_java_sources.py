@@ -11,13 +11,13 @@ from typing import Any
 
 import psutil
 import pytest
-from host_processes import hosts, living
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced, Verdict
+from support.host_processes import hosts, living
 from support.worker import Worker
 
 SOURCE = "tests.NumberSourceConnector"
@@ -179,7 +179,7 @@ def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_n
     eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
     trace = worker.status(name)["tasks"][0]["trace"]
     assert "the host (a JVM) of its slot ended" in trace
-    assert "its exit code is 3" in trace
+    assert "its exit code is 7" in trace
     found = verdict(kafka, neighbour, 600)
     assert found.is_clean, found
 
@@ -187,7 +187,7 @@ def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_n
 def test_a_poll_that_never_returns_ends_with_its_host_when_the_connector_is_deleted(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
-    created(worker, name, numbers(name, act="hang", act_at=11))
+    created(worker, name, numbers(name, act="loop", act_at=11))
     eventually(committed(kafka, name, 10), within_s=WITHIN_S)
     before = hosts(worker)
     assert before

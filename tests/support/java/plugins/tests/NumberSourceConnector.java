@@ -19,6 +19,8 @@ public final class NumberSourceConnector extends SourceConnector {
         .define("pause.ms", ConfigDef.Type.LONG, 0L, ConfigDef.Importance.LOW, "How long a poll takes.")
         .define("passphrase", ConfigDef.Type.PASSWORD, "", ConfigDef.Importance.LOW, "Not used.")
         .define("act", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "What the task does instead, at act.at.")
+        .define("act.in", ConfigDef.Type.STRING, "poll", ConfigDef.Importance.LOW, "In which call: start, poll, commit.")
+        .define("act.once", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "A file that is made then; it acts once.")
         .define("act.at", ConfigDef.Type.LONG, -1L, ConfigDef.Importance.LOW, "A number.");
 
     private Map<String, String> properties;

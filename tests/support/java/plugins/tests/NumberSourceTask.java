@@ -1,5 +1,8 @@
 package tests;
 
+import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -10,7 +13,8 @@ import org.apache.kafka.connect.source.TransactionContext;
 
 /**
  * Counts from 1: each record is "part:number", its key is the part. If it may, it ends its transactions itself, each
- * after three batches. At a number it may do what "act" says: exit, hang, throw, or give the value "bad".
+ * after three batches. When "act.at" is the next number, the call "act.in" may throw, or hang as "act" says (`Hang`);
+ * with "bad" the number's value is that.
  */
 public final class NumberSourceTask extends SourceTask {
     private Map<String, Object> settings;
@@ -28,6 +32,11 @@ public final class NumberSourceTask extends SourceTask {
         part = properties.get("part");
         Map<String, Object> offset = context.offsetStorageReader().offset(Map.of("part", part));
         next = offset == null ? 1 : (Long) offset.get("number") + 1;
+        try {
+            act("start");
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     @Override
@@ -35,9 +44,7 @@ public final class NumberSourceTask extends SourceTask {
         Thread.sleep((Long) settings.get("pause.ms"));
         List<SourceRecord> found = new ArrayList<>();
         while (found.size() < (Integer) settings.get("batch") && next <= (Long) settings.get("count")) {
-            if (next == (Long) settings.get("act.at")) {
-                act((String) settings.get("act"));
-            }
+            act("poll");
             found.add(new SourceRecord(Map.of("part", part), Map.of("number", next), (String) settings.get("topic"),
                 Schema.STRING_SCHEMA, part, Schema.STRING_SCHEMA,
                 next == (Long) settings.get("act.at") && settings.get("act").equals("bad") ? "bad" : part + ":" + next));
@@ -57,25 +64,32 @@ public final class NumberSourceTask extends SourceTask {
         }
     }
 
-    private static void act(String what) {
-        switch (what) {
-            case "bad" -> { }
-            case "exit" -> System.exit(3);
-            case "hang" -> hang();
-            case "throw" -> throw new IllegalStateException("it was told to throw", new RuntimeException("the cause"));
-            default -> throw new IllegalArgumentException(what);
+    /** Do what "act" says, if it is due in this call; with "act.once" only where that file is not there yet. */
+    private void act(String call) throws InterruptedException {
+        String what = (String) settings.get("act");
+        long at = (Long) settings.get("act.at");
+        boolean isDue = next == at || call.equals("commit") && at > 0 && next > at;  // not every number is last at one
+        if (what.equals("bad") || !call.equals(settings.get("act.in")) || !isDue || !isFirst()) {
+            return;
+        }
+        if (what.equals("throw")) {
+            throw new IllegalStateException("it was told to throw", new RuntimeException("the cause"));
+        }
+        Hang.in(what, () -> { });
+    }
+
+    private boolean isFirst() {
+        String once = (String) settings.get("act.once");
+        try {
+            return once.isEmpty() || new File(once).createNewFile();
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
         }
     }
 
-    private static void hang() {
-        while (true) {
-            Thread.onSpinWait();
-            try {
-                Thread.sleep(10);
-            } catch (InterruptedException ignored) {
-                // neither does it end then
-            }
-        }
+    @Override
+    public void commit() throws InterruptedException {
+        act("commit");
     }
 
     @Override

@@ -1,8 +1,6 @@
 package tests;
 
 import java.io.IOException;
-import java.net.ServerSocket;
-import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -107,18 +105,12 @@ public final class ScriptedTask extends SourceTask {
             case "retriable" -> throw new RetriableException("the source is away");
             case "fail" -> throw new ConnectException("cannot poll", new IOException("no route to the source"));
             case "offset" -> write("offset " + context.offsetStorageReader().offset(Map.of("p", "p")));
-            case "exit" -> System.exit(7);
-            case "memory" -> hoard();
             case "overflow" -> deeper(0);
             case "half" -> throw new ConnectException("half of a pair: \ud83d");
             case "mute" -> throw new Mute();
             case "interrupted" -> logInterrupted();
             case "interrupt-later" -> interruptLater();
-            case "sleep" -> Thread.sleep(600_000);
-            case "loop" -> loop();
-            case "socket" -> readSocket();
-            case "deadlock" -> deadlock();
-            default -> throw new IllegalArgumentException(what);
+            default -> Hang.in(what, () -> write("hangs in " + what));
         }
     }
 
@@ -153,55 +145,8 @@ public final class ScriptedTask extends SourceTask {
         }).start();
     }
 
-    private static void hoard() {
-        List<long[]> kept = new ArrayList<>();
-        while (true) {
-            kept.add(new long[1 << 20]);
-        }
-    }
-
     private static int deeper(int depth) {
         return deeper(depth + 1) + 1;
-    }
-
-    private void loop() {
-        write("looping");
-        long turns = 0;
-        while (diary != null) {
-            turns++;
-        }
-        write("turns " + turns);
-    }
-
-    private void readSocket() {
-        try (ServerSocket server = new ServerSocket(0); Socket silent = new Socket("127.0.0.1", server.getLocalPort())) {
-            write("reading");
-            silent.getInputStream().read();
-        } catch (IOException error) {
-            throw new ConnectException(error);
-        }
-    }
-
-    private void deadlock() throws InterruptedException {
-        Object one = new Object();
-        Object other = new Object();
-        Thread rival = new Thread(() -> {
-            synchronized (other) {
-                synchronized (one) {
-                    other.notifyAll();
-                }
-            }
-        });
-        synchronized (one) {
-            rival.start();
-            while (rival.getState() != Thread.State.BLOCKED) {
-                Thread.onSpinWait();
-            }
-            write("locked");
-            synchronized (other) {
-                other.notifyAll();
-            }
-        }
     }
 
     @Override
@@ -227,7 +172,7 @@ public final class ScriptedTask extends SourceTask {
     public void stop() {
         write("stop");
         if (stays) {
-            loop();
+            Hang.loop();
         }
     }
 
