@@ -26,6 +26,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.registry import PluginRegistry
+from fencepost.rest.access.need import NEEDS, Where
 
 REFERENCE = Path(__file__).parent / "reference"
 _NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->"
@@ -79,14 +80,17 @@ def _worker_settings() -> Iterator[str]:
         "Beside the keys below there are prefixes. `producer.`, `consumer.` and `admin.` hold settings of the "
         "connectors' Kafka clients under their Java names. What stands under `config.storage.`, `offset.storage.` and "
         "`status.storage.` becomes a config of that topic. `key.converter.`, `value.converter.` and "
-        "`header.converter.` configure the converters. `spark.` is passed to Spark as it is."
+        "`header.converter.` configure the converters. `spark.` is passed to Spark as it is. `listeners.https.` and "
+        "`admin.listeners.https.` hold the `ssl.` settings of [HTTPS](../how-to/protect-rest.md#https)."
     )
     yield from _paragraph(
         "[Operate](../how-to/operate.md#settings-that-have-no-effect-yet) names the settings that are read and have no "
         "effect yet."
     )
-    for base in WorkerConfig.__bases__:
+    for base in WorkerConfig.__mro__[1:]:
         own = [value for value in vars(base).values() if isinstance(value, Setting)]
+        if not own:
+            continue
         yield from ("", f"## {_title(base.__name__.removesuffix('Config'))}")
         yield from _paragraph(_first_paragraph(base))
         yield from _table(own)
@@ -271,7 +275,9 @@ def _rest() -> Iterator[str]:
         "list and `GET /openapi.json` with the same as an OpenAPI document."
     )
     yield from _paragraph(
-        "[Migrating from Kafka Connect](../migrating-from-kafka-connect.md#the-rest-api) says where answers differ."
+        "[Migrating from Kafka Connect](../migrating-from-kafka-connect.md#the-rest-api) says where answers differ. With "
+        "[roles](../how-to/protect-rest.md#roles), a caller needs the given one: for the connector of the path, if "
+        "nothing else is said."
     )
     rows: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
@@ -282,17 +288,26 @@ def _rest() -> Iterator[str]:
             "",
             f"## {tag[:1].upper()}{tag[1:]}",
             "",
-            "| request | success | meaning |",
-            "|---|---|---|",
+            "| request | success | role | meaning |",
+            "|---|---|---|---|",
             *lines,
         )
+
+
+def _needed(request: str) -> str:
+    need = NEEDS[request]
+    where = {Where.NAMED: "", Where.SOMEWHERE: ", any connectors", Where.EVERYWHERE: ", all connectors"}
+    if need.where is Where.SIGNED:
+        return "signed"
+    return f"{need.role.name.lower()}{where[need.where]}" if need.where in where else "-"
 
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     names = [item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"]
     query = f"?{'&'.join(f'{name}=' for name in names)}" if names else ""
     codes = ", ".join(code for code in operation["responses"] if code != "default")
-    return f"| `{method.upper()} {path}{query}` | {codes} | {_escaped(operation.get('description', ''))} |"
+    role = _needed(f"{method.upper()} {path}")
+    return f"| `{method.upper()} {path}{query}` | {codes} | {role} | {_escaped(operation.get('description', ''))} |"
 
 
 # metrics

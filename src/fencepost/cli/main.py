@@ -10,6 +10,7 @@ from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.ending import end_process
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
+from fencepost.cli.password import hash_password
 from fencepost.cli.plugin.command import app as plugin_app
 from fencepost.cli.worker.command import dev, worker
 from fencepost.config import ConfigError
@@ -39,6 +40,7 @@ app.command()(acls)
 app.command()(adopt)
 app.command("dead-letters")(dead_letters)
 app.command()(dev)
+app.command("hash-password")(hash_password)
 
 
 def main() -> None:

@@ -193,6 +193,15 @@ class InternalOperations(Protocol):
         ForbiddenError with a wrong one, NotReadyError before the session key is known. On any worker.
         """
 
+    def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
+        """Return the headers with which the worker at `url` accepts this request once as one of `caller`.
+
+        On any worker, which has identified the caller. NotReadyError if that worker, or the key, is not known yet.
+        """
+
+    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """Verify that another worker has identified `caller` and sends this request for it. Errors as in `verify`."""
+
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         """Store the task configs that a connector asked for. NotFoundError."""
 

@@ -23,7 +23,7 @@ WINDOW_MS = 30_000
 _MOST_NONCE = 64
 
 _HASHES = {"HmacSHA256": hashlib.sha256, "HmacSHA384": hashlib.sha384, "HmacSHA512": hashlib.sha512}
-_WRONG = "Internal request contained invalid signature."
+INVALID_SIGNATURE = "Internal request contained invalid signature."
 
 
 def signed_headers(
@@ -35,6 +35,11 @@ def signed_headers(
     """
     signature = _mac(key, algorithm, _signed(method, path, body, audience, str(time_ms), nonce))
     return {SIGNATURE: signature, ALGORITHM: algorithm, TIME: str(time_ms), NONCE: nonce}
+
+
+def for_caller(method: str, caller: str | None) -> str:
+    """Return what is signed as the method of a request that a worker forwards for somebody."""
+    return method if caller is None else f"{method} for {caller}"
 
 
 def body_signature(key: SessionKey, algorithm: str, body: bytes) -> str:
@@ -59,8 +64,20 @@ class RequestVerifier:
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
 
-    def verify(self, key: SessionKey | None, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify(
+        self,
+        key: SessionKey | None,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        caller: str | None = None,
+    ) -> None:
         """Verify a request. Header names are lower case.
+
+        `caller` is whom the other worker has identified. A signature of only the body, which does not contain that, is
+        then never accepted.
 
         Raises:
             BadRequestError: There is no signature, or its algorithm is not accepted.
@@ -77,17 +94,17 @@ class RequestVerifier:
         if key is None:
             raise NotReadyError("This worker is still reading the session key; try again.")
         time_text, nonce = headers.get(TIME, ""), headers.get(NONCE, "")
-        if not time_text and not nonce and self._accepts_body_only:
+        if not time_text and not nonce and self._accepts_body_only and caller is None:
             _ensure_equal(body_signature(key, algorithm, body), signature)
             return
-        signed = _signed(method, path, body, self._audience, time_text, nonce)
+        signed = _signed(for_caller(method, caller), path, body, self._audience, time_text, nonce)
         _ensure_equal(_mac(key, algorithm, signed), signature)
         self._ensure_fresh(time_text, nonce)  # only now, so that unsigned requests use no memory
 
     def _ensure_fresh(self, time_text: str, nonce: str) -> None:
         now = self._now_ms()
         if not time_text.isascii() or not time_text.isdigit() or not 0 < len(nonce) <= _MOST_NONCE:
-            raise ForbiddenError(_WRONG)
+            raise ForbiddenError(INVALID_SIGNATURE)
         if abs(now - int(time_text)) > WINDOW_MS:
             raise ForbiddenError(
                 "Internal request is too old, or the clocks of the workers differ by more than "
@@ -116,4 +133,4 @@ def _mac(key: SessionKey, algorithm: str, text: bytes) -> str:
 
 def _ensure_equal(wanted: str, given: str) -> None:
     if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "surrogateescape")):
-        raise ForbiddenError(_WRONG)
+        raise ForbiddenError(INVALID_SIGNATURE)

@@ -10,6 +10,7 @@ any part of the value (E11).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fencepost.config.errors import ConfigError
 from fencepost.config.setting import Secret
@@ -107,3 +108,22 @@ def _options(tokens: list[str]) -> dict[str, str]:
     if tokens != [";"]:
         raise ConfigError("it must hold one login module and end with a semicolon")
     return options
+
+
+def login_options(path: str, entry: str, module: str) -> dict[str, str]:
+    """Return the options of the login module in an entry of a JAAS file. Raises ConfigError if it has another one."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    text = re.sub(r"/\*.*?\*/|(?m:^\s*//[^\n]*$)", "", text, flags=re.DOTALL)
+    found = re.search(rf"\b{re.escape(entry)}\s*\{{(.*?)\}}\s*;", text, re.DOTALL)
+    if found is None:
+        raise ConfigError(f"{path}: it has no entry {entry} {{ ... }};")
+    try:
+        tokens = _tokens(found[1])
+        if len(tokens) < 2 or tokens[0] != module or tokens[1].lower() not in _FLAGS:
+            raise ConfigError(f'{entry} must be `{module} required file="...";`, no other login module is known')
+        return _options(tokens[2:])
+    except ConfigError as error:
+        raise ConfigError([f"{path}: {reason}" for reason in error.messages]) from None

@@ -1,5 +1,6 @@
 """Where the REST server listens: `http://host:port`, as Kafka Connect writes it."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -32,6 +33,18 @@ class Listener:
         if port > _LARGEST_PORT:
             raise ConfigError(f"'{text}' has a port above {_LARGEST_PORT}")
         return cls(scheme, match["v6"] or match["host"] or "", port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+    @property
+    def is_tls(self) -> bool:
+        return self.scheme == "https"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{bracketed(self.host)}:{self.port}"

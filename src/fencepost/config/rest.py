@@ -5,11 +5,11 @@ from fencepost.config.listener import Listener, bracketed, listener_urls
 from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 
 _ACCEPTED = "accepted"
-_HTTPS = ("listeners.https.", "admin.listeners.https.")
+BASIC_EXTENSION = "BasicAuthSecurityRestExtension"
 
 
 class RestConfig(Config):
-    """Listeners, the advertised address, CORS; and settings that protect the API only in Kafka Connect."""
+    """Listeners, the advertised address, CORS; and extensions that protect the API only in Kafka Connect."""
 
     listeners: list[str] = setting(
         "listeners",
@@ -41,24 +41,24 @@ class RestConfig(Config):
         default=None,
         check=listener_urls(may_be_empty=True),
         importance=LOW,
-        doc="Empty: no admin resources at all; unset: at the addresses of `listeners`. Addresses of their own are "
-        "refused, unless `rest.unprotected` accepts that they are at those of `listeners`.",
+        doc="Addresses of `/admin`. Empty: it is nowhere; unset: at the addresses of `listeners`. Their TLS is under "
+        "`admin.listeners.https.`.",
     )
     rest_extension_classes: list[str] = setting(
         "rest.extension.classes",
         default=[],
         importance=LOW,
-        doc="Extensions of Kafka Connect's REST API, such as BasicAuthSecurityRestExtension. There are none here: a "
-        "file that names one is refused, unless `rest.unprotected` accepts it.",
+        doc="Extensions of Kafka Connect's REST API. BasicAuthSecurityRestExtension is built in; a file that names any "
+        "other is refused, unless `rest.unprotected` accepts it.",
     )
     rest_unprotected: str = setting(
         "rest.unprotected",
         default="refused",
         check=one_of("refused", _ACCEPTED),
         importance=MEDIUM,
-        doc="What becomes of a file whose settings would protect the REST API in Kafka Connect and cannot here: "
-        "`rest.extension.classes`, addresses in `admin.listeners`, `listeners.https.` and `admin.listeners.https.`, "
-        "`ssl.client.auth=required`. refused: the worker does not start. accepted: a proxy in front does it.",
+        doc="What becomes of a REST API that other machines can reach and that has no authentication, and of "
+        "`rest.extension.classes` that there are not here. refused: the worker does not start. accepted: a proxy or a "
+        "firewall protects it.",
     )
     access_control_allow_origin: str = setting(
         "access.control.allow.origin",
@@ -80,30 +80,31 @@ class RestConfig(Config):
         default="none",
         check=one_of("required", "requested", "none"),
         importance=LOW,
-        doc="Whether an https listener asks its callers for a certificate. There is no such listener here: `required` "
-        "is refused, unless `rest.unprotected` accepts it.",
+        doc="Whether https listeners ask callers for a certificate, whose subject is then the caller's name; like "
+        "every `ssl.` setting, it counts for listeners only if nothing begins with `listeners.https.`.",
     )
 
     def unprotected(self) -> dict[str, str]:
         """Return the keys that would protect the REST API in Kafka Connect and cannot here, with the reasons."""
-        found = {key: "this worker does not serve https" for key in self.originals if key.startswith(_HTTPS)}
-        if self.rest_extension_classes:
-            found[RestConfig.key_of("rest_extension_classes")] = "this worker has no REST extensions"
-        if self.admin_listeners:
-            found[RestConfig.key_of("admin_listeners")] = "the admin resources are at the addresses of 'listeners'"
-        if self.ssl_client_auth.lower() == "required":
-            found[RestConfig.key_of("ssl_client_auth")] = "this worker does not request client certificates"
+        found = {}
+        others = [name for name in self.rest_extension_classes if name.rpartition(".")[2] != BASIC_EXTENSION]
+        if others:
+            found[RestConfig.key_of("rest_extension_classes")] = f"this worker has no extension {others[0]}"
         return found
 
     def unprotected_faults(self) -> list[str]:
         """Return a fault for each of them, unless the file accepts it."""
-        if self.rest_unprotected.lower() == _ACCEPTED:
+        if self.accepts_unprotected:
             return []
         return [
             f"Configuration {key} protects the REST API in Kafka Connect, but has no effect here: {why}. Protect the "
             f"API with a proxy and set {RestConfig.key_of('rest_unprotected')}={_ACCEPTED}, or remove {key}"
             for key, why in self.unprotected().items()
         ]
+
+    @property
+    def accepts_unprotected(self) -> bool:
+        return self.rest_unprotected.lower() == _ACCEPTED
 
     @property
     def rest_listeners(self) -> tuple[Listener, ...]:

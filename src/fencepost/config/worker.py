@@ -8,7 +8,7 @@ from fencepost.config.check import at_least, between, non_empty, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.override import known_policy
-from fencepost.config.rest import RestConfig
+from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
 
@@ -250,7 +250,7 @@ _METRICS_CONTEXT = "metrics.context."
 
 
 class WorkerConfig(
-    ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestConfig, RuntimeConfig,
+    ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestAccessConfig, RuntimeConfig,
     MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
     """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
@@ -310,8 +310,6 @@ class WorkerConfig(
         found += [f"Ignoring '{key}': {why}" for key, why in self._without_effect_here() if key in self.originals]
         if any(key.startswith(_METRICS_CONTEXT) for key in self.originals):
             found.append(f"Ignoring '{_METRICS_CONTEXT}*': metrics are handed to no reporter")
-        if len(self.listeners) > 1:
-            found.append(f"Ignoring all of 'listeners' but the first, {self.listeners[0]}")
         return [*found, *(f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())]
 
     def _without_effect_here(self) -> Iterator[tuple[str, str]]:
@@ -321,8 +319,6 @@ class WorkerConfig(
         if self.exactly_once is ExactlyOnceSource.ENABLED:
             why = "with exactly-once on, the time-out of the transaction bounds a commit"
             yield WorkerConfig.key_of("offset_flush_timeout_ms"), why
-        if self.ssl_client_auth.lower() == "requested":
-            yield WorkerConfig.key_of("ssl_client_auth"), "this worker does not request client certificates"
 
     def _is_without_effect(self, key: str) -> bool:
         declared = self.settings().get(key)

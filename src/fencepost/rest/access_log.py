@@ -4,8 +4,11 @@ import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.rest.access.caller import caller_of
 
 access = logging.getLogger("fencepost.rest.access")
 
@@ -31,6 +34,7 @@ class AccessLog:
                 sent_bytes += len(message.get("body", b""))
             await send(message)
 
+        scope.setdefault("state", {})  # shared with the layers inside, which keep the caller there
         try:
             await self._app(scope, receive, count)
         finally:
@@ -42,10 +46,15 @@ def _line(scope: Scope, at: datetime, status: int, sent_bytes: int, latency_ms: 
     client = scope.get("client")
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     return (
-        f"{client[0] if client else '-'} - - [{at:%d/%b/%Y:%H:%M:%S %z}] "
+        f"{client[0] if client else '-'} - {_user(scope)} [{at:%d/%b/%Y:%H:%M:%S %z}] "
         f'"{scope["method"]} {_target(scope)} HTTP/{scope.get("http_version", "1.1")}" {status} {sent_bytes} '
         f'"{_quoted(headers, b"referer")}" "{_quoted(headers, b"user-agent")}" {latency_ms}'
     )
+
+
+def _user(scope: Scope) -> str:
+    name = caller_of(scope).name
+    return "-" if name is None else quote(name, safe="=,@+:/")
 
 
 def _target(scope: Scope) -> str:

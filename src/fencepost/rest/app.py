@@ -1,20 +1,25 @@
 """The application: resources, errors and the layers around them."""
 
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from fencepost.cluster.errors import ElsewhereError
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest import document
+from fencepost.rest.access.access import UNPROTECTED, Access
+from fencepost.rest.access.caller import authorize
+from fencepost.rest.access.guard import Guard
 from fencepost.rest.access_log import AccessLog
 from fencepost.rest.describe import ERRORS
 from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
+from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import EncodedPath
 from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, retention, root, tasks
 
@@ -23,12 +28,20 @@ _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and m
 
 @dataclass(frozen=True, slots=True)
 class RestOptions:
-    """How the API shows itself: CORS lists (comma-separated, empty is off) and header rules."""
+    """How the API shows itself: CORS lists (comma-separated, empty is off), header rules, and who may do what.
+
+    `has_main` and `has_admin` say which resources it has: all but `/admin`, and `/admin`. `peer_tls` is for requests to
+    other workers.
+    """
 
     allow_origin: str = ""
     allow_methods: str = ""
     header_rules: Sequence[HeaderRule] = ()
+    has_main: bool = True
     has_admin: bool = True
+    access: Access = UNPROTECTED
+    peer_tls: ssl.SSLContext | None = None
+    limits: Limits = NO_LIMITS
 
 
 def create_app(
@@ -45,23 +58,27 @@ def create_app(
         description=_ABOUT,
         openapi_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(authorize)],
         responses=ERRORS,
         # Bodies hold secrets; nothing of them goes to a collector that the environment happens to name.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     gateway = app.state.gateway = Gateway(operations)
-    resources = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
-    routers = [one.router for one in ([*resources, loggers] if options.has_admin else resources)]
+    app.state.limits = options.limits
+    main = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
+    resources = [*(main if options.has_main else []), *([loggers] if options.has_admin else [])]
+    routers = [one.router for one in resources]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:
         app.include_router(router)
-    _wrap(app, options, now_s)
-    app.add_exception_handler(ElsewhereError, Forwarding(gateway).answer)
+    _wrap(app, options, gateway, now_s)
+    app.add_exception_handler(ElsewhereError, Forwarding(gateway, options.peer_tls).answer)
     return app
 
 
-def _wrap(app: FastAPI, options: RestOptions, now_s: Callable[[], float]) -> None:
+def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[[], float]) -> None:
     # The first one added is the innermost.
+    app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits)
     install_error_handlers(app)
     app.add_middleware(EncodedPath)
     if options.allow_origin:

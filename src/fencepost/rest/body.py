@@ -5,6 +5,7 @@ message ("Cannot deserialize value", "Cannot construct instance", "Unrecognized 
 is done (E12).
 """
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -15,9 +16,11 @@ from starlette.requests import Request
 from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.config.byte_order import marked_encoding
-from fencepost.rest.forwarding import keep_body
+from fencepost.rest.forwarding import keep_body, kept_body
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
+BODY_S = 60.0
+"""How long a client may take to send a body."""
+
 STRING_MAP = "Map<String,String>"
 _INITIAL_OFFSETS = "initial_offsets"
 
@@ -38,17 +41,32 @@ class CreateRequest:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body; HTTPException 413 if it is too large, 415 if there is one that does not say it is JSON."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413)
+    """Return the body.
+
+    Raises HTTPException: 408 if it takes too long, 413 if it is too large, 415 if there is one that is not said to be
+    JSON.
+    """
+    if (kept := kept_body(request)) is not None:
+        return kept  # whoever verified its signature has read it
+    try:
+        async with asyncio.timeout(BODY_S):
+            body = await _whole(request)
+    except TimeoutError:
+        raise HTTPException(408) from None
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/json":
         raise HTTPException(415)
     keep_body(request, bytes(body))
     return bytes(body)
+
+
+async def _whole(request: Request) -> bytearray:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > request.app.state.limits.body_bytes:
+            raise HTTPException(413)
+    return body
 
 
 async def read_string_map(request: Request, meaning: str) -> dict[str, str | None]:

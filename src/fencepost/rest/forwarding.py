@@ -16,13 +16,25 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fencepost.cluster.errors import ConflictError, ElsewhereError, NotLeadingError, OperationError, RequestTimeoutError
+from fencepost.cluster.errors import (
+    ConflictError,
+    ElsewhereError,
+    NotLeadingError,
+    NotReadyError,
+    OperationError,
+    RequestTimeoutError,
+)
 from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.session_key import INVALID_SIGNATURE
+from fencepost.rest.access.caller import CALLER, caller_of, encoded
+from fencepost.rest.access.principal import Principal
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.warning import WARNINGS
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 log = logging.getLogger(__name__)
@@ -45,11 +57,24 @@ def keep_body(request: Request, body: bytes) -> None:
     request.scope[_BODY] = body
 
 
+def kept_body(request: Request) -> bytes | None:
+    """Return the body, if it was read."""
+    body: bytes | None = request.scope.get(_BODY)
+    return body
+
+
 class Forwarding:
     """Forwards the requests of one application, on its event loop."""
 
-    def __init__(self, gateway: Gateway, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        tls: "ssl.SSLContext | None" = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`tls` is for workers whose addresses are https."""
         self._gateway = gateway
+        self._tls = tls
         self._now_s = now_s
         self._client: httpx.AsyncClient | None = None
 
@@ -90,7 +115,7 @@ class Forwarding:
             raise ConflictError(error.message)
         try:
             return await self._send(request, error.url, "false")
-        except httpx.TransportError as failure:
+        except (httpx.TransportError, NotReadyError) as failure:
             log.info("%s cannot be forwarded to %s: %s", request.url.path, error.url, failure)
             raise ConflictError(error.message) from failure
 
@@ -118,7 +143,14 @@ class Forwarding:
                     if not (await asyncio.wait({sending}, timeout=timeout_s))[0]:
                         log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
                         return None
-            return await sending
+            answer = await sending
+            if not _is_badly_signed(answer):
+                return answer
+            await self._gateway.run(self._gateway.operations.cluster.catch_up)  # the key was renewed
+            return None
+        except NotReadyError as failure:
+            log.info("%s", failure.message)
+            return None
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
             log.info("%s cannot be reached: %r", url, failure)
             return None
@@ -139,15 +171,23 @@ class Forwarding:
         return await self._gateway.run(self._gateway.operations.cluster.locate, error.place)
 
     async def _send(self, request: Request, url: str, forward: str) -> Response:
+        import httpx
+
+        target, body = httpx.URL(_target(request, url, forward)), kept_body(request) or b""
         headers = {name: value for name, value in request.headers.items() if name in _PASSED_ON}
+        principal = caller_of(request.scope).principal
+        if principal is not None:
+            headers.pop("authorization", None)  # this worker has checked it, and says whose it is
+            headers |= await self._signed(principal, url, request.method, target.raw_path.decode("ascii"), body)
         answer = await self._http().request(
-            request.method,
-            _target(request, url, forward),
-            content=request.scope.get(_BODY, b""),
-            headers=headers | {"user-agent": "kafka-connect"},
+            request.method, target, content=body, headers=headers | {"user-agent": "kafka-connect"}
         )
         back = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return Response(b"" if answer.status_code == 204 else answer.content, answer.status_code, back)
+
+    async def _signed(self, principal: Principal, url: str, method: str, path: str, body: bytes) -> dict[str, str]:
+        caller, internal = encoded(principal), self._gateway.operations.internal
+        return {CALLER: caller, **await self._gateway.run(internal.sign_caller, url, caller, method, path, body)}
 
     def _http(self) -> "httpx.AsyncClient":
         if self._client is None:
@@ -155,7 +195,7 @@ class Forwarding:
 
             limits = httpx.Limits(max_connections=_MOST_AT_ONCE, keepalive_expiry=5.0)
             timeout = httpx.Timeout(REQUEST_S + 5.0, connect=_CONNECT_S, pool=REQUEST_S)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, verify=self._tls or True)
         return self._client
 
 
@@ -170,6 +210,11 @@ def _target(request: Request, url: str, forward: str) -> str:
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     query = [part for part in request.url.query.split("&") if part and part.partition("=")[0] != FORWARD]
     return f"{base.scheme}://{base.netloc}{raw.decode('latin-1')}?{'&'.join([*query, f'{FORWARD}={forward}'])}"
+
+
+def _is_badly_signed(answer: Response) -> bool:
+    """Say whether the other worker has not accepted the signature, which it does before it does anything else."""
+    return answer.status_code == 403 and INVALID_SIGNATURE.encode() in bytes(answer.body)
 
 
 def _is_passing(answer: Response) -> bool:

@@ -1,11 +1,16 @@
-"""Serves an application over HTTP on a separate thread."""
+"""Serves applications over HTTP and HTTPS on a separate thread."""
 
 import asyncio
 import socket
+import ssl
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from fencepost.rest.connection import HANDSHAKE_S, Connection
 
 GRACEFUL_SHUTDOWN_S = 60
 KEEP_ALIVE_S = 30
@@ -13,52 +18,70 @@ BACKLOG = 1024
 START_WITHIN_S = 30
 
 
-class RestServer:
-    """One listener.
+@dataclass(frozen=True)
+class Endpoint:
+    """An application and the address at which it is served, with TLS if it has a context.
 
-    `start` binds the port, so that it raises an OSError if the port is in use. Port 0 chooses a free one, which `port`
-    returns afterwards. With an empty host the server listens on all interfaces.
+    Port 0 is any free one. With an empty host it is served on all interfaces.
     """
 
-    def __init__(self, app: ASGIApp, host: str, port: int) -> None:
-        self._app = app
-        self._host = host
-        self._wanted_port = port
-        self._socket: socket.socket | None = None
-        self._server: _Server | None = None
+    app: ASGIApp
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+
+class RestServer:
+    """Serves endpoints, all on one event loop: several of them may have the same application.
+
+    `start` binds the ports, so that it raises an OSError if one is in use; `ports` returns them afterwards.
+    """
+
+    def __init__(self, *endpoints: Endpoint) -> None:
+        self._endpoints = endpoints
+        self._sockets: list[socket.socket] = []
+        self._servers: list[_Server] = []
         self._thread: threading.Thread | None = None
 
     @property
-    def port(self) -> int:
-        if self._socket is None:
+    def ports(self) -> list[int]:
+        """Return the ports, in the order of the endpoints."""
+        if self._thread is None:
             raise RuntimeError("the server is not started")
-        port: int = self._socket.getsockname()[1]
-        return port
+        return [each.getsockname()[1] for each in self._sockets]
+
+    @property
+    def port(self) -> int:
+        """Return the port of the first endpoint."""
+        return self.ports[0]
 
     def start(self) -> None:
-        """Start, and return once requests are answered. Raises OSError if the address cannot be bound."""
+        """Start, and return once requests are answered. Raises OSError if an address cannot be bound."""
         if self._thread is not None:
             raise RuntimeError("the server was started already")
-        self._socket = _bound(self._host, self._wanted_port)
-        self._server = _Server(_config(self._app))
+        self._sockets = _all_bound(self._endpoints)
+        self._servers = [_Server(_config(each)) for each in self._endpoints]
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
         self._thread.start()
-        if not self._server.is_up.wait(START_WITHIN_S):
+        if not all(server.is_up.wait(START_WITHIN_S) for server in self._servers):
             raise RuntimeError(f"the REST server did not start within {START_WITHIN_S} s")
 
     def stop(self, timeout_s: float = GRACEFUL_SHUTDOWN_S) -> None:
         """Refuse new requests, let running ones end within `timeout_s`, then drop them. Idempotent."""
-        if self._server is None or self._thread is None or self._socket is None:
+        if self._thread is None:
             return
-        self._server.config.timeout_graceful_shutdown = max(0, round(timeout_s))
-        self._server.should_exit = True
+        for server in self._servers:
+            server.config.timeout_graceful_shutdown = max(0, round(timeout_s))
+            server.should_exit = True
         self._thread.join(timeout_s + 5)
-        self._socket.close()
+        for each in self._sockets:
+            each.close()
 
     def _serve(self) -> None:
-        assert self._server is not None
-        assert self._socket is not None
-        asyncio.run(self._server.serve([self._socket]))
+        asyncio.run(self._serve_all())
+
+    async def _serve_all(self) -> None:
+        await asyncio.gather(*(server.serve([one]) for server, one in zip(self._servers, self._sockets, strict=True)))
 
 
 class _Server(uvicorn.Server):
@@ -67,13 +90,31 @@ class _Server(uvicorn.Server):
         self.is_up = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Listen as uvicorn does, but end the handshake of a client that is silent."""
+        await self.lifespan.startup()
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+
+        def connection() -> Connection:
+            return Connection(self.config, self.server_state, self.lifespan.state)
+
+        self.servers = [
+            await loop.create_server(
+                connection,
+                sock=each,
+                ssl=tls,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            )
+            for each in sockets or []
+        ]
+        self.started = True
         self.is_up.set()
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
+def _config(endpoint: Endpoint) -> uvicorn.Config:
+    config = uvicorn.Config(
+        endpoint.app,
+        http=Connection,
         lifespan="off",
         ws="none",
         log_config=None,
@@ -83,6 +124,21 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,
     )
+    config.load()
+    config.ssl = endpoint.tls
+    return config
+
+
+def _all_bound(endpoints: Sequence[Endpoint]) -> list[socket.socket]:
+    bound: list[socket.socket] = []
+    try:
+        for each in endpoints:
+            bound.append(_bound(each.host, each.port))
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise OSError(error.errno, error.strerror, f"{each.host}:{each.port}") from None
+    return bound
 
 
 def _bound(host: str, port: int) -> socket.socket:

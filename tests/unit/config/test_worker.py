@@ -89,34 +89,20 @@ def test_warns_of_what_has_no_effect():
     assert "transactional.id" in config.warnings()[0]
 
 
-_PROTECTING = {
-    "rest.extension.classes": "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension",
-    "admin.listeners": "http://127.0.0.1:8084",
-    "listeners.https.ssl.client.auth": "required",
-    "admin.listeners.https.ssl.keystore.location": "/k.p12",
-    "ssl.client.auth": "REQUIRED",
-}
+def test_refuses_an_extension_that_would_protect_the_rest_api_unless_the_file_accepts_it():
+    settings = {**SETTINGS, "rest.extension.classes": "com.example.SecurityRestExtension"}
+    with pytest.raises(ConfigError, match=r"com\.example\.SecurityRestExtension.*rest\.unprotected=accepted"):
+        WorkerConfig(settings)
+    [warning] = WorkerConfig({**settings, "rest.unprotected": "accepted"}).warnings()
+    assert "rest.extension.classes" in warning
 
 
-@pytest.mark.parametrize(("key", "value"), _PROTECTING.items())
-def test_refuses_what_would_protect_the_rest_api_elsewhere_unless_the_file_accepts_it(key, value):
-    with pytest.raises(ConfigError, match=r"rest\.unprotected=accepted") as caught:
-        WorkerConfig({**SETTINGS, key: value})
-    assert [key in message for message in caught.value.messages] == [True]
-    accepted = WorkerConfig({**SETTINGS, key: value, "rest.unprotected": "accepted"})
-    [warning] = accepted.warnings()
-    assert key in warning
-    assert list(accepted.client_properties("admin.")) == ["bootstrap.servers"]
-
-
-def test_names_all_that_would_protect_at_once():
-    with pytest.raises(ConfigError) as caught:
-        WorkerConfig({**SETTINGS, **_PROTECTING})
-    assert len(caught.value.messages) == len(_PROTECTING)
-
-
-def test_no_admin_resources_and_no_certificates_need_no_protection():
-    assert worker(admin_listeners="", ssl_client_auth="none", rest_extension_classes="").warnings() == []
+def test_settings_of_listeners_are_not_those_of_kafka_s_clients():
+    of_listeners = {"admin.listeners": "http://127.0.0.1:1", "admin.listeners.https.ssl.keystore.location": "/k.p12"}
+    config = WorkerConfig({**SETTINGS, **of_listeners, "ssl.client.auth": "required"})
+    assert config.warnings() == []
+    assert list(config.client_properties("admin.")) == ["bootstrap.servers"]
+    assert "ssl.client.auth" not in config.internal_client_properties
 
 
 _HANDED_ON = {*ConnectionConfig.settings(), *SecurityConfig.settings()}  # to Kafka's clients, under these names
@@ -145,13 +131,12 @@ def test_every_key_without_effect_is_named_once():
             **SETTINGS,
             **{one.key: rendered(one.default, one.kind) or "256" for one in without},
             "metrics.context.a": "1",
-            "ssl.client.auth": "requested",
             "exactly.once.source.support": "enabled",
             "offset.flush.timeout.ms": "1",
         }
     )
     named = [re.findall(r"Ignoring '([^']+)'", text) for text in config.warnings()]
-    expected = [*(one.key for one in without), "metrics.context.*", "ssl.client.auth", "offset.flush.timeout.ms"]
+    expected = [*(one.key for one in without), "metrics.context.*", "offset.flush.timeout.ms"]
     assert sorted(key for keys in named for key in keys) == sorted(expected)
     assert not {one.key for one in without} & set(config.internal_client_properties)
 

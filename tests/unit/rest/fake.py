@@ -283,6 +283,13 @@ class FakeWorker:
         if headers[SIGNATURE] != f"{method} {path} {len(body)}":
             raise ForbiddenError("Internal request contained invalid signature.")
 
+    def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
+        return {SIGNATURE: f"{method} {path} {len(body)} for {caller}"}
+
+    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        if headers.get(SIGNATURE) != f"{method} {path} {len(body)} for {caller}":
+            raise ForbiddenError("Internal request contained invalid signature.")
+
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         self.existing(name)
         self.calls.append(("task_configs", name, configs))

@@ -13,7 +13,7 @@ from fencepost.cluster.info import LEADER
 from fencepost.rest import create_app, forwarding
 from fencepost.rest.app import RestOptions
 from fencepost.rest.header import parse_header_rules
-from fencepost.rest.server import RestServer
+from fencepost.rest.server import Endpoint, RestServer
 from fencepost.testing import eventually
 
 from .fake import FakeWorker
@@ -30,7 +30,7 @@ class Node(FakeWorker):
         self.wait_for = threading.Event()
         self.wait_for.set()
         self.seen: list[tuple[str, Mapping[str, str]]] = []
-        self.server = RestServer(self._watched(create_app(self.operations)), "127.0.0.1", 0)
+        self.server = RestServer(Endpoint(self._watched(create_app(self.operations)), "127.0.0.1", 0))
         self.server.start()
         self.rest = httpx.Client(base_url=self.url, timeout=20)
 
@@ -236,7 +236,7 @@ def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
     asked = FakeWorker()
     asked.failure = ElsewhereError(LEADER, leader.url)
     rules = parse_header_rules("set X-Frame-Options: DENY")
-    server = RestServer(create_app(asked.operations, options=RestOptions(header_rules=rules)), "127.0.0.1", 0)
+    server = RestServer(Endpoint(create_app(asked.operations, options=RestOptions(header_rules=rules)), "127.0.0.1", 0))
     server.start()
     try:
         answer = httpx.post(f"http://127.0.0.1:{server.port}/connectors", json=creation("c"))

@@ -22,7 +22,7 @@ from fencepost.cluster.session_key import RequestVerifier
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.rest import create_app
-from fencepost.rest.server import RestServer
+from fencepost.rest.server import Endpoint, RestServer
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
@@ -112,7 +112,7 @@ def _done() -> "Future[Any]":
 @pytest.fixture
 def scene() -> Iterator[LeaderLineStage]:
     leader = Leader()
-    server = RestServer(create_app(leader.operations), "127.0.0.1", 0)
+    server = RestServer(Endpoint(create_app(leader.operations), "127.0.0.1", 0))
     server.start()
     made = LeaderLineStage(f"http://127.0.0.1:{server.port}/", leader)
     yield made

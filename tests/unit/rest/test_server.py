@@ -8,7 +8,7 @@ from typing import Self
 import httpx
 import pytest
 
-from fencepost.rest import RestServer, create_app
+from fencepost.rest import Endpoint, RestServer, create_app
 from fencepost.rest.gateway import WAITING_THREADS
 from fencepost.testing import eventually
 
@@ -17,7 +17,7 @@ from .fake import SIGNATURE, FakeWorker
 
 @pytest.fixture
 def server(worker: FakeWorker) -> Iterator[RestServer]:
-    server = RestServer(create_app(worker.operations), "127.0.0.1", 0)
+    server = RestServer(Endpoint(create_app(worker.operations), "127.0.0.1", 0))
     server.start()
     yield server
     server.stop(timeout_s=1)
@@ -48,7 +48,7 @@ def test_head_is_get_without_body(server: RestServer) -> None:
 
 
 def test_a_port_in_use_is_an_error_of_start(server: RestServer, worker: FakeWorker) -> None:
-    second = RestServer(create_app(worker.operations), "127.0.0.1", server.port)
+    second = RestServer(Endpoint(create_app(worker.operations), "127.0.0.1", server.port))
     with pytest.raises(OSError, match="in use"):
         second.start()
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from fencepost.cli.client import BOOTSTRAP, client_properties
+from fencepost.cli.rest import ensure_allowed, rest_client
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
@@ -61,8 +62,9 @@ class DescribedConnector:
 def connector_at(url: str, name: str) -> DescribedConnector:
     """Ask a worker. Raises ConfigError, with the next step."""
     try:
-        with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
+        with rest_client(url, _REST_S) as rest:
             answer = rest.get(f"/connectors/{quote(name, safe='')}")
+            ensure_allowed(f"--url {url}", answer)
             cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise ConfigError(f"--url {url}: no worker answers ({error}); set it to a worker's REST address") from None

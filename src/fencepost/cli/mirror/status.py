@@ -13,6 +13,7 @@ import typer
 
 from fencepost.cli.columns import aligned
 from fencepost.cli.mirror.migration import TypedFlow
+from fencepost.cli.rest import ensure_allowed, rest_client
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
@@ -160,8 +161,10 @@ def _state(side: TypedFlow, statuses: StatusTopic) -> str:
 def of_workers(url: str) -> Iterator[FlowDescription]:
     """Yield what the workers at an address report. Raises ConfigError if they do not answer."""
     try:
-        with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
-            found = rest.get("/connectors?expand=info&expand=status").raise_for_status().json()
+        with rest_client(url, _REST_S) as rest:
+            answer = rest.get("/connectors?expand=info&expand=status")
+            ensure_allowed(url, answer)
+            found = answer.raise_for_status().json()
             for name, said in sorted(found.items()):
                 config = said["info"]["config"]
                 if _class_of(config) is None:

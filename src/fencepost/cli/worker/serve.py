@@ -6,16 +6,25 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 
 import typer
+from starlette.types import ASGIApp
 
+from fencepost.cluster.operations import ConnectOperations
+from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config import ConfigError
+from fencepost.config.listener import Listener, bracketed
+from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.rest.access.access import Access
+from fencepost.rest.access.set_up import access_of
 from fencepost.rest.app import RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
-from fencepost.rest.server import RestServer
+from fencepost.rest.limits import Limits
+from fencepost.rest.server import Endpoint, RestServer
 from fencepost.worker.declaration import Declared
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.process import WorkerProcess
@@ -50,25 +59,10 @@ def serve(
     # REST shares the interpreter lock with busy threads: a shorter switch interval keeps its latency low.
     sys.setswitchinterval(_SWITCH_S)
     _warn(config)
-    listener = config.rest_listeners[0]
-    if listener.scheme != "http":
-        raise ConfigError(
-            f"listeners: {listener} requires TLS, which the REST server does not support; listen on "
-            "http://127.0.0.1:PORT behind a proxy that does"
-        )
-    process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)), driver, declared)
-    options = RestOptions(
-        allow_origin=config.access_control_allow_origin,
-        allow_methods=config.access_control_allow_methods,
-        header_rules=_header_rules(config.response_http_headers),
-        has_admin=config.admin_rest_listeners != (),
-    )
-    server = RestServer(create_app(process.operations, options=options), listener.host, listener.port)
-    try:
-        server.start()
-    except OSError as error:
-        raise ConfigError(f"listeners: cannot listen on {listener}: {error.strerror}; choose another port") from None
-    typer.echo(f"REST       http://{listener.host or 'localhost'}:{server.port}/   (API: /docs)")
+    access = access_of(config)
+    url = config.advertised_url(default_host=socket.gethostname())
+    process = WorkerProcess(config, url, driver, declared)
+    server = _listening(config, _endpoints(config, access, process.operations))
     process.start()
     while not (is_over.wait(0.2) or should_end()):
         if process.error is not None:
@@ -86,8 +80,45 @@ def _header_rules(text: str) -> tuple[HeaderRule, ...]:
         raise ConfigError(f"{WorkerConfig.key_of('response_http_headers')}: {error}") from None
 
 
-def _own_host(host: str) -> str:
-    return host if host not in ("", "0.0.0.0", "::") else socket.gethostname()
+def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperations) -> dict[Listener, Endpoint]:
+    """Return what is served at each listener. Raises ConfigError for certificates that cannot be used."""
+    options = RestOptions(
+        allow_origin=config.access_control_allow_origin,
+        allow_methods=config.access_control_allow_methods,
+        header_rules=_header_rules(config.response_http_headers),
+        has_admin=config.admin_rest_listeners is None,
+        access=access,
+        peer_tls=peer_context(config),
+        limits=Limits(config.request_max_bytes, config.requests_per_second_max),
+    )
+    main = create_app(operations, options=options)
+    found = _served(config, main, config.rest_listeners, LISTENERS_HTTPS)
+    if config.admin_rest_listeners:
+        admin = create_app(operations, options=replace(options, has_main=False, has_admin=True))
+        found |= _served(config, admin, config.admin_rest_listeners, ADMIN_HTTPS)
+    return found
+
+
+def _served(config: WorkerConfig, app: ASGIApp, listeners: Sequence[Listener], prefix: str) -> dict[Listener, Endpoint]:
+    has_tls = any(one.is_tls for one in listeners)
+    tls = server_context(tls_config(config.originals, prefix), prefix) if has_tls else None
+    return {one: Endpoint(app, one.host, one.port, tls if one.is_tls else None) for one in listeners}
+
+
+def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> RestServer:
+    """Return a server that is started. Raises ConfigError if an address is in use."""
+    server = RestServer(*endpoints.values())
+    try:
+        server.start()
+    except OSError as error:
+        raise ConfigError(
+            f"listeners: cannot listen on {error.filename}: {error.strerror}; choose another port"
+        ) from None
+    for listener, port in zip(endpoints, server.ports, strict=True):
+        is_admin = listener in (config.admin_rest_listeners or ())
+        at = f"{listener.scheme}://{bracketed(listener.host) or 'localhost'}:{port}/"
+        typer.echo(f"Admin      {at}" if is_admin else f"REST       {at}   (API: /docs)")
+    return server
 
 
 def _warn(config: WorkerConfig) -> None:

@@ -8,6 +8,8 @@ from starlette.responses import Response
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, StoredConnector
 from fencepost.cluster.operations import LocalOperations
+from fencepost.rest.access.caller import Asking, Caller
+from fencepost.rest.access.principal import Role
 from fencepost.rest.body import read_create_request, read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
 from fencepost.rest.gateway import Worker
@@ -26,15 +28,16 @@ _CONFIG = "a connector config"
 @router.get("", response_model=list[str] | dict[str, ExpandedBody])
 async def list_connectors(
     worker: Worker,
+    caller: Asking,
     expand: Expand = None,
 ) -> Response:
-    """Names of all connectors; with `expand`, an object of what was asked about each."""
+    """Names of all connectors that the caller may view; with `expand`, an object of what was asked about each."""
     if expand is None:
-        return json_response(list(worker.local.connector_names()))
-    return json_response(_expanded(worker.local, expand))
+        return json_response(caller.visible(worker.local.connector_names()))
+    return json_response(_expanded(worker.local, expand, caller))
 
 
-def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, dict[str, object]]:
+def _expanded(local: LocalOperations, expansions: list[str], caller: Caller) -> dict[str, dict[str, object]]:
     """Unknown expansions are ignored; a connector that vanishes meanwhile is left out."""
     parts: dict[str, Mapping[str, object]] = {}
     if "status" in expansions:
@@ -43,15 +46,16 @@ def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, dict[s
         parts["info"] = local.connector_infos()
     return {
         name: {kind: answers[name] for kind, answers in parts.items()}
-        for name in local.connector_names()
+        for name in caller.visible(local.connector_names())
         if all(name in answers for answers in parts.values())
     }
 
 
 @router.post("", status_code=201, response_model=ConnectorInfo, openapi_extra=takes(CreateBody))
-async def create_connector(request: Request, worker: Worker) -> Response:
+async def create_connector(request: Request, worker: Worker, caller: Asking) -> Response:
     """Creates a connector; 409 if there is one of that name."""
     wanted = await read_create_request(request)
+    caller.ensure(Role.EDIT, wanted.name)
     config = _named(wanted.config, wanted.name)
     stored = await worker.run(
         worker.operations.connectors.create, wanted.name, config, wanted.initial_state, wanted.initial_offsets

@@ -36,6 +36,8 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.peers import Peers
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 log = logging.getLogger(__name__)
@@ -93,14 +95,16 @@ class LeaderLine:
         peers: Peers,
         algorithm: str,
         read_to_end: Callable[[float], ClusterSnapshot],
+        tls: "ssl.SSLContext | None" = None,
     ) -> None:
+        """`tls` is for workers whose addresses are https."""
         self._local = local
         self._peers = peers
         self._algorithm = algorithm
         self._read_to_end = read_to_end
+        self._http = _LateClient(tls)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
         self._asking = ThreadsByKey(1, "leader-line")
         self._rounds: dict[str, Future[Any]] = {}  # the last request for each connector
 
@@ -195,25 +199,35 @@ class LeaderLine:
             nonce=uuid.uuid4().hex,
         )
         headers["content-type"] = "application/json"
-        client, whole = self._http(), url.rstrip("/") + path
+        client, whole = self._http.get(), url.rstrip("/") + path
         sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))
         while not wait([sending], _LOOK_S).done:
             if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
                 return None  # the former leader cannot carry it out any more
         return sending.result()
 
-    def _http(self) -> "httpx.Client":
-        with self._lock:
-            if self._client is None:
-                import httpx  # only followers need it
 
-                self._client = httpx.Client(
+class _LateClient:
+    """Makes its client when it is first asked for: only followers need it, and the library. Thread-safe."""
+
+    def __init__(self, tls: "ssl.SSLContext | None") -> None:
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._made: httpx.Client | None = None
+
+    def get(self) -> "httpx.Client":
+        with self._lock:
+            if self._made is None:
+                import httpx
+
+                self._made = httpx.Client(
                     timeout=httpx.Timeout(REQUEST_S, connect=2.0),
                     limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
                     trust_env=False,
+                    verify=self._tls or True,
                     headers={"user-agent": "fencepost"},
                 )
-            return self._client
+            return self._made
 
 
 def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":

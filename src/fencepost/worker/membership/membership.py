@@ -11,6 +11,7 @@ from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.cluster.roster import Roster
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
+from fencepost.cluster.tls import peer_context
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
@@ -85,6 +86,7 @@ class Membership:
             self.peers,
             config.signature_algorithm,
             topics.config.read_to_end,
+            peer_context(config),
         )
 
         self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, life.stopping)

@@ -1,10 +1,11 @@
 """Requests of other workers to the leader."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 
 from fencepost.cluster.command import PutTaskConfigs, now_ms
 from fencepost.cluster.errors import NotLeadingError, NotReadyError, RequestTimeoutError
-from fencepost.cluster.session_key import RequestVerifier
+from fencepost.cluster.session_key import RequestVerifier, for_caller, signed_headers
 from fencepost.config.raw import RawConfig
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.request import Requests
@@ -21,6 +22,7 @@ class InternalRequests:
         self._is_exactly_once = settings.is_exactly_once
         self._requests = requests
         self._leader, self._rounds = membership.leader, membership.rounds
+        self._peers, self._algorithm = membership.peers, settings.config.signature_algorithm
         self._progress = progress
         self._verifier = RequestVerifier(
             settings.incarnation,
@@ -31,6 +33,18 @@ class InternalRequests:
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers)
+
+    def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
+        audience, key = self._peers.incarnation(url), self._peers.session_key()
+        if audience is None or key is None:
+            self._requests.catch_up()
+            raise NotReadyError(f"This worker does not know yet how to sign requests to {url}; try again.")
+        whole = for_caller(method, caller)
+        time_ms, nonce = now_ms(), uuid.uuid4().hex
+        return signed_headers(key, self._algorithm, whole, path, body, audience=audience, time_ms=time_ms, nonce=nonce)
+
+    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers, caller=caller)
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         command = PutTaskConfigs(name, configs, self._is_exactly_once)

@@ -1,0 +1,98 @@
+"""The settings that protect a worker's REST API."""
+
+import os
+import re
+import shlex
+
+from fencepost.config.check import each, one_of
+from fencepost.config.errors import ConfigError
+from fencepost.config.jaas import login_options
+from fencepost.config.rest import BASIC_EXTENSION, RestConfig
+from fencepost.config.rest_limit import RestLimitConfig
+from fencepost.config.rest_oidc import RestOidcConfig
+from fencepost.config.setting import LOW, MEDIUM, setting
+
+_ENTRY, _MODULE = "KafkaConnect", "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+_JAVA_OPTIONS, _LOGIN_FILE = "KAFKA_OPTS", "-Djava.security.auth.login.config="
+
+
+class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig):
+    """Who may call the REST API."""
+
+    users_file: str | None = setting(
+        "rest.basic.users.file",
+        default=None,
+        importance=MEDIUM,
+        doc="File with the users of basic authentication: a line `name=password` for each, where the password may be a "
+        "hash of `fencepost hash-password`. It is read again when it changes. Kafka Connect's "
+        "`rest.extension.classes=…BasicAuthSecurityRestExtension` works as well: the file is then the one that the "
+        "JAAS file names, which `KAFKA_OPTS` names with `-Djava.security.auth.login.config=`.",
+    )
+    roles_file: str | None = setting(
+        "rest.roles.file",
+        default=None,
+        importance=MEDIUM,
+        doc="File with the roles of callers, a line `WHO ROLE CONNECTORS` for each, such as "
+        "`user:alice edit orders-*`. It is read again when it changes. Unset: whoever is known may do everything.",
+    )
+    open_paths: list[str] = setting(
+        "rest.open.paths",
+        default=[],
+        check=each(one_of("health", "metrics")),
+        importance=LOW,
+        doc="What may be read without authentication: `health`, `metrics`, or both.",
+    )
+
+    @property
+    def paths_without_authentication(self) -> frozenset[str]:
+        return frozenset(f"/{path.lower()}" for path in self.open_paths)
+
+    @property
+    def has_basic_extension(self) -> bool:
+        """Return whether the file names Kafka Connect's extension for basic authentication."""
+        return any(name.rpartition(".")[2] == BASIC_EXTENSION for name in self.rest_extension_classes)
+
+    def users(self) -> str | None:
+        """Return the file of users, if there is basic authentication. Raises ConfigError if it has no file."""
+        if self.users_file is not None or not self.has_basic_extension:
+            return self.users_file
+        own, extensions = RestAccessConfig.key_of("users_file"), RestConfig.key_of("rest_extension_classes")
+        login = _login_file(os.environ.get(_JAVA_OPTIONS, ""))
+        if login is None:
+            raise ConfigError(
+                f"{extensions}: {BASIC_EXTENSION} needs a file of users; set {own}, or as for Kafka Connect "
+                f"{_JAVA_OPTIONS}={_LOGIN_FILE}FILE in the environment"
+            )
+        try:
+            file = login_options(login, _ENTRY, _MODULE).get("file")
+        except ConfigError as error:
+            raise ConfigError([f"{text}. Or set {own}" for text in error.messages]) from None
+        if not file:
+            raise ConfigError(f'{login}: {_ENTRY} names no file of users; add file="FILE", or set {own}')
+        return file
+
+    def remedies(self) -> str:
+        """Return how to ask callers who they are, for a message."""
+        users, issuer = RestAccessConfig.key_of("users_file"), RestAccessConfig.key_of("oidc_issuer")
+        return f"set {users} or {issuer} (see docs/how-to/protect-rest.md)"
+
+    def exposed_faults(self) -> list[str]:
+        """Return a fault for each listener that other machines can reach, unless the file accepts that."""
+        if self.accepts_unprotected:
+            return []
+        listeners = [one for one in (*self.rest_listeners, *(self.admin_rest_listeners or ())) if not one.is_loopback]
+        return [
+            f"{RestConfig.key_of('listeners')}: other machines can reach {one}, and the REST API has no "
+            f"authentication: whoever calls it can read files and write to Kafka. Either {self.remedies()}; or listen "
+            "on http://127.0.0.1:PORT; or, if a proxy or a firewall protects it, set "
+            f"{RestConfig.key_of('rest_unprotected')}=accepted"
+            for one in listeners
+        ]
+
+
+def _login_file(java_options: str) -> str | None:
+    try:
+        found = [option for option in shlex.split(java_options) if option.startswith(_LOGIN_FILE)]
+    except ValueError:
+        return None
+    return re.sub(r"^=?(file:(//)?)?", "", found[-1].removeprefix(_LOGIN_FILE)) if found else None

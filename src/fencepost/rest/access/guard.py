@@ -1,0 +1,177 @@
+"""The layer that finds out who sends a request, before anything else is done for it."""
+
+import time
+from collections.abc import Callable
+
+import anyio.to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.cluster.errors import OperationError
+from fencepost.config.rest_limit import RestLimitConfig
+from fencepost.rest.access.access import Access
+from fencepost.rest.access.attempts import Attempts
+from fencepost.rest.access.audit import log_change
+from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
+from fencepost.rest.access.certificate import PEER
+from fencepost.rest.access.known import KnownCredentials
+from fencepost.rest.access.need import is_between_workers, is_change
+from fencepost.rest.access.principal import Authenticator, Checked, Principal, UncheckedError
+from fencepost.rest.access.rules import Rules
+from fencepost.rest.body import read_body
+from fencepost.rest.errors import error_answer, status_of
+from fencepost.rest.gateway import Gateway
+from fencepost.rest.limits import NO_LIMITS, Limits
+
+_CHECKING_THREADS = 4
+_NOBODY = Caller(rules=Rules(()))
+
+
+class _RefusedError(Exception):
+    def __init__(self, answer: Response) -> None:
+        self.answer = answer
+
+
+class Guard:
+    """Identifies callers, keeps them for handlers, and logs changes with who made them.
+
+    Correct credentials are remembered for as long as their authenticator says, under a keyed hash. An address that has
+    sent many wrong ones has to wait with others; correct ones are answered in the meantime if they are remembered.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        gateway: Gateway,
+        limits: Limits = NO_LIMITS,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._gateway = gateway
+        self._known = KnownCredentials(now_s)
+        self._attempts = Attempts(now_s=now_s)
+        self._requests = _of_rate(limits.requests_per_s, now_s)
+        self._threads: anyio.CapacityLimiter | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        caller, app = _NOBODY, self._app
+        try:
+            request = Request(scope, receive)
+            caller = await self._identified(request)
+            self._count(request, caller)
+        except _RefusedError as error:
+            app = error.answer
+        keep_caller(scope, caller)
+        if is_change(scope["method"], scope["path"]) and not caller.is_forwarded:
+            await _logged(app, scope, receive, send, caller)
+        else:
+            await app(scope, receive, send)
+
+    def _count(self, request: Request, caller: Caller) -> None:
+        if self._requests is None or caller.is_exempt or caller.is_forwarded:
+            return
+        who = _address(request) if caller.name is None else f"name {caller.name}"
+        if wait_s := self._requests.wait_s(who):
+            text = f"Too many requests: wait {wait_s} s, or raise {RestLimitConfig.key_of('requests_per_second_max')}"
+            raise _RefusedError(error_answer(429, text, {"retry-after": str(wait_s)}))
+        self._requests.count(who)
+
+    async def _identified(self, request: Request) -> Caller:
+        access, path = self._access, request.scope["path"]
+        if not access.asks:
+            return Caller()
+        if path in access.open_paths or is_between_workers(request.method, path):
+            return Caller(rules=Rules(()), is_exempt=True)
+        if CALLER in request.headers:
+            return Caller(await self._forwarded(request), access.rules(), is_forwarded=True)
+        if "authorization" in request.headers:
+            return Caller(await self._authenticated(request), access.rules())
+        peer: Principal | None = request.scope.get("state", {}).get(PEER) if access.has_certificates else None
+        if peer is None:
+            raise self._unauthorized("User cannot access the resource: it needs credentials")
+        return Caller(peer, access.rules())
+
+    async def _forwarded(self, request: Request) -> Principal:
+        """Return the caller that another worker has identified, whose signature is verified."""
+        stated = request.headers[CALLER]
+        path = request.scope.get("raw_path", b"").decode("latin-1")
+        target = f"{path}?{request.url.query}" if request.url.query else path
+        try:
+            body = await read_body(request)
+            verify = self._gateway.operations.internal.verify_caller
+            await self._gateway.run(verify, stated, request.method, target, body, dict(request.headers))
+            return decoded(stated)
+        except OperationError as error:
+            raise _RefusedError(error_answer(status_of(error), error.message)) from None
+        except HTTPException as error:
+            raise _RefusedError(error_answer(error.status_code, str(error.detail))) from None
+        except ClientDisconnect:
+            raise _RefusedError(error_answer(400, "The request ended before its body")) from None
+
+    async def _authenticated(self, request: Request) -> Principal:
+        header = request.headers["authorization"]
+        scheme, _, credentials = header.partition(" ")
+        authenticator = self._access.authenticators.get(scheme.lower())
+        if authenticator is None:
+            raise self._unauthorized(f"User cannot access the resource: this worker does not take {_shown(scheme)}")
+        known = self._known.get(header)
+        if known is None:
+            known = await self._checked(request, authenticator, credentials.strip())
+            self._known.keep(header, known)
+        return known.principal
+
+    async def _checked(self, request: Request, authenticator: Authenticator, credentials: str) -> Checked:
+        address = _address(request)
+        if wait_s := self._attempts.wait_s(address):
+            text = f"Too many wrong credentials from this address; wait {wait_s} s"
+            raise _RefusedError(error_answer(429, text, {"retry-after": str(wait_s)}))
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_CHECKING_THREADS)
+        try:
+            checked = await anyio.to_thread.run_sync(authenticator.authenticate, credentials, limiter=self._threads)
+        except UncheckedError as error:
+            raise _RefusedError(error_answer(503, str(error))) from None
+        if checked is None:
+            self._attempts.count(address)
+            raise self._unauthorized("User cannot access the resource: the credentials are wrong")
+        return checked
+
+    def _unauthorized(self, text: str) -> _RefusedError:
+        challenges = [each.challenge for each in self._access.authenticators.values()]
+        headers = {"www-authenticate": ", ".join(challenges)} if challenges else None
+        return _RefusedError(error_answer(401, text, headers))
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _of_rate(per_s: int, now_s: Callable[[], float]) -> Attempts | None:
+    return Attempts(most=2 * per_s, refill_s=1 / per_s, now_s=now_s) if per_s else None
+
+
+def _shown(scheme: str) -> str:
+    known = {"basic": "basic authentication", "bearer": "bearer tokens"}
+    return known.get(scheme.lower(), "this kind of credentials")
+
+
+async def _logged(app: ASGIApp, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+    status = 500
+
+    async def watch(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        await send(message)
+
+    try:
+        await app(scope, receive, watch)
+    finally:
+        log_change(scope, caller.name, status)

@@ -1,0 +1,91 @@
+"""What each path of the API needs: the one table of paths and roles.
+
+A path that is not in the table is refused to everybody. `GET /connectors` is for anyone who is known, and shows only
+the connectors that the caller may view.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from fencepost.rest.access.principal import Role
+
+_INTERNAL = re.compile(r"PUT /connectors/[^/]+/fence|POST /connectors/[^/]+/tasks")
+_VALIDATE = re.compile(r"PUT /connector-plugins/[^/]+/config/validate")
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+class Where(Enum):
+    """For which connectors a role is needed."""
+
+    NOWHERE = "nowhere"  # whoever is known
+    NAMED = "named"  # the connector that the path names
+    SOMEWHERE = "somewhere"  # any connectors; the handler may ask for more
+    EVERYWHERE = "everywhere"
+    SIGNED = "signed"  # another worker, which signs its requests
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A role, and where it is needed."""
+
+    where: Where
+    role: Role = Role.VIEW
+
+
+_KNOWN = Need(Where.NOWHERE)
+_SIGNED = Need(Where.SIGNED)
+_VIEW, _OPERATE, _EDIT = (Need(Where.NAMED, role) for role in (Role.VIEW, Role.OPERATE, Role.EDIT))
+_EDIT_SOMEWHERE = Need(Where.SOMEWHERE, Role.EDIT)
+_VIEW_ALL, _ADMIN_ALL = Need(Where.EVERYWHERE, Role.VIEW), Need(Where.EVERYWHERE, Role.ADMIN)
+
+NEEDS: Mapping[str, Need] = {
+    "GET /": _KNOWN,
+    "GET /health": _KNOWN,
+    "GET /metrics": _VIEW_ALL,
+    "GET /openapi.json": _KNOWN,
+    "GET /docs": _KNOWN,
+    "GET /connectors": _KNOWN,
+    "POST /connectors": _EDIT_SOMEWHERE,
+    "GET /connectors/{name}": _VIEW,
+    "DELETE /connectors/{name}": _EDIT,
+    "GET /connectors/{name}/config": _VIEW,
+    "PUT /connectors/{name}/config": _EDIT,
+    "PATCH /connectors/{name}/config": _EDIT,
+    "GET /connectors/{name}/status": _VIEW,
+    "PUT /connectors/{name}/pause": _OPERATE,
+    "PUT /connectors/{name}/resume": _OPERATE,
+    "PUT /connectors/{name}/stop": _OPERATE,
+    "POST /connectors/{name}/restart": _OPERATE,
+    "GET /connectors/{name}/tasks": _VIEW,
+    "GET /connectors/{name}/tasks/{task}/status": _VIEW,
+    "POST /connectors/{name}/tasks/{task}/restart": _OPERATE,
+    "GET /connectors/{name}/topics": _VIEW,
+    "PUT /connectors/{name}/topics/reset": _OPERATE,
+    "GET /connectors/{name}/offsets": _VIEW,
+    "GET /connectors/{name}/gaps": _VIEW,
+    "PATCH /connectors/{name}/offsets": _EDIT,
+    "DELETE /connectors/{name}/offsets": _EDIT,
+    "POST /connectors/{name}/tasks": _SIGNED,
+    "PUT /connectors/{name}/fence": _SIGNED,
+    "GET /connector-plugins": _KNOWN,
+    "GET /connector-plugins/{plugin}/config": _KNOWN,
+    "PUT /connector-plugins/{plugin}/config/validate": _EDIT_SOMEWHERE,
+    "GET /retention": _VIEW_ALL,
+    "GET /retention/{topic}": _VIEW_ALL,
+    "GET /admin/loggers": _ADMIN_ALL,
+    "GET /admin/loggers/{logger}": _ADMIN_ALL,
+    "PUT /admin/loggers/{logger}": _ADMIN_ALL,
+}
+
+
+def is_between_workers(method: str, path: str) -> bool:
+    """Return whether a request to this path, as the router sees it, is another worker's, and has to be signed."""
+    return _INTERNAL.fullmatch(f"{method} {path}") is not None
+
+
+def is_change(method: str, path: str) -> bool:
+    """Return whether a user's request to this path changes something."""
+    is_other = is_between_workers(method, path) or _VALIDATE.fullmatch(f"{method} {path}") is not None
+    return method not in _READING and not is_other

@@ -1,0 +1,87 @@
+"""`Access` from the worker's file."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from fencepost.config.errors import ConfigError
+from fencepost.config.listener import Listener
+from fencepost.config.rest import RestConfig
+from fencepost.config.rest_access import RestAccessConfig
+from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
+from fencepost.config.watched import WatchedFiles, read_text
+from fencepost.rest.access.access import Access
+from fencepost.rest.access.basic import UserFile
+from fencepost.rest.access.bearer import BearerTokens
+from fencepost.rest.access.principal import Authenticator
+from fencepost.rest.access.rules import EVERYTHING, Rules, parse_rules
+
+T = TypeVar("T")
+
+
+def access_of(config: RestAccessConfig) -> Access:
+    """Return the protection that a file asks for. Raises ConfigError, with all faults of the file and what it names."""
+    faults: list[str] = []
+    none: dict[str, Authenticator] = {}
+    authenticators = _collected(lambda: _authenticators(config), none, faults)
+    rules = _collected(lambda: _rules(config.roles_file), lambda: EVERYTHING, faults)
+    nowhere: list[Listener] = []
+    certified = _collected(lambda: _with_certificates(config), nowhere, faults)
+    access = Access(authenticators, bool(certified), rules, config.paths_without_authentication)
+    if not faults:
+        faults += _together(config, access, certified)
+    if faults:
+        raise ConfigError(faults)
+    return access
+
+
+def _together(config: RestAccessConfig, access: Access, certified: list[Listener]) -> list[str]:
+    """Return what is wrong with settings that are right by themselves."""
+    if not access.asks:
+        roles = RestAccessConfig.key_of("roles_file")
+        unused = [f"{roles}: roles need callers who say who they are: {config.remedies()}"] if config.roles_file else []
+        return [*unused, *config.exposed_faults()]
+    if access.authenticators:
+        return []
+    return [
+        f"{RestConfig.key_of('listeners')}: nobody could use {one}, as callers are known by their certificates alone: "
+        f"remove it, or {config.remedies()}"
+        for one in _all_listeners(config)
+        if one not in certified
+    ]
+
+
+def _authenticators(config: RestAccessConfig) -> dict[str, Authenticator]:
+    found: dict[str, Authenticator] = {}
+    if (users := config.users()) is not None:
+        found[UserFile.scheme] = UserFile(users)
+    if faults := config.oidc_faults():
+        raise ConfigError(faults)
+    if config.oidc_issuer is not None:
+        found[BearerTokens.scheme] = BearerTokens(config)
+    return found
+
+
+def _rules(path: str | None) -> Callable[[], Rules]:
+    if path is None:
+        return lambda: EVERYTHING
+    watched = WatchedFiles([path], lambda: parse_rules(read_text(path), path))
+    return lambda: watched.content
+
+
+def _with_certificates(config: RestConfig) -> list[Listener]:
+    """Return the listeners that ask callers for certificates."""
+    admin = config.admin_rest_listeners or ()
+    found = [(one, LISTENERS_HTTPS) for one in config.rest_listeners] + [(one, ADMIN_HTTPS) for one in admin]
+    return [one for one, prefix in found if one.is_tls and tls_config(config.originals, prefix).asks_for_certificates]
+
+
+def _all_listeners(config: RestConfig) -> list[Listener]:
+    return [*config.rest_listeners, *(config.admin_rest_listeners or ())]
+
+
+def _collected(make: Callable[[], T], otherwise: T, faults: list[str]) -> T:
+    try:
+        return make()
+    except ConfigError as error:
+        faults += error.messages
+        return otherwise

@@ -1,0 +1,59 @@
+import base64
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fencepost.cli.dead_letters.connector import connector_at
+from fencepost.cli.rest import CACERT, CERT, TOKEN, USER, ensure_allowed, rest_client
+from fencepost.config import ConfigError
+from support.certificate import server_certificate
+from support.http_answers import Answer, Asked, HttpAnswers
+
+FOUND = {"name": "c", "config": {"a": "b"}, "tasks": [], "type": "sink"}
+
+
+def worker(asked: Asked) -> Answer:
+    """A worker that knows alice and one token, as Kafka Connect's extension does: with a 401 that is plain text."""
+    known = {f"Basic {base64.b64encode(b'alice:s3:cret').decode()}", "Bearer good"}
+    if asked.headers.get("authorization") not in known:
+        return Answer("User cannot access the resource.", 401, {"content-type": "text/plain"})
+    return Answer({"kafka_cluster_id": "k"} if asked.path == "/" else FOUND)
+
+
+def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HttpAnswers(worker) as served:
+        for variable, value in ((USER, "alice:s3:cret"), (TOKEN, "good")):
+            with monkeypatch.context() as patch:
+                patch.setenv(variable, value)
+                assert connector_at(served.url, "c").config == {"a": "b"}
+
+
+def test_a_worker_that_asks_who_calls_is_told_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USER, "alice:wrong")
+    with HttpAnswers(worker) as served, pytest.raises(ConfigError, match=f"set {USER}=NAME:PASSWORD") as caught:
+        connector_at(served.url, "c")
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_role_that_is_missing_is_named() -> None:
+    answer = httpx.Response(403, json={"error_code": 403, "message": "bob needs the role view for connector c"})
+    with pytest.raises(ConfigError, match="bob needs the role view"):
+        ensure_allowed("http://w", answer)
+
+
+def test_the_authority_of_the_workers(tmp_path: Path) -> None:
+    authority, context = server_certificate(tmp_path, "127.0.0.1")
+    with HttpAnswers(lambda _: Answer({}), context) as served:
+        with rest_client(served.url, 60, {CACERT: str(authority)}) as rest:
+            assert rest.get("/").json() == {}
+        with rest_client(served.url, 60, {}) as rest, pytest.raises(httpx.ConnectError):
+            rest.get("/")
+
+
+@pytest.mark.parametrize("variable", [CACERT, CERT])
+def test_a_file_that_cannot_be_used_is_named_with_its_variable(tmp_path: Path, variable: str) -> None:
+    (tmp_path / "x.pem").write_text("nonsense")
+    for path in (tmp_path / "x.pem", tmp_path / "absent"):
+        with pytest.raises(ConfigError, match=variable):
+            rest_client("https://w", 1, {variable: str(path)})

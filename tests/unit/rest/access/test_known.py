@@ -1,0 +1,21 @@
+from fencepost.rest.access.known import KnownCredentials
+from fencepost.rest.access.principal import Checked, Principal
+
+
+def test_credentials_are_known_until_their_time_is_over() -> None:
+    now = [0.0]
+    known = KnownCredentials(lambda: now[0])
+    known.keep("Basic a", Checked(Principal("a"), 5.0))
+    found = known.get("Basic a")
+    assert (found and found.principal.name, known.get("Basic b")) == ("a", None)
+    now[0] = 5.0
+    assert known.get("Basic a") is None
+
+
+def test_the_oldest_are_forgotten_and_none_are_kept_as_they_are() -> None:
+    known = KnownCredentials(lambda: 0.0)
+    for number in range(1_001):
+        known.keep(f"Basic secret{number}", Checked(Principal(str(number)), 1.0))
+    assert known.get("Basic secret0") is None
+    assert known.get("Basic secret1") is not None
+    assert "secret" not in repr(vars(known))

@@ -1,0 +1,209 @@
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.testclient import TestClient
+
+from fencepost.rest import create_app
+from fencepost.rest.access.access import Access
+from fencepost.rest.access.principal import Checked, Principal, Role, UncheckedError
+from fencepost.rest.access.rules import Grant, Rules
+from fencepost.rest.app import RestOptions
+from fencepost.rest.limits import Limits
+
+from .fake import SIGNATURE, FakeWorker
+from .test_need import Anybody
+
+
+@dataclass
+class Passwords:
+    """Knows `alice:right`, for `known_for_s`, and counts what it was asked."""
+
+    known_for_s: float = 1e9
+    is_away: bool = False
+    asked: list[str] = field(default_factory=list)
+    scheme: str = "basic"
+    challenge: str = 'Basic realm="x"'
+
+    def authenticate(self, credentials: str) -> Checked | None:
+        self.asked.append(credentials)
+        if self.is_away:
+            raise UncheckedError("The identity provider does not answer")
+        return Checked(Principal("alice"), self.known_for_s) if credentials == "alice:right" else None
+
+
+RIGHT, WRONG = {"authorization": "bAsIc alice:right"}, {"authorization": "Basic alice:wrong"}
+
+
+@pytest.fixture
+def passwords() -> Passwords:
+    return Passwords()
+
+
+@pytest.fixture
+def guarded(worker: FakeWorker, passwords: Passwords) -> TestClient:
+    return client_with(worker, Access({"basic": passwords}))
+
+
+def client_with(worker: FakeWorker, access: Access) -> TestClient:
+    return TestClient(create_app(worker.operations, options=RestOptions(access=access)))
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "fencepost.rest.audit"]
+
+
+def test_without_credentials_nothing_is_answered(guarded: TestClient) -> None:
+    answer = guarded.get("/connectors")
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Basic realm="x"'
+    assert answer.json()["message"].startswith("User cannot access the resource")
+    assert guarded.get("/no/such/path").status_code == 401
+
+
+@pytest.mark.parametrize("header", [WRONG["authorization"], "Basic", "", "Bearer alice:right", "alice:right"])
+def test_wrong_credentials_and_other_schemes_are_refused(guarded: TestClient, header: str) -> None:
+    answer = guarded.get("/connectors", headers={"authorization": header})
+    assert answer.status_code == 401
+    assert "alice" not in answer.text
+
+
+def test_right_credentials_are_checked_once_and_then_remembered(guarded: TestClient, passwords: Passwords) -> None:
+    assert [guarded.get("/connectors", headers=RIGHT).json() for _ in range(3)] == [["file"]] * 3
+    assert passwords.asked == ["alice:right"]
+
+
+def test_they_are_checked_again_when_their_time_is_over(guarded: TestClient, passwords: Passwords) -> None:
+    passwords.known_for_s = 0.0
+    assert [guarded.get("/", headers=RIGHT).status_code for _ in range(2)] == [200, 200]
+    assert len(passwords.asked) == 2
+
+
+def test_who_guesses_has_to_wait_and_who_is_known_has_not(guarded: TestClient, passwords: Passwords) -> None:
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+    statuses = [guarded.get("/", headers={"authorization": f"Basic alice:{n}"}).status_code for n in range(40)]
+    assert statuses[:20] == [401] * 20
+    assert statuses[-1] == 429
+    assert int(guarded.get("/", headers=WRONG).headers["retry-after"]) > 0
+    assert len(passwords.asked) < 30
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+
+
+def test_an_identity_provider_that_is_away_is_no_wrong_password(guarded: TestClient, passwords: Passwords) -> None:
+    passwords.is_away = True
+    answer = guarded.get("/", headers=RIGHT)
+    assert (answer.status_code, answer.json()["message"]) == (503, "The identity provider does not answer")
+    passwords.is_away = False
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+
+
+def test_open_paths_are_for_everybody_and_only_these(worker: FakeWorker, passwords: Passwords) -> None:
+    client = client_with(worker, Access({"basic": passwords}, open_paths=frozenset({"/health", "/metrics"})))
+    for path in ("/health", "/metrics", "/health/", "/metrics?x=1"):
+        assert client.get(path).status_code == 200
+        assert client.get(path, headers=WRONG).status_code == 200
+    for path in ("/", "/connectors", "/metricsx", "/health/../connectors"):
+        assert client.get(path).status_code == 401
+    assert client.put("/health").status_code == 405
+
+
+def test_who_says_that_another_worker_sent_it_has_to_prove_it(guarded: TestClient) -> None:
+    stated = {"x-fencepost-caller": "eyJuYW1lIjogImFsaWNlIiwgImdyb3VwcyI6IFtdfQ=="}
+    assert guarded.get("/connectors", headers=stated).status_code == 403
+    assert guarded.get("/connectors", headers={**stated, **RIGHT}).status_code == 403
+    signed = {**stated, SIGNATURE: f"GET /connectors 0 for {stated['x-fencepost-caller']}"}
+    assert guarded.get("/connectors", headers=signed).json() == ["file"]
+    damaged = {"x-fencepost-caller": "x", SIGNATURE: "GET /connectors 0 for x"}
+    assert guarded.get("/connectors", headers=damaged).status_code == 403
+
+
+def test_a_signed_body_reaches_the_handler(guarded: TestClient, worker: FakeWorker) -> None:
+    stated = "eyJuYW1lIjogImFsaWNlIiwgImdyb3VwcyI6IFtdfQ=="
+    body = b'{"name": "new", "config": {"connector.class": "FileStreamSource"}}'
+    headers = {"x-fencepost-caller": stated, "content-type": "application/json"}
+    headers[SIGNATURE] = f"POST /connectors?forward=true {len(body)} for {stated}"
+    assert guarded.post("/connectors?forward=true", content=body, headers=headers).status_code == 201
+    assert "new" in worker.connectors
+
+
+def test_without_authentication_credentials_do_not_matter(client: TestClient) -> None:
+    assert client.get("/connectors", headers={**WRONG, "x-fencepost-caller": "x"}).json() == ["file"]
+
+
+def test_each_change_has_a_line_with_who_made_it(guarded: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
+        guarded.put("/connectors/file/pause", headers=RIGHT)
+        guarded.put("/connectors/a%0Ab/stop", headers=RIGHT)
+        guarded.delete("/connectors/file", headers=WRONG)
+        guarded.get("/connectors/file", headers=RIGHT)
+        guarded.put("/connectors/file/fence")
+        guarded.put("/connector-plugins/FileStreamSource/config/validate", headers=RIGHT, json={})
+    assert audited(caplog) == [
+        'user="alice" address=testclient method=PUT path="/connectors/file/pause" status=202',
+        'user="alice" address=testclient method=PUT path="/connectors/a%0Ab/stop" status=404',
+        'user=- address=testclient method=DELETE path="/connectors/file" status=401',
+    ]
+
+
+def test_refused_changes_are_in_the_audit_log_too(
+    worker: FakeWorker, passwords: Passwords, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = Rules((Grant("anyone", Role.VIEW),))
+    with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
+        client_with(worker, Access({"basic": passwords}, rules=lambda: rules)).delete("/connectors/file", headers=RIGHT)
+    assert [line.endswith("status=403") for line in audited(caplog)] == [True]
+    assert "file" in worker.connectors
+
+
+def test_changes_are_logged_without_authentication_as_well(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
+        client.put("/connectors/file/pause")
+    assert audited(caplog) == ['user=- address=testclient method=PUT path="/connectors/file/pause" status=202']
+
+
+def test_the_access_log_names_the_caller(guarded: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "fencepost.rest.access"):
+        guarded.get("/connectors", headers=RIGHT)
+        guarded.get("/connectors")
+    lines = [record.getMessage() for record in caplog.records if record.name == "fencepost.rest.access"]
+    assert [line.split(" [")[0] for line in lines] == ["testclient - alice", "testclient - -"]
+
+
+@pytest.fixture
+def rotating(worker: FakeWorker, passwords: Passwords) -> tuple[TestClient, Callable[[Rules], None]]:
+    current = [Rules((Grant("user:alice", Role.ADMIN),))]
+    client = client_with(worker, Access({"basic": passwords}, rules=lambda: current[0]))
+    return client, lambda rules: current.__setitem__(0, rules)
+
+
+def test_changed_roles_take_effect_at_once(rotating: tuple[TestClient, Callable[[Rules], None]]) -> None:
+    client, change = rotating
+    assert client.get("/connectors/file", headers=RIGHT).status_code == 200
+    change(Rules(()))
+    assert client.get("/connectors/file", headers=RIGHT).status_code == 403
+
+
+def test_a_caller_that_asks_too_often_has_to_wait_and_others_have_not(worker: FakeWorker, passwords: Passwords) -> None:
+    passwords_of = Access({"basic": passwords, "name": Anybody()}, open_paths=frozenset({"/health"}))
+    options = RestOptions(access=passwords_of, limits=Limits(requests_per_s=5))
+    client = TestClient(create_app(worker.operations, options=options))
+    statuses = [client.get("/", headers=RIGHT).status_code for _ in range(200)]
+    assert statuses[:10] == [200] * 10
+    assert 429 in statuses
+    refused = client.get("/", headers=RIGHT)
+    while refused.status_code != 429:
+        refused = client.get("/", headers=RIGHT)
+    assert "rest.requests.per.second.max" in refused.json()["message"]
+    assert refused.headers["retry-after"] == "1"
+    assert client.get("/", headers={"authorization": "Name bob"}).status_code == 200
+    assert {client.get("/health").status_code for _ in range(50)} == {200}
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_understood(worker: FakeWorker) -> None:
+    client = TestClient(create_app(worker.operations, options=RestOptions(limits=Limits(body_bytes=2_000))))
+    small, large = ({"name": "n", "config": {"connector.class": "x", "a": "b" * size}} for size in (1_000, 2_000))
+    assert client.post("/connectors", json=large).status_code == 413
+    assert client.post("/connectors", json=small).status_code == 201
