@@ -5,11 +5,10 @@ committed together, as in Kafka Connect. A poll is divided only where the task i
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 from fencepost.java.port import Polled
-from fencepost.record import Batch, BinaryColumn, HeaderColumn, Repeated, Runs, partition_key
+from fencepost.record import Batch, Repeated, joined_column, partition_key
 
 
 def whole_poll(poll: Callable[[], Polled | None]) -> list[Polled]:
@@ -29,57 +28,24 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Return the records of a host's batches as one, with the last offset of each source partition."""
     if len(batches) == 1:
         return batches[0]
-    counts = [len(batch) for batch in batches]
     ends = {partition_key(partition): (partition, offset) for batch in batches for partition, offset in batch.ends}
+
+    def column(name: str, empty: Any = None) -> Any:
+        """Return a column; None if no part has it."""
+        columns = [getattr(batch, name) for batch in batches]
+        if all(each is None for each in columns):
+            return None
+        pairs = zip(batches, columns, strict=True)
+        return joined_column([Repeated(empty, len(batch)) if each is None else each for batch, each in pairs])
+
     return Batch(
-        topics=_runs([batch.topics for batch in batches]),
-        values=BinaryColumn.joined([_binary(batch.values, len(batch)) for batch in batches]),
-        source_partitions=_runs([batch.source_partitions for batch in batches]),
-        source_offsets=Repeated(None, sum(counts)),
-        keys=_unless_empty(
-            [batch.keys for batch in batches],
-            lambda columns: BinaryColumn.joined([_binary(*pair) for pair in zip(columns, counts, strict=True)]),
-        ),
-        kafka_partitions=_numbers([batch.kafka_partitions for batch in batches], counts),
-        timestamps=_numbers([batch.timestamps for batch in batches], counts),
-        headers=_unless_empty(
-            [batch.headers for batch in batches],
-            lambda columns: HeaderColumn(
-                [
-                    headers
-                    for column, count in zip(columns, counts, strict=True)
-                    for headers in (column.raw if isinstance(column, HeaderColumn) else [()] * count)
-                ]
-            ),
-        ),
+        topics=column("topics"),
+        values=column("values"),
+        source_partitions=column("source_partitions"),
+        source_offsets=column("source_offsets"),
+        keys=column("keys"),
+        kafka_partitions=column("kafka_partitions"),
+        timestamps=column("timestamps"),
+        headers=column("headers", ()),
         ends=list(ends.values()),
     )
-
-
-def _runs(columns: Sequence[Sequence[Any]]) -> Runs[Any]:
-    values: list[Any] = []
-    counts: list[int] = []
-    for column in columns:
-        if isinstance(column, Runs):
-            values += column.values
-            counts += column.counts
-        elif isinstance(column, Repeated) and len(column):
-            values.append(column.value)
-            counts.append(len(column))
-    return Runs(values, counts)
-
-
-def _binary(column: Any, count: int) -> BinaryColumn:
-    return column if isinstance(column, BinaryColumn) else BinaryColumn.without_values(count)
-
-
-def _numbers(columns: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> Sequence[int | None] | None:
-    if all(column is None for column in columns):
-        return None
-    pairs = zip(columns, counts, strict=True)
-    return list(chain.from_iterable([None] * count if column is None else column for column, count in pairs))
-
-
-def _unless_empty(columns: Sequence[Any], made: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return None if no part has such a column."""
-    return None if all(column is None for column in columns) else made(columns)

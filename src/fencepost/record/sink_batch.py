@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain, compress
+from itertools import compress
 from types import EllipsisType
 from typing import Any
 
 from fencepost.record.column import Repeated
+from fencepost.record.joined_column import joined_column
 from fencepost.record.pick import picked
 from fencepost.record.record import Header, SinkRecord, TopicPartition
 from fencepost.record.schema import Schema
@@ -84,12 +85,12 @@ class SinkBatch:
             return batches[0] if batches else cls.of_records([])
         has_headers = any(batch.headers is not None for batch in batches)
         columns: dict[str, Any] = {
-            field.name: _joined([getattr(batch, field.name) for batch in batches])
+            field.name: joined_column([getattr(batch, field.name) for batch in batches])
             for field in fields(cls)
             if field.name != "headers"
         }
         headers = [batch.headers or Repeated((), len(batch)) for batch in batches]
-        return cls(**columns, headers=_joined(headers) if has_headers else None)
+        return cls(**columns, headers=joined_column(headers) if has_headers else None)
 
     def to(
         self,
@@ -145,13 +146,6 @@ class SinkBatch:
         if lost.isdisjoint(self.places):
             return self
         return SinkBatch.of_records([record for record in self if _place(record) not in lost])
-
-
-def _joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    first = columns[0]
-    if isinstance(first, Repeated) and all(isinstance(c, Repeated) and c.value is first.value for c in columns):
-        return Repeated(first.value, sum(map(len, columns)))
-    return list(chain.from_iterable(columns))
 
 
 def _place(record: SinkRecord) -> TopicPartition:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from fencepost.record import BinaryColumn, Repeated
+from fencepost.record import Repeated, joined_column
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
 
@@ -21,12 +21,12 @@ def merged(parts: Sequence[OutgoingColumns]) -> OutgoingColumns:
         columns = [getattr(part, name) for part in full]
         if all(each is None for each in columns):
             return None
-        if is_ordered and all(isinstance(each, BinaryColumn) for each in columns):
-            return BinaryColumn.joined(columns)
         empty: Any = () if name == "headers" else None
         given = [Repeated(empty, len(part)) if each is None else each for part, each in zip(full, columns, strict=True)]
+        if is_ordered:
+            return joined_column(given)
         joined = list(chain.from_iterable(given))
-        return joined if is_ordered else [joined[index] for index in order]
+        return [joined[index] for index in order]
 
     return OutgoingColumns(
         column("topics") or (),

@@ -1,0 +1,48 @@
+"""Columns one after the other, as one."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from fencepost.record.binary_column import BinaryColumn
+from fencepost.record.column import Repeated, Runs
+from fencepost.record.header_column import HeaderColumn
+
+
+def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return the values of all columns in order, without a Python object for each if their kinds allow that.
+
+    >>> joined_column([Repeated("a", 2), Repeated("b", 1)])
+    Runs(['a', 'b'], [2, 1])
+    """
+    full = [column for column in columns if len(column)]
+    if len(full) == 1:
+        return full[0]
+    if full and all(isinstance(each, Repeated | Runs) for each in full):
+        return _runs(full)
+    if any(isinstance(each, BinaryColumn) for each in full) and all(map(_is_binary, full)):
+        return BinaryColumn.joined(
+            [each if isinstance(each, BinaryColumn) else BinaryColumn.without_values(len(each)) for each in full]
+        )
+    if any(isinstance(each, HeaderColumn) for each in full) and all(map(_is_raw, full)):
+        raw = chain.from_iterable(each.raw if isinstance(each, HeaderColumn) else each for each in full)
+        return HeaderColumn(list(raw))
+    return list(chain.from_iterable(full))
+
+
+def _runs(columns: Sequence[Any]) -> Repeated[Any] | Runs[Any]:
+    values: list[Any] = []
+    counts: list[int] = []
+    for column in columns:
+        values += column.values if isinstance(column, Runs) else [column.value]
+        counts += column.counts if isinstance(column, Runs) else [len(column)]
+    first = values[0]
+    return Repeated(first, sum(counts)) if all(each is first for each in values) else Runs(values, counts)
+
+
+def _is_binary(column: Sequence[Any]) -> bool:
+    return isinstance(column, BinaryColumn) or (isinstance(column, Repeated) and column.value is None)
+
+
+def _is_raw(column: Sequence[Any]) -> bool:
+    return isinstance(column, HeaderColumn) or (isinstance(column, Repeated) and not column.value)

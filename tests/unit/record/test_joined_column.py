@@ -1,0 +1,46 @@
+"""Columns of all kinds, one after the other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.record import BinaryColumn, HeaderColumn, Repeated, Runs, joined_column
+
+_BYTES = st.one_of(st.none(), st.binary(max_size=3))
+_COLUMNS = st.one_of(
+    st.lists(_BYTES, max_size=4),
+    st.lists(_BYTES, max_size=4).map(lambda values: BinaryColumn(pa.array(values, pa.binary()))),
+    st.tuples(_BYTES, st.integers(0, 3)).map(lambda pair: Repeated(*pair)),
+    st.lists(st.tuples(_BYTES, st.integers(1, 3)), max_size=3).map(
+        lambda runs: Runs([value for value, _ in runs], [count for _, count in runs])
+    ),
+)
+
+
+@given(st.lists(_COLUMNS, max_size=4))
+def test_the_values_are_those_of_all_columns_in_order(columns: list[Sequence[Any]]) -> None:
+    joined = joined_column(columns)
+    assert list(joined) == [value for column in columns for value in column]
+    assert len(joined) == sum(map(len, columns))
+
+
+def binary(*values: bytes | None) -> BinaryColumn:
+    return BinaryColumn(pa.array(values, pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        ([Repeated("a", 2), Repeated("a", 1)], Repeated),
+        ([Repeated("a", 2), Runs(["b"], [1])], Runs),
+        ([binary(b"a"), Repeated(None, 2), binary()], BinaryColumn),
+        ([HeaderColumn([[("h", b"1")]]), Repeated((), 1)], HeaderColumn),
+        ([binary(b"a"), Repeated(b"b", 2)], list),
+    ],
+)
+def test_the_cheapest_kind_that_all_have_is_kept(columns: list[Sequence[Any]], kind: type) -> None:
+    assert type(joined_column(columns)) is kind
