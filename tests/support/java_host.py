@@ -12,6 +12,7 @@ from fencepost.java.port import (
     CommittedOffsets,
     Description,
     Effects,
+    Figures,
     GroupMember,
     HostOptions,
     JavaClass,
@@ -94,6 +95,9 @@ class ScriptedTask:
         self.host.ensure_alive()
         self.log.append("stop")
 
+    def figures(self) -> Figures:
+        return self.host.machine.figures
+
     def interrupt(self) -> None:
         self.log.append("interrupt")
         self.is_interrupted.set()
@@ -145,6 +149,9 @@ class ScriptedSink:
         self.host.ensure_alive()
         self.log.append(("stop",))
 
+    def figures(self) -> Figures:
+        return self.host.machine.figures
+
     def interrupt(self) -> None:
         self.log.append(("interrupt",))
 
@@ -166,6 +173,9 @@ class ScriptedConnector:
         self.host.ensure_alive()
         self.log.append("start")
         self.host.machine.in_start(self)
+
+    def figures(self) -> Figures:
+        return self.host.machine.figures
 
     def interrupt(self) -> None:
         self.log.append("interrupt")
@@ -291,6 +301,7 @@ class ScriptedJava:
         self.connectors: list[ScriptedConnector] = []
         self.in_start: Callable[[ScriptedConnector], None] = lambda connector: None
         self.levels: list[dict[str, str]] = []
+        self.figures: Figures = []
 
     def start(self, options: HostOptions) -> ScriptedHost:
         made = ScriptedHost(options, self)

@@ -17,6 +17,10 @@ TASK_CLASS = "task.class"
 """The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
 
 
+PLUGIN_FIGURES = "plugins"
+"""The kind of the figures that plug-ins in another process have registered: name, tags as text, value."""
+
+
 @dataclass(frozen=True)
 class TaskPlace:
     """Which task it is, and the effective config of its connector: with the worker's converters, if it names none."""
@@ -36,8 +40,11 @@ class NamesTaskClass(Protocol):
 
 
 @runtime_checkable
-class EndsCalls(Protocol):
-    """A connector whose calls can be ended from outside."""
+class HostedConnector(Protocol):
+    """A connector whose code runs in another process."""
+
+    def figures(self) -> Sequence[Sequence[str | float]]:
+        """Return the newest metrics that it has registered: name, tags as text, value. Any thread; does not wait."""
 
     def end_calls(self) -> None:
         """Let a call of the connector end soon, as the connector is to stop. Any thread; does not wait."""
@@ -115,6 +122,10 @@ class HostedTask(SourceTask):
     @classmethod
     def form(cls, config: Any) -> Form:
         return Form.COLUMNS
+
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
+        return {}
 
     def abandon(self) -> None:
         """End the other process at once: the task has not stopped in time. Called by any thread."""
@@ -206,6 +217,10 @@ class HostedSink(SinkTask):
     """
 
     context: HostedSinkContext
+
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
+        return {}
 
     def abandon(self) -> None:
         """End the other process at once: the task has not stopped in time. Called by any thread."""

@@ -27,7 +27,7 @@ from fencepost.config.setting import as_text
 from fencepost.java.error import ConnectionLostError, HostEndedError
 from fencepost.java.index import JavaKind
 from fencepost.java.plugins import JavaPlugins
-from fencepost.java.port import HostedConnector, JavaClass
+from fencepost.java.port import Figures, HostedConnector, JavaClass
 from fencepost.java.questions import as_config_errors
 from fencepost.java.shared_host import Lease
 from fencepost.java.sink_task import JavaSinkTask
@@ -157,6 +157,10 @@ class JavaConnector(_Java, Connector):
                     hosted.stop()
         finally:
             lease.end()
+
+    def figures(self) -> Figures:
+        hosted = self._hosted
+        return () if hosted is None else hosted.figures()
 
     def end_calls(self) -> None:
         """Interrupt the call that is under way, if it does not return soon. If that does not help, kill the host."""

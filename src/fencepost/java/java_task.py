@@ -1,8 +1,9 @@
 """What source and sink tasks of Java's have in common: their use of the host, from `start` to `stop`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.api.hosted_task import TASK_CLASS
+from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS
 from fencepost.java.port import JavaClass
 from fencepost.java.shared_host import Lease
 
@@ -21,6 +22,11 @@ class JavaTask:
         """Kill the host, with all its tasks: a thread of Java's cannot be ended in any other way."""
         if self._has_host:
             self._lease.kill(f"task {self._id} did not stop in time, and nothing but the end of its process can end it")
+
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        hosted = getattr(self, "_hosted", None)
+        rows = [] if hosted is None else hosted.figures()
+        return {PLUGIN_FIGURES: rows} if rows else {}
 
     def _take_host(self) -> None:
         self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)

@@ -25,6 +25,10 @@ CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 """Source partitions with their offsets; None: there is none, or it is removed."""
 
 
+Figures = Sequence[Sequence[str | float]]
+"""Metrics that plug-ins have registered (KIP-877): the name, the tags as text, and the value of each."""
+
+
 class Location(NamedTuple):
     """One plug-in of `plugin.path`: its classes share a class loader, which looks in it before it asks Kafka's."""
 
@@ -159,6 +163,9 @@ class HostedConnector(Protocol):
 
     def stop(self) -> None: ...
 
+    def figures(self) -> Figures:
+        """Return the newest metrics of the connector, a few seconds old at most. Any thread; does not wait."""
+
     def interrupt(self) -> None:
         """Interrupt the connector's thread, from any thread: a call in a sleep ends with a JavaError."""
 
@@ -275,6 +282,9 @@ class HostedSourceTask(Protocol):
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
         """Call the task's `updateOffsets` (KIP-910) with what is about to be committed. Returns its changes."""
 
+    def figures(self) -> Figures:
+        """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""
+
     def stop(self, timeout_s: float) -> None:
         """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
 
@@ -319,6 +329,9 @@ class HostedSinkTask(Protocol):
         """Return the offsets that may be committed."""
 
     def close(self, partitions: Sequence[TopicPartition]) -> Effects: ...
+
+    def figures(self) -> Figures:
+        """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""
 
     def stop(self, timeout_s: float) -> None:
         """Stop the task and close its transforms and converters. Kills the host if that takes longer."""

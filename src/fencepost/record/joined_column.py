@@ -12,8 +12,8 @@ from fencepost.record.header_column import HeaderColumn
 def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
     """Return the values of all columns in order, without a Python object for each if their kinds allow that.
 
-    >>> joined_column([Repeated("a", 2), Repeated("b", 1)])
-    Runs(['a', 'b'], [2, 1])
+    >>> list(joined_column([Repeated("a", 2), Repeated("b", 1)]))
+    ['a', 'a', 'b']
     """
     full = [column for column in columns if len(column)]
     if len(full) == 1:

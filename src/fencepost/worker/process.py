@@ -136,6 +136,7 @@ def _metrics(
         jvm_pid=hosts.spark.jvm_pid,
         ended_by_signal=hosts.ends.counts,
         retention=retention.info,
+        connector_figures=supervision.connectors.figures,
     )
     return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
 

@@ -421,6 +421,14 @@ def test_tasks_leave_no_thread_in_the_host(host: JavaHost, started: Started, tmp
     assert last <= most + 2  # the last ones may be about to end
 
 
+def test_metrics_of_plug_ins_arrive(scripted: Started) -> None:
+    """Those that are numbers; one that cannot be computed is left out."""
+    task = scripted("a,b", with_transforms(picky={"type": "tests.Picky"}))
+    assert len(polled(task).batch) == 2
+    expected = ["seen", "transformation=tests.Picky", 2.0]
+    eventually(lambda: list(task.figures()) == [expected], within_s=60)
+
+
 def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -> None:
     task = scripted("a")
     offsets = polled(task).batch.ends

@@ -89,6 +89,11 @@ def test_a_java_connector_is_listed_described_validated_and_runs(
     assert {one["partition"]["part"]: one["offset"]["number"] for one in offsets} == {"0": 100, "1": 100}
     task = worker.rest.get(f"/connectors/{name}/tasks").json()[0]["config"]
     assert task["task.class"] == "tests.NumberSourceTask"
+    registered = [
+        f'fencepost_plugin_value{{connector="{name}",metric="next-number",tags="part=1",task="1"}} 101.0',
+        f'fencepost_plugin_connector_value{{connector="{name}",metric="starts",tags=""}} 1.0',
+    ]
+    eventually(lambda: set(registered) <= set(worker.rest.get("/metrics").text.splitlines()), within_s=WITHIN_S)
 
 
 def test_javas_transforms_and_converters_are_applied(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a host tells and asks of itself: calls of a connector's context, and log lines."""
+"""What a host tells and asks of itself: calls of a connector's context, log lines, and metrics of plug-ins."""
 
 import logging
 import socket
@@ -35,6 +35,7 @@ class Events:
     def __init__(self, connection: socket.socket, label: str) -> None:
         self._connection = connection
         self._contexts: dict[int, ConnectorContext] = {}
+        self._figures: dict[int, list[Any]] = {}
         self._sending = threading.Lock()
         self._callers = ThreadPoolExecutor(_CALLERS, thread_name_prefix=f"contexts of {label}")
         self._thread = threading.Thread(target=self._run, name=f"events of {label}", daemon=True)
@@ -46,6 +47,11 @@ class Events:
 
     def forget(self, session: int) -> None:
         self._contexts.pop(session, None)
+        self._figures.pop(session, None)
+
+    def figures(self, session: int) -> list[Any]:
+        """Return the newest metrics of a session's plug-ins."""
+        return self._figures.get(session, [])
 
     def close(self) -> None:
         """End the connection, and with it the host."""
@@ -71,6 +77,8 @@ class Events:
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "log":
             _log(event)
+        elif event["event"] == "figures":
+            self._figures[event["session"]] = event["rows"]
         else:
             self._callers.submit(self._call, event)
 

@@ -65,7 +65,7 @@ class HostClient:
         line = Line(self._process, {"op": "connector", "class": _described(java_class), "name": name})
         session = line.opened["session"]
         self._events.register(session, context)
-        return ConnectorClient(line, lambda: self._events.forget(session), self._interrupt)
+        return ConnectorClient(line, self._interrupt, self._events)
 
     def source_task(self, start: SourceTaskStart) -> HostedSourceTask:
         opening = {
@@ -74,11 +74,12 @@ class HostClient:
             "offsets": listed(start.offsets),
             "defines_transactions": start.defines_transactions,
         }
-        return SourceTaskClient(Line(self._process, opening), self._interrupt)
+        return SourceTaskClient(Line(self._process, opening), self._interrupt, self._events)
 
     def sink_task(self, start: SinkTaskStart) -> HostedSinkTask:
         opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
-        return SinkTaskClient(Line(self._process, opening, replies_of(start.committed)), self._interrupt)
+        line = Line(self._process, opening, replies_of(start.committed))
+        return SinkTaskClient(line, self._interrupt, self._events)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self._controlled("levels", levels=dict(levels))

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.java.client.columns import processing_of
+from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaRetriableError
-from fencepost.java.port import Effects, Errant, GroupMember, ReadCommitted
+from fencepost.java.port import Effects, Errant, Figures, GroupMember, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
 
 
@@ -25,10 +26,11 @@ def replies_of(committed: ReadCommitted) -> Reply:
 class SinkTaskClient:
     """Implements `HostedSinkTask`."""
 
-    def __init__(self, line: Line, interrupt: Callable[[int], None]) -> None:
-        """`interrupt` interrupts the thread of a session."""
+    def __init__(self, line: Line, interrupt: Callable[[int], None], events: Events) -> None:
+        """`interrupt` interrupts the thread of a session; `events` has its metrics."""
         self._line = line
         self._interrupt = interrupt
+        self._events = events
         self._refused: SinkBatch | None = None  # the host still has its converted records
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
@@ -53,7 +55,11 @@ class SinkTaskClient:
     def close(self, partitions: Sequence[TopicPartition]) -> Effects:
         return _effects(self._line.result("close", partitions=_named(partitions)))
 
+    def figures(self) -> Figures:
+        return self._events.figures(self._line.opened["session"])
+
     def stop(self, timeout_s: float) -> None:
+        self._events.forget(self._line.opened["session"])
         self._line.finish("stop", timeout_s)
 
     def interrupt(self) -> None:

@@ -5,18 +5,20 @@ from typing import Any
 
 from fencepost.api import RecordMetadata
 from fencepost.java.client.columns import polled_of
+from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
-from fencepost.java.port import CommittedOffsets, Polled
+from fencepost.java.port import CommittedOffsets, Figures, Polled
 
 
 class SourceTaskClient:
     """Implements `HostedSourceTask`."""
 
-    def __init__(self, line: Line, interrupt: Callable[[int], None]) -> None:
-        """`interrupt` interrupts the thread of a session."""
+    def __init__(self, line: Line, interrupt: Callable[[int], None], events: Events) -> None:
+        """`interrupt` interrupts the thread of a session; `events` has its metrics."""
         self._has_commit: bool = line.opened["callbacks"]["commits"]
         self._line = line
         self._interrupt = interrupt
+        self._events = events
         self._committed: list[Any] = []  # what the task's offset reader does not know yet
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
@@ -38,7 +40,11 @@ class SourceTaskClient:
         found: list[Any] = self._line.result("update_offsets", offsets=listed(offsets))
         return [(partition, offset) for partition, offset in found]
 
+    def figures(self) -> Figures:
+        return self._events.figures(self._line.opened["session"])
+
     def stop(self, timeout_s: float) -> None:
+        self._events.forget(self._line.opened["session"])
         self._line.finish("stop", timeout_s)
 
     def interrupt(self) -> None:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 
+import orjson
+
 from fencepost.api import FencedError, RetriableError, SinkTask
 from fencepost.api.hosted_task import HostedSink
 from fencepost.config.raw import given_values
@@ -47,6 +49,10 @@ class SinkRunner(TaskLife):
         self.input: GroupInput | None = None
         self._dead_letters: DeadLetters | None = None
         self._task: SinkTask | None = None  # the newest instance, which may have ended
+
+    def figures(self) -> str:
+        found = self._task.figures() if isinstance(self._task, HostedSink) else {}
+        return orjson.dumps(found).decode() if found else ""
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""

@@ -50,7 +50,7 @@ class TaskRunner(ProducingLife):
         self._task: SourceTask | None = None  # the newest instance, which may have ended
 
     def figures(self) -> str:
-        found = self._task.figures() if isinstance(self._task, MirrorTask) else {}
+        found = self._task.figures() if isinstance(self._task, MirrorTask | HostedTask) else {}
         return orjson.dumps(found).decode() if found else ""
 
     def _before_the_last_report(self) -> None:

@@ -6,7 +6,7 @@ attribute begins with `total-` has that word at its end, as Prometheus requires.
 have begin with `fencepost_`, and those of any process with `process_`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.cluster.info import RetentionInfo
 from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -37,6 +38,11 @@ from fencepost.worker.supervision.task_metrics import TaskTotals
 _TASK = ("connector", "task")
 _STATES = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
 _NO_PROCESS = -1
+_PLUGINS = FigureKind(
+    "fencepost_plugin",
+    ("metric", "tags"),
+    {"value": "A metric that a plug-in of a Java connector's task has registered (KIP-877)."},
+)
 _WORKER = "kafka_connect_connect_worker_metrics"
 
 
@@ -51,6 +57,8 @@ class WorkerFigures:
     jvm_pid: Callable[[], int | None]
     ended_by_signal: Callable[[], Mapping[str, int]]
     retention: Callable[[], RetentionInfo]
+    connector_figures: Callable[[], Mapping[str, Sequence[Sequence[str | float]]]] = dict
+    """Metrics that Java connectors have registered, by connector: name, tags, value."""
 
 
 class WorkerMetrics(Collector):
@@ -87,6 +95,7 @@ class WorkerMetrics(Collector):
         yield from self._connectors()
         yield from self._tasks()
         yield from _measured(self._totals.reports().values())
+        yield from self._of_java_connectors()
         yield from self._worker()
         yield from _emptied(self._figures.retention())
 
@@ -138,6 +147,14 @@ class WorkerMetrics(Collector):
             running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
             yield _family(name, text, counter(key), running)
 
+    def _of_java_connectors(self) -> Iterator[Metric]:
+        text = "A metric that the plug-in of a Java connector has registered (KIP-877)."
+        family = _metric(f"{_PLUGINS.prefix}_connector_value", text, ("connector", *_PLUGINS.labels))
+        for connector, rows in self._figures.connector_figures().items():
+            for labels, (value,) in _rows({"rows": rows}, "rows", _PLUGINS):
+                family.add_metric([connector, *labels], value)
+        yield family
+
     def _worker(self) -> Iterator[Metric]:
         tasks = {
             "attempts": self._totals.attempts,
@@ -165,9 +182,9 @@ class WorkerMetrics(Collector):
 
 
 def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
-    """Yield the measurements of mirrors' tasks."""
+    """Yield the measurements of mirrors' tasks, and those of plug-ins in Java."""
     found = [(report, orjson.loads(report.figures)) for report in reports if report.figures]
-    for name, kind in KINDS.items():
+    for name, kind in {**KINDS, PLUGIN_FIGURES: _PLUGINS}.items():
         families = [
             _metric(f"{kind.prefix}_{value}", text, (*_TASK, *kind.labels)) for value, text in kind.values.items()
         ]

@@ -6,6 +6,7 @@ other. Task configs go to the leader, which writes them if they differ from the 
 
 import logging
 import threading
+from collections.abc import Sequence
 from concurrent.futures import wait
 
 from fencepost.config.raw import RawConfig
@@ -84,6 +85,11 @@ class ConnectorHost:
             if name in self._snapshot.connectors:
                 self.services.board.connector(name, State.UNASSIGNED)
         self.services.stop()
+
+    def figures(self) -> dict[str, Sequence[Sequence[str | float]]]:
+        """Return the metrics that connectors on this worker have registered, by connector."""
+        found = {name: life.figures() for name, life in list(self._lives.items())}
+        return {name: rows for name, rows in found.items() if rows}
 
     def count(self) -> int:
         return len(self._wanted)

@@ -2,11 +2,12 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector
-from fencepost.api.hosted_task import TASK_CLASS, EndsCalls, NamesTaskClass
+from fencepost.api.hosted_task import TASK_CLASS, HostedConnector, NamesTaskClass
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
@@ -84,8 +85,13 @@ class ConnectorLife:
     def hurry(self) -> None:
         """Let a call of the connector end soon, if that is possible: it is to stop. Any thread."""
         instance = self._instance
-        if isinstance(instance, EndsCalls):
+        if isinstance(instance, HostedConnector):
             instance.end_calls()
+
+    def figures(self) -> Sequence[Sequence[str | float]]:
+        """Return the metrics that the connector has registered. Any thread."""
+        instance = self._instance
+        return instance.figures() if isinstance(instance, HostedConnector) else ()
 
     def leave(self) -> None:
         """Stop: it is assigned to another worker, or deleted."""

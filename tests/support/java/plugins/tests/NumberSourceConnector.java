@@ -2,9 +2,12 @@ package tests;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
@@ -33,6 +36,9 @@ public final class NumberSourceConnector extends SourceConnector {
     @Override
     public void start(Map<String, String> properties) {
         this.properties = properties;
+        PluginMetrics metrics = context().pluginMetrics();
+        metrics.addMetric(metrics.metricName("starts", "How often it was started.", new LinkedHashMap<>()),
+            (Gauge<Integer>) (config, now) -> 1);
     }
 
     @Override

@@ -4,8 +4,12 @@ import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
@@ -19,7 +23,7 @@ import org.apache.kafka.connect.source.TransactionContext;
 public final class NumberSourceTask extends SourceTask {
     private Map<String, Object> settings;
     private String part;
-    private long next;
+    private volatile long next;
 
     @Override
     public String version() {
@@ -32,6 +36,9 @@ public final class NumberSourceTask extends SourceTask {
         part = properties.get("part");
         Map<String, Object> offset = context.offsetStorageReader().offset(Map.of("part", part));
         next = offset == null ? 1 : (Long) offset.get("number") + 1;
+        PluginMetrics metrics = context.pluginMetrics();
+        MetricName name = metrics.metricName("next-number", "The next number.", new LinkedHashMap<>(Map.of("part", part)));
+        metrics.addMetric(name, (Gauge<Long>) (config, now) -> next);
         try {
             act("start");
         } catch (InterruptedException error) {

@@ -37,6 +37,7 @@ class Page:
         figures = WorkerFigures(
             lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2},
             lambda: RetentionInfo(True, 1_700_000_000_000, topics=EMPTIED),
+            lambda: {"c": [["starts", "", 3.0], ["damaged"]]},
         )  # fmt: skip
         self._metrics = WorkerMetrics(ClusterSnapshot, StatusTable(), self.totals, figures)
 
@@ -126,6 +127,16 @@ def test_what_a_mirror_measures_has_mirror_makers_names(page: Page) -> None:
         f"replication_latency_ms_min{labels} 2.0", f"replication_latency_ms_avg{labels} 6.0",
         f"fencepost_mirror_gaps_total{labels} 1.0", f"fencepost_mirror_gap_offsets_total{labels} 20.0",
     }  # fmt: skip
+
+
+def test_what_plug_ins_in_java_register_has_their_names_as_labels(page: Page) -> None:
+    figures = {"plugins": [["seen", "transformation=org.example.Picky", 2.0], ["damaged", 3.0]]}
+    page.totals.reported(TaskReport("c", 1, "i", RunState.RUNNING, figures=json.dumps(figures)))
+    lines = {"".join(sorted_labels(line)) for line in page.text.splitlines() if line.startswith("fencepost_plugin")}
+    assert lines == {
+        'fencepost_plugin_value{connector="c",metric="seen",tags="transformation=org.example.Picky",task="1"} 2.0',
+        'fencepost_plugin_connector_value{connector="c",metric="starts",tags=""} 3.0',
+    }
 
 
 def sorted_labels(line: str) -> Iterator[str]:

@@ -5,9 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.PluginMetrics;
-import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkConnectorContext;
@@ -21,6 +19,7 @@ final class ConnectorService implements Service, Session.Described {
     private final JavaClass described;
     private final Events events;
     private final Connector connector;
+    private final PluginFigures figures = new PluginFigures();
     private boolean isStarted;
 
     ConnectorService(long session, Request request, Loaders loaders, Events events) throws Exception {
@@ -54,6 +53,11 @@ final class ConnectorService implements Service, Session.Described {
             case "stop" -> stop();
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         };
+    }
+
+    @Override
+    public List<Object> figures() {
+        return figures.rows();
     }
 
     private SourceConnector source() {
@@ -101,7 +105,7 @@ final class ConnectorService implements Service, Session.Described {
 
     /** The context of a sink, and what a source's has in common with it. */
     private class SinkContext implements SinkConnectorContext {
-        private final PluginMetrics metrics = new PluginMetricsImpl(new Metrics(), Map.of());
+        private final PluginMetrics metrics = figures.of(Map.of());
 
         @Override
         public void requestTaskReconfiguration() {

@@ -30,6 +30,10 @@ final class Conversion<R extends ConnectRecord<R>> implements AutoCloseable {
         }
     }
 
+    PluginFigures figures() {
+        return plugins.figures;
+    }
+
     Headers headers(R record) {
         RecordHeaders found = new RecordHeaders();
         for (Header each : record.headers()) {

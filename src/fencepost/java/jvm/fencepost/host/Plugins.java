@@ -3,8 +3,10 @@ package fencepost.host;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.kafka.common.Configurable;
+import org.apache.kafka.common.metrics.Monitorable;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
@@ -17,6 +19,7 @@ final class Plugins implements AutoCloseable {
     private final JavaClass own;
     private final Loaders loaders;
     private final List<Made> made = new ArrayList<>();
+    final PluginFigures figures = new PluginFigures();
 
     /** "own" is a class of the connector's plug-in, in which names are looked up that "classes" does not have. */
     Plugins(Map<String, String> config, Map<String, JavaClass> classes, JavaClass own, Loaders loaders) {
@@ -62,8 +65,17 @@ final class Plugins implements AutoCloseable {
         T made = made(described, kind);
         return loaders.swapped(described, () -> {
             made.configure(properties);
+            measure(made, kind);
             return made;
         });
+    }
+
+    /** Let a plug-in that wants to register metrics (KIP-877). */
+    private void measure(Object plugin, Class<?> kind) {
+        if (plugin instanceof Monitorable monitorable) {
+            String tag = kind.getSimpleName().toLowerCase(Locale.ROOT);
+            monitorable.withPluginMetrics(figures.of(Map.of(tag, plugin.getClass().getName())));
+        }
     }
 
     private <T> T made(JavaClass described, Class<T> kind) throws Exception {
@@ -79,6 +91,7 @@ final class Plugins implements AutoCloseable {
         Converter made = made(described, Converter.class);
         return loaders.swapped(described, () -> {
             made.configure(under(key + "."), key.startsWith("key"));
+            measure(made, Converter.class);
             return made;
         });
     }

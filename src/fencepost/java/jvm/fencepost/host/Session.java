@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.IOException;
 import java.util.ConcurrentModificationException;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.KafkaException;
 
@@ -12,6 +13,7 @@ final class Session extends Thread {
     private final long id;
     private final Wire wire;
     private final Sessions sessions;
+    private volatile Service service;
     private boolean isCalling;  // only then may the thread be interrupted: at other times it would close the channel
 
     Session(long id, Wire wire, Sessions sessions) {
@@ -24,16 +26,15 @@ final class Session extends Thread {
 
     @Override
     public void run() {
-        Service[] service = {null};
         try (wire) {
             for (Request request = wire.read(); request != null; request = wire.read()) {
                 Request asked = request;
                 write(answered(() -> {
-                    if (service[0] != null) {
-                        return service[0].call(asked);
+                    if (service != null) {
+                        return service.call(asked);
                     }
-                    service[0] = sessions.service(id, asked);
-                    return opened(service[0]);
+                    service = sessions.service(id, asked);
+                    return opened(service);
                 }));
             }
         } catch (Exception error) {
@@ -41,10 +42,19 @@ final class Session extends Thread {
         } finally {
             sessions.ended(id);
             Thread.interrupted();  // it may be why the connection has ended
-            if (service[0] != null) {
-                service[0].end();
+            if (service != null) {
+                service.end();
             }
         }
+    }
+
+    long id() {
+        return id;
+    }
+
+    List<Object> figures() {
+        Service current = service;
+        return current == null ? List.of() : current.figures();
     }
 
     /** Send an answer, or why it cannot be written as JSON. */

@@ -14,6 +14,7 @@ final class Sessions {
     Sessions(Loaders loaders, Events events) {
         this.loaders = loaders;
         this.events = events;
+        new FigureSender(open::values, events).start();
     }
 
     void begin(Wire wire) {

@@ -9,9 +9,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.PluginMetrics;
-import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.connect.errors.IllegalWorkerStateException;
 import org.apache.kafka.connect.runtime.WorkerSinkTaskContext;
 import org.apache.kafka.connect.sink.ErrantRecordReporter;
@@ -22,17 +20,18 @@ final class SinkContext extends WorkerSinkTaskContext {
     private final Map<String, String> config;
     private final Membership membership;
     private final boolean hasReporter;
-    private final PluginMetrics metrics = new PluginMetricsImpl(new Metrics(), Map.of());
+    private final PluginMetrics metrics;
     private final List<TopicPartition> paused = new ArrayList<>();
     private final List<TopicPartition> resumed = new ArrayList<>();
     private final List<List<Object>> errant = new ArrayList<>();
 
-    SinkContext(Map<String, String> config, Membership membership, boolean hasReporter) {
+    SinkContext(Map<String, String> config, Membership membership, boolean hasReporter, PluginMetrics metrics) {
         super(membership.consumer(), null, null);
         this.config = config;
         this.membership = membership;
         membership.setContext(this);
         this.hasReporter = hasReporter;
+        this.metrics = metrics;
     }
 
     @Override

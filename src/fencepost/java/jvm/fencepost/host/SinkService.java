@@ -24,7 +24,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     SinkService(Request request, Loaders loaders) throws Exception {
         super(request, loaders, SinkTask.class);
-        context = new SinkContext(config, membership, request.flag("has_reporter"));
+        context = new SinkContext(config, membership, request.flag("has_reporter"), conversion.figures().of(Map.of()));
         start();
     }
 

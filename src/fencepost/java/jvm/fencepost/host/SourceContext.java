@@ -1,9 +1,7 @@
 package fencepost.host;
 
 import java.util.Map;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.PluginMetrics;
-import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.connect.source.SourceTaskContext;
 import org.apache.kafka.connect.source.TransactionContext;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
@@ -14,8 +12,4 @@ record SourceContext(
         OffsetStorageReader offsetStorageReader,
         TransactionContext transactionContext,
         PluginMetrics pluginMetrics) implements SourceTaskContext {
-
-    SourceContext(Map<String, String> configs, OffsetStorageReader offsets, TransactionContext transaction) {
-        this(configs, offsets, transaction, new PluginMetricsImpl(new Metrics(), Map.of()));
-    }
 }

@@ -37,7 +37,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
 
     @Override
     void initialize() {
-        task.initialize(new SourceContext(config, offsets, transaction));
+        task.initialize(new SourceContext(config, offsets, transaction, conversion.figures().of(Map.of())));
     }
 
     @Override

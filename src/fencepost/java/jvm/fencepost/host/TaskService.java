@@ -1,5 +1,6 @@
 package fencepost.host;
 
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.connector.Task;
@@ -34,6 +35,11 @@ abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implement
             end();
             throw error;
         }
+    }
+
+    @Override
+    public final List<Object> figures() {
+        return conversion.figures().rows();
     }
 
     final Answer stop() {
