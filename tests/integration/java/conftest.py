@@ -1,5 +1,6 @@
 """One worker without Spark for the tests here, with a plug-in in Java that they share."""
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,13 @@ from fencepost.java.start import start_host
 from support.cluster import LightWorker
 from support.jars import SINK, SOURCE
 from support.java_plugins import compile_plugins
-from support.java_program import ensure_compiler
+from support.java_program import ensure_compiler, kafka_jar
 from support.worker import Worker
 
 
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for `plugin.path`, with a plug-in whose services files name a source and a sink of the tests."""
+    """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's own connectors for tests."""
     ensure_compiler()
     top = tmp_path_factory.mktemp("java-plugins")
     (top / "numbers").mkdir()
@@ -27,6 +28,7 @@ def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     services.mkdir(parents=True)
     (services / SOURCE).write_text("tests.NumberSourceConnector\n")
     (services / SINK).write_text("tests.LinesSinkConnector\n")
+    shutil.copy(kafka_jar("connect-test-plugins"), top)
     start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
     return top
 

@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
+import httpx
+import orjson
 import psutil
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
@@ -21,6 +24,7 @@ from support.host_processes import hosts, living
 from support.worker import Worker
 
 SOURCE = "tests.NumberSourceConnector"
+TOOLS = "org.apache.kafka.connect.tools"
 WITHIN_S = 240
 
 
@@ -220,3 +224,64 @@ def test_a_paused_java_task_goes_on_where_it_was(worker: Worker, kafka: Embedded
     worker.rest.put(f"/connectors/{name}/resume")
     found = verdict(kafka, name, 600)
     assert found.is_clean, found
+
+
+def test_a_connector_that_asks_for_new_task_configs_gets_more_tasks(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
+    created(worker, name, numbers(name, count=50, tasks_max=2, grows="true"))
+    assert verdict(kafka, name, 50, parts=2).is_clean
+
+
+def test_javas_connector_checks_changes_of_its_offsets(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    created(worker, name, numbers(name, count=20))
+    assert verdict(kafka, name, 20).is_clean
+    worker.rest.put(f"/connectors/{name}/stop")
+    eventually(lambda: worker.task_states(name) == [], within_s=WITHIN_S)
+
+    def moved(to: int) -> httpx.Response:
+        offset = {"partition": {"part": "0"}, "offset": {"number": to}}
+        return worker.rest.patch(f"/connectors/{name}/offsets", json={"offsets": [offset]})
+
+    assert "a number is at least 0: {number=-1}" in moved(-1).text
+    assert moved(18).status_code == 200
+    worker.rest.put(f"/connectors/{name}/resume")
+    eventually(committed(kafka, name, 22), within_s=WITHIN_S)
+    assert [one.value for one in seen(kafka, name)][20:] == [b"0:19", b"0:20"]
+
+
+def test_topics_of_a_java_source_are_created_as_its_groups_say(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    """Here with Kafka's own SchemaSourceConnector, whose structs are converted in Java."""
+    config = {
+        "connector.class": f"{TOOLS}.SchemaSourceConnector",
+        "tasks.max": "1",
+        "topic": f"{name}-made",
+        "num.messages": "10",
+        "throughput": "-1",
+        "multiple.schema": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.groups": "made",
+        "topic.creation.made.include": ".*-made",
+        "topic.creation.made.partitions": "3",
+    }
+    created(worker, name, config)
+    eventually(committed(kafka, f"{name}-made", 10), within_s=WITHIN_S)
+    found = seen(kafka, f"{name}-made")
+    assert sorted(orjson.loads(one.value or b"null")["seqno"] for one in found) == list(range(10))
+    assert Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.partitions(f"{name}-made") == 3
+
+
+@pytest.mark.parametrize("mode", ["task-failure", "connector-failure"])
+def test_kafkas_mock_source_fails_as_it_is_told(worker: Worker, name: str, mode: str) -> None:
+    config = {"connector.class": f"{TOOLS}.MockSourceConnector", "mock_mode": mode, "delay_ms": "0", "tasks.max": "1"}
+    created(worker, name, config)
+
+    def failed() -> bool:
+        status = worker.status(name)
+        part = status["connector"] if mode == "connector-failure" else (status["tasks"] or [{"state": ""}])[0]
+        return part["state"] == "FAILED" and "java.lang.RuntimeException" in part["trace"]
+
+    eventually(failed, within_s=WITHIN_S)
