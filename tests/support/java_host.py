@@ -291,7 +291,7 @@ class ScriptedJava:
         self.version_of: Callable[[JavaClass], str] = lambda java_class: "7.1"
         self.faults: Callable[[str, str | None], list[str]] = lambda name, value: []
         self.script: list[Any] = []
-        self.callbacks = Callbacks(records=False, commits=True, updates=False)
+        self.callbacks = Callbacks(records=False, places=False, commits=True, updates=False)
         self.update: Callable[[CommittedOffsets], CommittedOffsets] = lambda offsets: []
         self.starts: list[SourceTaskStart] = []
         self.tasks: list[ScriptedTask] = []

@@ -31,7 +31,7 @@ from fencepost.java.port import Figures, HostedConnector, JavaClass
 from fencepost.java.questions import as_config_errors
 from fencepost.java.shared_host import Lease
 from fencepost.java.sink_task import JavaSinkTask
-from fencepost.java.source_task import JavaSourceTask, task_class_with
+from fencepost.java.source_task import JavaSourceTask, task_class_for
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -258,8 +258,7 @@ class JavaSourceConnector(JavaConnector, SourceConnector):
     @classmethod
     def task_class_for(cls, properties: Mapping[str, str]) -> type[JavaSourceTask]:
         """Return the class for tasks of a class in Java: it depends on what that overrides. Raises HostLostError."""
-        callbacks = cls.plugins.hosts.callbacks(JavaClass(properties[TASK_CLASS], cls.java.location))
-        return task_class_with(places=callbacks.records, updates=callbacks.updates)
+        return task_class_for(cls.plugins.hosts.callbacks(JavaClass(properties[TASK_CLASS], cls.java.location)))
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         with self._asked() as hosted:

@@ -54,6 +54,8 @@ class Callbacks(NamedTuple):
 
     records: bool
     """`commitRecord`"""
+    places: bool
+    """Whether `commitRecord` reads its second argument, which says where the record is: to find out costs time."""
     commits: bool
     """`commit`"""
     updates: bool

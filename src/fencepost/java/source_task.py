@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from fencepost.api import Batch, RecordMetadata
 from fencepost.api.hosted_task import (
@@ -28,7 +28,7 @@ from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask
-from fencepost.java.port import CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
+from fencepost.java.port import Callbacks, CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
 from fencepost.record import PartitionKey, partition_key
 
@@ -74,6 +74,9 @@ class JavaSourceTask(JavaTask, HostedTask):
     """The tasks of a `JavaSourceConnector`."""
 
     context: HostedTaskContext
+
+    tells_records: ClassVar[bool] = False
+    """Whether the class in Java has a `commitRecord` of its own."""
 
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
@@ -175,7 +178,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._task.commit(list(given.ends.values()))
 
     def _tell_records(self, given: _Given) -> None:
-        if self.asks_places:
+        if self.tells_records:
             for number, places in given.written:
                 self._task.commit_records(number, places)
 
@@ -248,10 +251,10 @@ class _UpdatesOffsets(JavaSourceTask):
 
 
 @lru_cache
-def task_class_with(*, places: bool, updates: bool) -> type[JavaSourceTask]:
-    """Return the class for tasks that want to know where records are, or to change offsets: it costs others nothing."""
-    base = _UpdatesOffsets if updates else JavaSourceTask
-    return type(base.__name__, (base,), {"asks_places": places}) if places else base
+def task_class_for(callbacks: Callbacks) -> type[JavaSourceTask]:
+    """Return the class for tasks with these callbacks: those that a task lacks cost it nothing."""
+    base = _UpdatesOffsets if callbacks.updates else JavaSourceTask
+    return type(base.__name__, (base,), {"tells_records": callbacks.records, "asks_places": callbacks.places})
 
 
 def _left_out(failure: Failure, first: int) -> LeftOut:

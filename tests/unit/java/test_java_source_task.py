@@ -35,7 +35,7 @@ from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
 from support.scripted_plugins import PRICES, plugins_with
 from support.source_stage import SourceStage
 
-TELLS = Callbacks(records=True, commits=True, updates=False)
+TELLS = Callbacks(records=True, places=True, commits=True, updates=False)
 THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
 
 
@@ -170,7 +170,7 @@ def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_tra
 
 
 def test_records_are_told_only_to_tasks_that_want_it(tmp_path: Path) -> None:
-    callbacks = Callbacks(records=False, commits=True, updates=False)
+    callbacks = Callbacks(records=False, places=False, commits=True, updates=False)
     stage = Stage(tmp_path, [polled(0, [b"a"], 1)], callbacks=callbacks)
     stage.run()
     assert stage.hosted.log == ["poll", "commit [{'at': 1}]", "poll", "stop"]
@@ -184,8 +184,16 @@ def test_a_task_that_wants_to_know_is_told_where_each_record_is(tmp_path: Path) 
     assert stage.hosted.places == [(0, [None, RecordMetadata("t", 0, 0, 7)]), (1, [RecordMetadata("t", 0, 1, 7)])]
 
 
+def test_a_task_that_does_not_look_is_told_that_all_is_written(tmp_path: Path) -> None:
+    callbacks = Callbacks(records=True, places=False, commits=True, updates=False)
+    script = [polled(0, [b"a"], 1, Mark.COMMIT), polled(1, [b"b"], 2, Mark.ABORT)]
+    stage = Stage(tmp_path, script, ConnectorBoundary(), callbacks)
+    stage.run()
+    assert stage.hosted.places == [(0, None), (1, [])]
+
+
 def updating(update: Callable[[CommittedOffsets], CommittedOffsets], directory: Path, **stage: Any) -> Stage:
-    made = Stage(directory, callbacks=Callbacks(records=False, commits=True, updates=True), **stage)
+    made = Stage(directory, callbacks=Callbacks(records=False, places=False, commits=True, updates=True), **stage)
     made.java.update = update
     return made
 

@@ -49,6 +49,10 @@ class Events:
         self._contexts.pop(session, None)
         self._figures.pop(session, None)
 
+    def measure(self, session: int) -> None:
+        """Keep the metrics of a session's plug-ins from now on."""
+        self._figures[session] = []
+
     def figures(self, session: int) -> list[Any]:
         """Return the newest metrics of a session's plug-ins."""
         return self._figures.get(session, [])
@@ -78,7 +82,8 @@ class Events:
         if event["event"] == "log":
             _log(event)
         elif event["event"] == "figures":
-            self._figures[event["session"]] = event["rows"]
+            if event["session"] in self._figures:  # else it has just ended
+                self._figures[event["session"]] = event["rows"]
         else:
             self._callers.submit(self._call, event)
 

@@ -20,6 +20,7 @@ class ConnectorClient:
         self._line = line
         self._interrupt = interrupt
         self._events = events
+        events.measure(line.opened["session"])
 
     def start(self, properties: Mapping[str, str]) -> None:
         self._line.result("start", properties=dict(properties))

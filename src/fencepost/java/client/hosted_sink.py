@@ -31,6 +31,7 @@ class SinkTaskClient:
         self._line = line
         self._interrupt = interrupt
         self._events = events
+        events.measure(line.opened["session"])
         self._refused: SinkBatch | None = None  # the host still has its converted records
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:

@@ -19,6 +19,7 @@ class SourceTaskClient:
         self._line = line
         self._interrupt = interrupt
         self._events = events
+        events.measure(line.opened["session"])
         self._committed: list[Any] = []  # what the task's offset reader does not know yet
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:

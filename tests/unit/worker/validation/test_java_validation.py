@@ -1,5 +1,6 @@
 """Configs of Java connectors: the framework's keys are checked here, all others by Java, in one report."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,22 @@ def test_exactly_once_is_asked_of_java(
     assert any("preflight validation" in text or "does not support" in text for text in found) == (
         support is not ExactlyOnceSupport.SUPPORTED
     )
+
+
+@pytest.mark.parametrize("can_define", [True, False])
+def test_java_is_asked_whether_it_defines_transactions(
+    plugins: ScriptedPlugins, machine: ScriptedJava, can_define: bool
+) -> None:
+    from support.java_host import ScriptedConnector
+
+    class Connector(ScriptedConnector):
+        def can_define_transaction_boundaries(self, properties: Mapping[str, str]) -> bool:
+            return can_define
+
+    plugins.java.plugins.hosts.inspection.take("test")  # type: ignore[union-attr]
+    machine.hosts[0].connector = lambda *_: Connector(machine.hosts[0])  # type: ignore[method-assign, assignment]
+    found = errors(validate(plugins, **{"transaction.boundary": "connector"})).get("transaction.boundary", ())
+    assert any("transaction boundaries" in text for text in found) == (not can_define)
 
 
 def test_a_java_source_may_have_dead_letters(plugins: ScriptedPlugins) -> None:
