@@ -285,3 +285,13 @@ def test_kafkas_mock_source_fails_as_it_is_told(worker: Worker, name: str, mode:
         return part["state"] == "FAILED" and "java.lang.RuntimeException" in part["trace"]
 
     eventually(failed, within_s=WITHIN_S)
+
+
+def test_the_level_of_a_logger_reaches_the_host_of_a_slot(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    created(worker, name, numbers(name, count=300, pause_ms=20))
+    eventually(committed(kafka, name, 10), within_s=WITHIN_S)
+    line = f"{name}-0: polls number "
+    assert line not in worker.log_text()
+    worker.rest.put("/admin/loggers/tests.NumberSourceTask", json={"level": "DEBUG"})
+    eventually(lambda: line in worker.log_text(), within_s=WITHIN_S)
+    worker.rest.put("/admin/loggers/tests.NumberSourceTask", json={"level": "INFO"})

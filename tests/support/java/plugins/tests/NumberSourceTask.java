@@ -14,6 +14,8 @@ import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.TransactionContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Counts from 1: each record is "part:number", its key is the part. If it may, it ends its transactions itself, each
@@ -21,6 +23,8 @@ import org.apache.kafka.connect.source.TransactionContext;
  * with "bad" the number's value is that.
  */
 public final class NumberSourceTask extends SourceTask {
+    private static final Logger LOG = LoggerFactory.getLogger(NumberSourceTask.class);
+
     private Map<String, Object> settings;
     private String part;
     private volatile long next;
@@ -48,6 +52,7 @@ public final class NumberSourceTask extends SourceTask {
 
     @Override
     public List<SourceRecord> poll() throws InterruptedException {
+        LOG.debug("polls number {}", next);
         Thread.sleep((Long) settings.get("pause.ms"));
         List<SourceRecord> found = new ArrayList<>();
         while (found.size() < (Integer) settings.get("batch") && next <= (Long) settings.get("count")) {
