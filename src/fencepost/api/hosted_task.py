@@ -111,7 +111,7 @@ class HostedTask(SourceTask):
     asks_places: ClassVar[bool] = False
     """Whether `written` is to say where each record is. That costs some microseconds a record."""
 
-    def written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
+    def written(self, places: Sequence[RecordMetadata | None] | None) -> None:
         """Called before `commit` for each batch that `poll` returned, in order, once its offsets are committed.
 
         `places` says where the record of each row is: None for one that was dropped, and an empty sequence if the

@@ -9,6 +9,7 @@ nothing else waiting: this task's `poll` returns without records meanwhile, so t
 """
 
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -37,7 +38,6 @@ log = logging.getLogger(__name__)
 _TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
 _POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
 
-
 _Ends = dict[PartitionKey, tuple[SourcePartition, SourceOffset | None]]
 
 
@@ -45,27 +45,30 @@ _Ends = dict[PartitionKey, tuple[SourcePartition, SourceOffset | None]]
 class _Given:
     """What `poll` has returned, up to when Java is told that it is committed."""
 
-    parts: list[tuple[Batch, Sequence[Polled]]] = field(default_factory=list)
-    """What is not written yet: each batch, and the parts that it consists of."""
+    batches: deque[tuple[list[tuple[int, int]], _Ends]] = field(default_factory=deque)
+    """What is not written yet: of each batch, the number and size of the parts that it consists of, and its ends."""
     written: list[tuple[int, Sequence[RecordMetadata | None] | None]] = field(default_factory=list)
     """The numbers of parts that are committed, and where their records are (see `commit_records`)."""
     ends: _Ends = field(default_factory=dict)
     """The offsets that are committed."""
 
-    def is_written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
-        """Note that a batch is committed."""
-        (known, parts), *self.parts = self.parts
-        assert known is batch  # they are committed in order
+    def add(self, parts: Sequence[Polled], batch: Batch) -> None:
+        """Add what `poll` returns: the parts, and the batch that they are together. It is not kept."""
+        ends = {partition_key(partition): (partition, offset) for partition, offset in batch.ends}
+        self.batches.append(([(part.number, len(part.batch)) for part in parts], ends))
+
+    def is_written(self, places: Sequence[RecordMetadata | None] | None) -> None:
+        """Note that the first batch is committed."""
+        parts, ends = self.batches.popleft()
         first = 0
-        for part in parts:
-            until = first + len(part.batch)
-            self.written.append((part.number, places if places is None else places[first:until]))
-            first = until
-        self.ends.update({partition_key(partition): (partition, offset) for partition, offset in batch.ends})
+        for number, size in parts:
+            self.written.append((number, places if places is None else places[first : first + size]))
+            first += size
+        self.ends.update(ends)
 
     def take(self) -> "_Given":
         """Return what is committed, and forget it here."""
-        taken = _Given([], self.written, self.ends)
+        taken = _Given(written=self.written, ends=self.ends)
         self.written, self.ends = [], {}
         return taken
 
@@ -115,8 +118,8 @@ class JavaSourceTask(JavaTask, HostedTask):
             self.commit()
         return None
 
-    def written(self, batch: Batch, places: Sequence[RecordMetadata | None] | None) -> None:
-        self._given.is_written(batch, places)
+    def written(self, places: Sequence[RecordMetadata | None] | None) -> None:
+        self._given.is_written(places)
 
     def commit(self) -> None:
         """Tell Java what is committed, unless Java has read more: its `poll` is under way, or is committed in parts.
@@ -164,7 +167,7 @@ class JavaSourceTask(JavaTask, HostedTask):
             first += len(part.batch)
         if left_out:
             batch = HostedBatch.of(batch, left_out)
-        self._given.parts.append((batch, parts))
+        self._given.add(parts, batch)
         self._is_owed, self._is_whole = False, parts[-1].is_whole
         transaction, mark = self.context.transaction, parts[-1].mark
         if transaction is not None and mark is Mark.COMMIT:

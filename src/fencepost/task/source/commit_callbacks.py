@@ -1,5 +1,6 @@
 """Calls of the author's `commit_record` and `commit`."""
 
+from collections import deque
 from dataclasses import dataclass
 
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
@@ -22,7 +23,6 @@ class _Delivered:
 class _DeliveredBatch:
     """A batch of a hosted task, for which `written` is called once it is committed."""
 
-    batch: Batch
     sent: int
     """How many of its records were sent: as many have a place once they are acknowledged."""
     places: list[RecordMetadata | None] | None
@@ -40,7 +40,7 @@ class CommitCallbacks:
         self._task = task
         self._tracks_records = type(task).commit_record is not SourceTask.commit_record
         self._delivered: list[_Delivered] = []
-        self._batches: list[_DeliveredBatch] = []
+        self._batches: deque[_DeliveredBatch] = deque()
         self.is_cut_short = False
         """Whether a polled batch was not sent. `commit` is not called any more: an author who acknowledges all polled
         records upstream would lose it."""
@@ -66,10 +66,10 @@ class CommitCallbacks:
         self, task: HostedTask, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None
     ) -> OnDelivered | None:
         if not task.asks_places:
-            self._batches.append(_DeliveredBatch(batch, len(outgoing), None))
+            self._batches.append(_DeliveredBatch(len(outgoing), None))
             return queued
         places: list[RecordMetadata | None] = [None] * len(batch)
-        self._batches.append(_DeliveredBatch(batch, len(outgoing), places))
+        self._batches.append(_DeliveredBatch(len(outgoing), places))
 
         def delivered(index: int, metadata: RecordMetadata) -> None:
             if queued is not None:
@@ -102,6 +102,6 @@ class CommitCallbacks:
             else:
                 self._task.commit_record(one.record, one.metadata)
         while self._batches and (is_whole or self._batches[0].is_acknowledged):
-            first = self._batches.pop(0)
+            first = self._batches.popleft()
             assert isinstance(self._task, HostedTask)
-            self._task.written(first.batch, () if first.is_aborted else first.places)
+            self._task.written(() if first.is_aborted else first.places)
