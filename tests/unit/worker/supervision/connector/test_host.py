@@ -130,7 +130,29 @@ class Remarking(SourceConnector):
         self.context.remark(str(len(self.all)))
 
 
+class Hosted(SourceConnector):
+    """Starts in another process, whose calls can be ended; only its second start returns by itself."""
+
+    task = SourceTask
+    begun: ClassVar[threading.Event] = threading.Event()
+    starts: ClassVar[list["Hosted"]] = []
+
+    def start(self) -> None:
+        self.is_ended = threading.Event()
+        self.starts.append(self)
+        self.begun.set()
+        if len(self.starts) == 1:
+            assert self.is_ended.wait(60)
+
+    def end_calls(self) -> None:
+        self.is_ended.set()
+
+    def figures(self) -> list[list[str | float]]:
+        return [["starts", "", float(len(self.starts))]]
+
+
 OWN = {
+    "Hosted": Hosted,
     "Planned": Planned,
     "Slow": Slow,
     "Broken": Broken,
@@ -306,6 +328,26 @@ def test_a_connector_that_does_not_return_holds_up_no_other(
         eventually(lambda: "t" in stage.topics, within_s=10)
     finally:
         Slow.go.set()
+
+
+@pytest.mark.parametrize("by", ["config", "restart", "delete"])
+def test_a_call_in_another_process_ends_when_the_connector_is_to_stop(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(Hosted, "begun", threading.Event())
+    monkeypatch.setattr(Hosted, "starts", [])
+    stage.put(**{"connector.class": "Hosted"})
+    assert Hosted.begun.wait(60)
+    assert stage.host.figures() == {"c": [["starts", "", 1.0]]}
+    if by == "restart":
+        assert stage.host.restart("c").wait(60)
+    elif by == "delete":
+        stage.host.changed(stage.config.write(records.connector_removed("c")))
+        eventually(lambda: stage.host.figures() == {}, within_s=60)
+        return
+    else:
+        stage.put(**{"connector.class": "Hosted", "topic": "other"})
+    eventually(lambda: len(Hosted.starts) == 2, within_s=60)
 
 
 _RESTART = {"connector.class": "Broken", "errors.restart.enabled": "true"}
