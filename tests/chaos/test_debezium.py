@@ -1,72 +1,132 @@
-"""Debezium's source for Postgres, a real Java plug-in, while its processes and its database are killed.
+"""Debezium's sources for Postgres and MySQL, real Java plug-ins, while their processes and databases are killed.
 
 A snapshot that is cut short begins again, here as on Kafka Connect: faults come after it.
 """
 
+import contextlib
 import json
 import os
+import random
 import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 import pytest
+from bench.postgres import DEBEZIUM
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced
+from support.chaos.evidence import Evidence
+from support.chaos.processes import is_alive
 from support.cluster import LightWorker
+from support.host_processes import hosts
 from support.long_form import IS_LONG
-from support.postgres import Postgres, debezium, running_postgres
+from support.mariadb import PASSWORD, USER, running_mariadb
+from support.maven_plugin import plugin
+from support.postgres import debezium, running_postgres
 from support.worker import Worker
 
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
 WITHIN_S = 240
-BEFORE, ROUNDS, ROWS = 500, 8, 200
+PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
+BEFORE, ROWS = 500, 200
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+class Database(Protocol):
+    """A server; `stop` is a crash."""
+
+    port: int
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def sql(self, text: str) -> str: ...
+
+
+_RUNNING: Mapping[str, Callable[[Path], AbstractContextManager[Database]]] = {
+    "mysql": running_mariadb,
+    "postgres": running_postgres,
+}
+
+
+@pytest.fixture(params=["postgres", "mysql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def postgres() -> Iterator[Postgres]:
+def database(kind: str) -> Iterator[Database]:
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
-        running_postgres(Path(directory)) as found,
+        _RUNNING[kind](Path(directory)) as found,
     ):
-        found.sql("create table orders (id serial primary key, name text)")
+        if kind == "postgres":
+            found.sql("alter system set wal_sender_timeout = '5s'")  # until it gives up a reader that stands still
+            found.sql("select pg_reload_conf()")
+        found.sql("create schema shop")
+        found.sql("create table shop.orders (id integer primary key, name varchar(60))")
         yield found
 
 
 @pytest.fixture
-def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
+def worker(kafka: EmbeddedKafka, kind: str, tmp_path: Path) -> Iterator[Worker]:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    debezium(plugins)
-    settings = {"plugin.path": str(plugins), "spark.master": "local[4]", "slots.max": "2"}
-    with LightWorker(kafka.bootstrap_servers, tmp_path, settings, group=f"debezium-{os.getpid()}") as running:
+    if kind == "mysql":
+        plugin("io.debezium", ("debezium-connector-mysql",), DEBEZIUM, plugins)
+    else:
+        debezium(plugins)
+    settings = {
+        "plugin.path": str(plugins),
+        "spark.master": "local[4]",
+        "slots.max": "2",
+        "task.shutdown.graceful.timeout.ms": "2000",
+    }
+    with LightWorker(kafka.bootstrap_servers, tmp_path, settings, group=f"{kind}-{os.getpid()}") as running:
         yield running
 
 
-def config(postgres: Postgres, prefix: str) -> dict[str, str]:
+def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
     """Return a config as the documentation of Debezium has it."""
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    own = {
+        "postgres": {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "plugin.name": "pgoutput",
+            "database.user": "postgres",
+            "database.dbname": "postgres",
+            "slot.name": "orders",
+        },
+        "mysql": {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "database.user": USER,
+            "database.server.id": "4711",
+            "connect.keep.alive.interval.ms": "2000",  # when it looks for a database that is gone; else a minute
+            "database.include.list": "shop",
+            "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+            "schema.history.internal.kafka.topic": f"history-{kind}",
+        },
+    }
+    return own[kind] | {
         "tasks.max": "1",
-        "plugin.name": "pgoutput",
         "database.hostname": "127.0.0.1",
-        "database.port": str(postgres.port),
-        "database.user": "postgres",
-        "database.password": "nothing",
-        "database.dbname": "postgres",
-        "topic.prefix": prefix,
-        "table.include.list": "public.orders",
-        "slot.name": "orders",
+        "database.port": str(database.port),
+        "database.password": PASSWORD,
+        "topic.prefix": kind,
+        "table.include.list": "shop.orders",
         "exactly.once.support": "required",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": _JSON,
         "value.converter.schemas.enable": "false",
         "transforms": "unwrap",
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
         "transforms.unwrap.add.fields": "op",
+        "errors.restart.enabled": "true",  # Debezium fails when its database does
     }
 
 
@@ -76,48 +136,105 @@ def sighting(record: Observation) -> Sequenced:
     return "orders", row["id"]
 
 
-def insert(postgres: Postgres, first: int, count: int) -> None:
+def insert(database: Database, first: int, count: int) -> None:
     """Insert rows, ten in a transaction."""
     for start in range(first, first + count, 10):
         rows = ",".join(f"({n}, 'order {n}')" for n in range(start, start + 10))
-        postgres.sql(f"insert into orders (id, name) values {rows}")
+        database.sql(f"insert into shop.orders (id, name) values {rows}")
 
 
-def strike(worker: Worker, postgres: Postgres, number: int) -> None:
-    """Kill the host, the slot, the database, or the worker with all below it."""
-    slot = next(iter(worker.slots().values()))
-    match number % 4:
-        case 0:
-            for child in psutil.Process(slot).children(recursive=True):
-                child.kill()
-        case 1:
-            os.kill(slot, signal.SIGKILL)
-        case 2:
-            postgres.stop()
-            postgres.start()
-        case 3:
+def strike(worker: Worker, database: Database, fault: str) -> Callable[[], None]:
+    """Carry out a fault of what runs the task; returns what is to follow once the next rows have arrived."""
+    (host,) = eventually(lambda: hosts(worker), within_s=WITHIN_S)
+    slot = host.parent()
+    assert slot is not None
+    match fault:
+        case "SIGKILL of the host":
+            host.kill()
+        case "SIGKILL of the slot":
+            slot.kill()
+        case "crash of the database":
+            database.stop()
+            database.start()
+        case "SIGKILL of the worker with all below it, started again":
             worker.kill()
             worker.start()
+        case "SIGSTOP of slot and host, replaced, SIGCONT":
+            for each in (slot, host):
+                each.suspend()
+            return lambda: _wake(slot, host)
+        case "SIGSTOP of the slot, whose host goes on, replaced, SIGCONT":
+            slot.suspend()
+            return lambda: _wake(slot, host)
+    return lambda: None
 
 
-def test_debezium_loses_and_doubles_nothing(worker: Worker, kafka: EmbeddedKafka, postgres: Postgres) -> None:
-    insert(postgres, 1, BEFORE)
-    given = config(postgres, "shop") | {"errors.restart.enabled": "true"}  # Debezium fails when its database does
-    answer = worker.create("orders", given)
-    assert answer.status_code == 201, answer.text
-    total = BEFORE
-    with CommittedReader(kafka.bootstrap_servers, ["shop.public.orders"]) as reader:
-        eventually(lambda: len(reader.seen()) >= total, within_s=WITHIN_S)
-        eventually(lambda: reader.seen() and worker.task_states("orders") == ["RUNNING"], within_s=WITHIN_S)
-        insert(postgres, total + 1, ROWS)
+FAULTS = (
+    "SIGKILL of the host",
+    "SIGKILL of the slot",
+    "crash of the database",
+    "SIGKILL of the worker with all below it, started again",
+    "SIGSTOP of slot and host, replaced, SIGCONT",
+)
+# Postgres gives a replication slot to one reader at a time: a host that goes on keeps it, and its successor waits.
+_MORE = {"mysql": ("SIGSTOP of the slot, whose host goes on, replaced, SIGCONT",), "postgres": ()}
+
+
+def _wake(*zombies: psutil.Process) -> None:
+    """Let them go on: they end by themselves."""
+    for each in zombies:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGCONT)
+    eventually(lambda: not any(map(is_alive, zombies)), within_s=WITHIN_S)
+
+
+@pytest.mark.timeout(300 * len(FAULTS) * PASSES)
+def test_debezium_loses_and_doubles_nothing(
+    worker: Worker,
+    kafka: EmbeddedKafka,
+    kind: str,
+    database: Database,
+    seed: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    drawn, total, of_kind = random.Random(seed), BEFORE, (*FAULTS, *_MORE[kind])
+    faults = [fault for _ in range(PASSES) for fault in drawn.sample(of_kind, len(of_kind))]
+    insert(database, 1, BEFORE)
+    with (
+        capfd.disabled(),
+        contextlib.closing(Evidence(f"debezium-{kind}", seed)) as evidence,
+        CommittedReader(kafka.bootstrap_servers, [f"{kind}.shop.orders"]) as reader,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+
+        def arrive() -> None:
+            eventually(
+                lambda: len(reader.seen()) >= total or _missing(worker, len(reader.seen()), total), within_s=WITHIN_S
+            )
+
+        answer = worker.create("orders", config(kind, database, kafka.bootstrap_servers))
+        assert answer.status_code == 201, answer.text
+        arrive()
+        eventually(lambda: worker.task_states("orders") == ["RUNNING"], within_s=WITHIN_S)
+        insert(database, total + 1, ROWS)
         total += ROWS
-        eventually(lambda: len(reader.seen()) >= total, within_s=WITHIN_S)  # it streams
-        for number in range(ROUNDS):
-            insert(postgres, total + 1, ROWS // 2)
-            strike(worker, postgres, number)
-            insert(postgres, total + 1 + ROWS // 2, ROWS // 2)
+        arrive()  # it streams
+        for number, fault in enumerate(faults, 1):
+            insert(database, total + 1, ROWS // 2)
+            began = time.monotonic()
+            end = strike(worker, database, fault)
+            insert(database, total + 1 + ROWS // 2, ROWS // 2)
             total += ROWS
-            eventually(lambda: len(reader.seen()) >= total, within_s=WITHIN_S)  # noqa: B023
+            arrive()
+            took_s = time.monotonic() - began
+            end()
+            evidence.fault(fault, "any moment", None, took_s, door="Java")
+            print(f"fault {number}: {fault}: {took_s:.1f} s to the rows after it", flush=True)
         found = judge({"orders": list(range(1, total + 1))}, reader.read_all(60), sighting=sighting)
-    print(found)
+        print(f"{kind}: {found}", flush=True)
+        evidence.records, evidence.verdict = total, "clean" if found.is_clean else "anomaly"
     assert found.is_clean, found
+
+
+def _missing(worker: Worker, seen: int, total: int) -> bool:
+    raise AssertionError(f"{seen} of {total} rows have arrived: {worker.status('orders')}")
