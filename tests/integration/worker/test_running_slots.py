@@ -24,17 +24,42 @@ def test_a_task_that_hangs_does_not_stop_its_neighbours_and_is_abandoned(
     append(file, numbered(1, 10))
     created(worker, neighbour, file_source(file, neighbour))
     source = TestingSource(["a", DEAF()], topic=name, bootstrap=kafka.bootstrap_servers)
-    created(worker, name, source.properties(name=name))
+    created(worker, name, {**source.properties(name=name), "progress.timeout.ms": "1000"})
     worker.wait_for_tasks(name, "RUNNING")
     assert len(values(name, 1)) == 1
     append(file, numbered(11, 20))
     assert values(neighbour, 20) == numbered(1, 20)
+    eventually(lambda: "The task has stood still since" in trace_of(worker, name), within_s=30)
+    assert "in poll" in trace_of(worker, name)
+    worker.wait_for_tasks(name, "RUNNING")
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
     eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=10)
     append(file, numbered(21, 30))
     assert values(neighbour, 30) == numbered(1, 30)
     worker.wait_for_tasks(neighbour, "RUNNING")
     worker.rest.delete(f"/connectors/{neighbour}")
+
+
+def test_a_task_that_is_to_fail_when_it_hangs_fails_and_its_neighbours_go_on(
+    worker: Worker, name: str, values: Values, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    file, neighbour = tmp_path / "in.txt", f"{name}-neighbour"
+    append(file, numbered(1, 10))
+    created(worker, neighbour, file_source(file, neighbour))
+    assert values(neighbour, 10) == numbered(1, 10)
+    source = TestingSource(["a", DEAF()], topic=name, bootstrap=kafka.bootstrap_servers)
+    progress = {"progress.timeout.ms": "1000", "progress.timeout.action": "fail"}
+    created(worker, name, {**source.properties(name=name), **progress})
+    worker.wait_for_tasks(name, "FAILED", within_s=60)
+    assert "in poll" in trace_of(worker, name)
+    append(file, numbered(11, 20))
+    assert values(neighbour, 20) == numbered(1, 20)
+    assert len(values(name, 1)) == 1
+    worker.rest.delete(f"/connectors/{neighbour}")
+
+
+def trace_of(worker: Worker, name: str) -> str:
+    return str(worker.status(name)["tasks"][0].get("trace", ""))
 
 
 def test_a_task_that_waits_but_heeds_a_stop_is_not_abandoned(
