@@ -20,7 +20,7 @@ from fencepost.config.listener import Listener, bracketed
 from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.rest.access.access import Access
-from fencepost.rest.access.set_up import access_of
+from fencepost.rest.access.set_up import access_of, exposures
 from fencepost.rest.app import RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.limits import Limits
@@ -60,6 +60,8 @@ def serve(
     sys.setswitchinterval(_SWITCH_S)
     _warn(config)
     access = access_of(config)
+    for text in exposures(config, access):
+        log.warning("%s", text)
     url = config.advertised_url(default_host=socket.gethostname())
     process = WorkerProcess(config, url, driver, declared)
     server = _listening(config, _endpoints(config, access, process.operations))

@@ -34,6 +34,19 @@ def access_of(config: RestAccessConfig) -> Access:
     return access
 
 
+def exposures(config: RestAccessConfig, access: Access) -> list[str]:
+    """Return a text for each listener that other machines reach and that is less protected than it could be."""
+    if not access.asks:
+        key = RestConfig.key_of("rest_unprotected")
+        risk = f"there is no authentication, which {key} accepts; whoever reaches it may do everything"
+        return [f"REST at {one}: {risk}" for one in _all_listeners(config) if not one.is_loopback]
+    return [
+        f"REST at {one}: passwords and tokens cross the network unencrypted; use https, or a proxy that does"
+        for one in _all_listeners(config)
+        if not one.is_loopback and not one.is_tls
+    ]
+
+
 def _together(config: RestAccessConfig, access: Access, certified: list[Listener]) -> list[str]:
     """Return what is wrong with settings that are right by themselves."""
     if not access.asks:

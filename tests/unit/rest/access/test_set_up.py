@@ -5,7 +5,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest.access.access import Access
-from fencepost.rest.access.set_up import access_of
+from fencepost.rest.access.set_up import access_of, exposures
 from support.settings import SETTINGS
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -121,3 +121,22 @@ def test_health_and_metrics_can_be_open(users: str) -> None:
     assert found.open_paths == {"/health", "/metrics"}
     with pytest.raises(ConfigError, match=r"rest\.open\.paths"):
         access(**{"rest.basic.users.file": users, "rest.open.paths": "connectors"})
+
+
+@pytest.mark.parametrize(
+    ("listeners", "is_known", "texts"),
+    [
+        ("http://127.0.0.1:1", False, []),
+        ("http://127.0.0.1:1", True, []),
+        ("http://10.0.0.1:1,http://127.0.0.1:1", False, ["no authentication"]),
+        ("http://10.0.0.1:1,https://10.0.0.1:2", True, ["unencrypted"]),
+    ],
+)
+def test_listeners_that_are_less_protected_than_they_could_be_are_warned_of(
+    users: str, listeners: str, is_known: bool, texts: list[str]
+) -> None:
+    more = {"rest.basic.users.file": users} if is_known else {"rest.unprotected": "accepted"}
+    config = WorkerConfig({**SETTINGS, "listeners": listeners, **more})
+    found = exposures(config, access_of(config))
+    assert len(found) == len(texts)
+    assert all(text in warning and "//10.0.0.1:1:" in warning for text, warning in zip(texts, found, strict=True))

@@ -1,0 +1,123 @@
+"""Two workers that speak only TLS, with client certificates, passwords and roles: they go on talking to each other."""
+
+import ssl
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography.x509 import load_pem_x509_certificate
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.rest.access.password import hashed
+from fencepost.testing import eventually
+from support.authority import Authority
+from support.cluster import Cluster
+from support.worker import Worker
+
+CONFIG = {
+    "connector.class": "Datagen",
+    "topic": "made",
+    "fields": "id:sequence",
+    "rows.per.second": "1",
+    "tasks.max": "4",
+}
+PASSWORDS = {"alice": "of alice only", "bob": "of bob only"}
+ROLES = "user:alice admin *\nuser:bob operate made-*\n"
+HOST = "127.0.0.1"
+
+
+class Place:
+    """The files of the cluster, and ways to call its workers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = Authority()
+        self.store = Path(
+            self.authority.issue("CN=worker,O=Acme", HOST).pkcs12(directory / "worker.p12", "of the store")
+        )
+        self.authority.bundle(directory / "ca.pem")
+        (directory / "users").write_text(f"alice={hashed(PASSWORDS['alice'])}\nbob={PASSWORDS['bob']}\n")
+        (directory / "roles").write_text(ROLES)
+        own = self.authority.issue("CN=somebody").pem(directory / "client.pem")
+        self.tls = ssl.create_default_context(cafile=directory / "ca.pem")
+        self.tls.load_cert_chain(own)
+
+    def protect(self, worker: Worker) -> None:
+        url = f"https://{HOST}:{worker.port}"
+        https = "listeners.https.ssl."
+        worker.properties |= {
+            "listeners": url,
+            f"{https}keystore.location": str(self.store),
+            f"{https}keystore.password": "of the store",
+            f"{https}truststore.location": str(self.directory / "ca.pem"),
+            f"{https}client.auth": "required",
+            "rest.basic.users.file": str(self.directory / "users"),
+            "rest.roles.file": str(self.directory / "roles"),
+        }
+        worker.rest = self.client(worker, "alice")
+
+    def client(self, worker: Worker, name: str) -> httpx.Client:
+        url = f"https://{HOST}:{worker.port}"
+        return httpx.Client(base_url=url, verify=self.tls, auth=(name, PASSWORDS[name]), timeout=100, trust_env=False)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def workers(kafka: EmbeddedKafka, place: Place, tmp_path: Path) -> Iterator[list[Worker]]:
+    cluster = Cluster(kafka.bootstrap_servers, tmp_path, f"g-{uuid.uuid4().hex[:6]}", 2)
+    for worker in cluster.workers:
+        place.protect(worker)
+    with cluster:
+        cluster.start()
+        yield cluster.workers
+
+
+def test_protected_workers_share_tasks_and_forward_requests(workers: list[Worker], place: Place) -> None:
+    first, second = workers
+    for number, worker in enumerate(workers):  # one of them has to forward it
+        assert worker.create(f"made-{number}", CONFIG).status_code == 201
+    owners = eventually(lambda: _owners(first, "made-0", 4), within_s=120)
+    assert len(set(owners)) == 2
+
+    bobs = [place.client(worker, "bob") for worker in workers]
+    assert [bob.get("/connectors").json() for bob in bobs] == [["made-0", "made-1"]] * 2
+    assert [bob.put("/connectors/made-0/stop").status_code for bob in bobs] == [204, 204]
+    assert [bob.delete("/connectors/made-0").status_code for bob in bobs] == [403, 403]
+    assert [worker.rest.delete(f"/connectors/made-{n}").status_code for n, worker in enumerate(workers)] == [204, 204]
+    eventually(lambda: [bob.get("/connectors").json() for bob in bobs] == [[], []], within_s=60)
+
+    forged = {"x-fencepost-caller": "eyJuYW1lIjogImFsaWNlIiwgImdyb3VwcyI6IFtdfQ=="}
+    with httpx.Client(base_url=second.rest.base_url, verify=place.tls, timeout=100) as nobody:
+        assert nobody.get("/connectors").json() == []  # a certificate names a caller, too, who has no role
+        assert nobody.delete("/connectors/made-0").status_code == 403
+        assert nobody.get("/connectors", auth=("alice", "wrong")).status_code == 401
+        assert nobody.put("/connectors/made-0/fence").status_code == 400
+        assert nobody.delete("/connectors/made-0", headers=forged).status_code == 400
+    with pytest.raises(httpx.TransportError):  # no certificate
+        httpx.get(second.rest.base_url, verify=ssl.create_default_context(cafile=place.directory / "ca.pem"))
+
+    before = _serial(first)
+    renewed = place.authority.issue("CN=worker,O=Acme", HOST)
+    renewed.pkcs12(place.store, "of the store")
+    assert _serial(first) == renewed.certificate.serial_number != before
+    assert all(worker.create(f"made-{n}", CONFIG).status_code == 201 for n, worker in enumerate(workers))
+
+    logs = first.log_text() + second.log_text()
+    assert 'user="bob" address=127.0.0.1 method=DELETE path="/connectors/made-0" status=403' in logs
+    assert not [text for text in (*PASSWORDS.values(), "of the store") if text in logs]
+
+
+def _owners(worker: Worker, name: str, tasks: int) -> list[str]:
+    running = [task["worker_id"] for task in worker.status(name).get("tasks", []) if task["state"] == "RUNNING"]
+    return running if len(running) == tasks else []
+
+
+def _serial(worker: Worker) -> int:
+    pem = ssl.get_server_certificate((HOST, worker.port))
+    return load_pem_x509_certificate(pem.encode()).serial_number
