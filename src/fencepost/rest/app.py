@@ -78,7 +78,8 @@ def create_app(
 
 def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[[], float]) -> None:
     # The first one added is the innermost.
-    app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits)
+    is_shared = bool(options.allow_origin)
+    app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits, is_shared=is_shared)
     install_error_handlers(app)
     app.add_middleware(EncodedPath)
     if options.allow_origin:

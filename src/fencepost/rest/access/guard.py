@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.cluster.errors import OperationError
+from fencepost.config.rest import RestConfig
 from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.attempts import Attempts
@@ -39,6 +40,7 @@ class Guard:
 
     Correct credentials are remembered for as long as their authenticator says, under a keyed hash. An address that has
     sent many wrong ones has to wait with others; correct ones are answered in the meantime if they are remembered.
+    `is_shared`: pages of other sites may use the API (CORS).
     """
 
     def __init__(
@@ -47,12 +49,15 @@ class Guard:
         access: Access,
         gateway: Gateway,
         limits: Limits = NO_LIMITS,
+        *,
+        is_shared: bool = False,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._access = access
         self._gateway = gateway
         self._known = KnownCredentials(now_s)
+        self._is_shared = is_shared
         self._attempts = Attempts(now_s=now_s)
         self._requests = _of_rate(limits.requests_per_s, now_s)
         self._threads: anyio.CapacityLimiter | None = None
@@ -64,6 +69,7 @@ class Guard:
         caller, app = _NOBODY, self._app
         try:
             request = Request(scope, receive)
+            self._ensure_own_site(request)
             caller = await self._identified(request)
             self._count(request, caller)
         except _RefusedError as error:
@@ -73,6 +79,16 @@ class Guard:
             await _logged(app, scope, receive, send, caller)
         else:
             await app(scope, receive, send)
+
+    def _ensure_own_site(self, request: Request) -> None:
+        """Refuse a change that a browser sends for a page of another site.
+
+        It adds the user's password or certificate by itself, and asks for no permission before a POST without a body.
+        """
+        is_foreign = request.headers.get("sec-fetch-site") == "cross-site" and not self._is_shared
+        if is_foreign and is_change(request.method, request.scope["path"]):
+            text = f"A page of another site asks for this; {RestConfig.key_of('access_control_allow_origin')} lets it"
+            raise _RefusedError(error_answer(403, text))
 
     def _count(self, request: Request, caller: Caller) -> None:
         if self._requests is None or caller.is_exempt or caller.is_forwarded:
