@@ -37,7 +37,7 @@ def test_the_api_does_what_its_document_says(kafka: EmbeddedKafka, tmp_path: Pat
         config = {"connector.class": "Datagen", "topic": "fuzzed", "fields": "id:sequence", "rows.per.second": "1"}
         for name in ("0", "a"):  # names that the fuzzer likes
             assert worker.create(name, config).status_code == 201
-        _fuzz(worker, seed, tmp_path)
+        _fuzz(worker, seed, tmp_path, 600)
         assert worker.rest.get("/health").json()["status"] == "healthy"
         assert worker.create("after", {**config, "topic": "after"}).status_code == 201
 
@@ -59,7 +59,7 @@ def test_a_role_does_not_do_what_it_may_not(kafka: EmbeddedKafka, tmp_path: Path
             assert worker.create(name, config).status_code == 201
             eventually(lambda name=name: worker.task_states(name) == ["RUNNING"], within_s=120)
         loggers = worker.rest.get("/admin/loggers").json()
-        _fuzz(worker, seed, tmp_path, "--header", FUZZER)
+        _fuzz(worker, seed, tmp_path, 180, "--header", FUZZER)
         assert worker.rest.get("/connectors/a/config").json() == {**config, "name": "a"}
         assert (worker.status("a")["connector"]["state"], worker.task_states("a")) == ("RUNNING", ["RUNNING"])
         assert set(worker.rest.get("/connectors").json()) <= {"0", "a"}
@@ -71,16 +71,16 @@ def test_a_role_does_not_do_what_it_may_not(kafka: EmbeddedKafka, tmp_path: Path
             assert worker.task_states("0") == ["RUNNING"]
 
 
-def _fuzz(worker: Worker, seed: int, directory: Path, *more: str) -> None:
-    output = _fuzzed(f"http://127.0.0.1:{worker.port}/openapi.json", seed, directory, *more)
+def _fuzz(worker: Worker, seed: int, directory: Path, most_s: int, *more: str) -> None:
+    output = _fuzzed(f"http://127.0.0.1:{worker.port}/openapi.json", seed, directory, most_s, *more)
     found = re.search(r"([\d,]+) generated", output)
     assert found is not None, output
     assert int(found[1].replace(",", "")) > 500
 
 
-def _fuzzed(url: str, seed: int, directory: Path, *more: str) -> str:
+def _fuzzed(url: str, seed: int, directory: Path, most_s: int, *more: str) -> str:
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", url, "--checks", "all"]
-    command += ["--exclude-checks", LEFT_OUT, "--seed", str(seed), "--max-examples", "20", "--max-time", "600"]
+    command += ["--exclude-checks", LEFT_OUT, "--seed", str(seed), "--max-examples", "20", "--max-time", str(most_s)]
     command += ["--continue-on-failure", "--no-color", "--request-timeout", "100", "--no-shrink", *more]
     path = os.pathsep.join((str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "support.fuzz_checks", "PYTHONPATH": path}
