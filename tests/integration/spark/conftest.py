@@ -10,9 +10,19 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.task.channel.signature import SECRET_VARIABLE
 from support.quick import spark_properties
 
-sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files
+_HERE = Path(__file__).parent
+sys.path.insert(0, str(_HERE))  # executors get the same modules by py_files
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))  # what reads the pages
 sys.path.insert(0, str(Path(__file__).parents[3]))  # the bench fetches the jars of Spark's own Kafka source
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules with a Spark of their own last here: between others, each would end the session that those share."""
+    own = {item.path for item in items if "no_shared_runtime" in getattr(item, "fixturenames", ())}
+    places = [place for place, item in enumerate(items) if item.path.parent == _HERE]
+    ordered = sorted((items[place] for place in places), key=lambda item: item.path in own)
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
 
 
 class _Shared:
@@ -24,7 +34,7 @@ class _Shared:
     def started(self) -> SparkRuntime:
         if self._runtime is None:
             secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
-            entry = str(Path(__file__).with_name("slot_entry.py"))
+            entry = str(_HERE / "slot_entry.py")
             runtime = SparkRuntime(spark_properties(), secrets=secrets, py_files=[entry])
             runtime.start()
             self._runtime = runtime
