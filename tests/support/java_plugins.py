@@ -1,13 +1,17 @@
-"""Java plug-ins for tests: Kafka's own, by their jars, and those of `java/plugins`, compiled once a run."""
+"""Java plug-ins for tests: Kafka's own, by their jars, and those of `java/plugins`, compiled once."""
 
+import hashlib
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fencepost.embedded.java import find_java
+from fencepost.embedded.home import KAFKA_VERSION, locked
+from fencepost.embedded.java import Java, find_java
 from fencepost.java.port import JavaClass, Location
 from fencepost.java.runtime import ensure_runtime
 from support.java_program import kafka_jar
@@ -39,14 +43,34 @@ def tool_class(name: str) -> JavaClass:
 
 
 def compile_plugins(directory: Path) -> Location:
-    """Compile the plug-ins of `java/plugins` into a directory."""
-    classpath = os.pathsep.join(map(str, ensure_runtime(find_java())))
-    sources = sorted(str(path) for path in _SOURCES.rglob("*.java"))
-    compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "17"]
-    command = [*compiler, "-proc:none", "-d", str(directory), "-cp", classpath, *sources]
+    """Put the classes of `java/plugins` into a directory."""
+    shutil.copytree(_compiled(), directory, dirs_exist_ok=True)
+    return Location(str(directory), (f"{directory}/",))
+
+
+def _compiled() -> Path:
+    """Return where the classes are: the first process that asks compiles them, for as long as their sources stay."""
+    java, sources = find_java(), sorted(_SOURCES.rglob("*.java"))
+    identity = hashlib.sha256(f"{java.path.resolve()} {java.version} {KAFKA_VERSION}".encode())
+    for source in sources:
+        identity.update(source.read_bytes())
+    classes = Path(sys.prefix, "java-plugins", identity.hexdigest()[:12])
+    with locked(classes.parent.with_suffix(".lock")):
+        if not classes.exists():
+            for older in classes.parent.glob("*"):
+                shutil.rmtree(older)
+            fresh = classes.with_suffix(".new")
+            _compile(java, sources, fresh)
+            fresh.rename(classes)
+    return classes
+
+
+def _compile(java: Java, sources: Sequence[Path], directory: Path) -> None:
+    classpath = os.pathsep.join(map(str, ensure_runtime(java)))
+    compiler = [str(java.path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "17"]
+    command = [*compiler, "-proc:none", "-d", str(directory), "-cp", classpath, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return Location(str(directory), (f"{directory}/",))
 
 
 def with_transforms(**transforms: Mapping[str, Any]) -> dict[str, str]:
