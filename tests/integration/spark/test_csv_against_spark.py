@@ -22,7 +22,7 @@ from fencepost.spark.split.run import SPLIT_COLUMN
 from fencepost.spark.split.splits import SplitReader
 from support.long_form import IS_LONG
 
-FILES, LINES = (200, 40_000) if IS_LONG else (8, 1_000)
+FILES, LINES = (200, 40_000) if IS_LONG else (4, 500)
 PLAIN = [
     "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",
 ]  # fmt: skip
