@@ -221,6 +221,10 @@ class ScriptedHost:
         if self.end is not None:
             raise HostEndedError(self.end)
 
+    @property
+    def ask(self) -> "ScriptedHost":
+        return self
+
     def describe(self, java_class: JavaClass) -> Description:
         self.machine.asked.append(f"describe {java_class.name}")
         self.ensure_alive()

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,18 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 TIMESTAMP = 1_700_000_000_123
 
 
-def answer(case: Mapping[str, Any]) -> dict[str, Any]:
+Transformed = Callable[[dict[str, str], ConnectRecord], ConnectRecord | None]
+"""Returns what a transform with these settings, and its class as `type`, makes of a record; None if it filters it."""
+
+
+def transformed_here(settings: dict[str, str], record: ConnectRecord) -> ConnectRecord | None:
+    """Apply Python's class."""
+    own = dict(settings)
+    changed: ConnectRecord | None = registry().find(PluginKind.TRANSFORM, own.pop("type"))(own).apply(record)
+    return changed
+
+
+def answer(case: Mapping[str, Any], transformed: Transformed = transformed_here) -> dict[str, Any]:
     """Return what Kafka's answers are compared with; what goes wrong is a RecordError, and nothing else."""
     try:
         converter = JsonConverter(case["converter"])
@@ -30,11 +41,10 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
             record = SinkRecord("t", 3, 7, value, schema, key, key_schema, timestamp, headers)
         else:
             record = SourceRecord({}, None, "t", value, schema, key, key_schema, 3, timestamp, headers)
-        if "transform" in case:
-            settings = dict(case["transform"])
-            record = registry().find(PluginKind.TRANSFORM, settings.pop("type"))(settings).apply(record)
-        if record is None:
+        changed = transformed(case["transform"], record) if "transform" in case else record
+        if changed is None:
             return {"filtered": True}
+        record = changed
         if case.get("text"):
             text = StringConverter({}).from_connect_data("t", record.value_schema, record.value)
             return {"topic": record.topic, "value": _text(text)}

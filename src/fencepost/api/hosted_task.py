@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from fencepost.api.errors import ConnectError
+from fencepost.api.errors import ConnectError, RetriableError
 from fencepost.api.sink import SinkTask, SinkTaskContext
 from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourceTask, SourceTaskContext
 from fencepost.config import Setting
@@ -155,6 +155,10 @@ class ForeignRecordError(ConnectError):
         made.operation = operation
         made.trace = trace
         return made
+
+
+class ForeignRetriableError(ForeignRecordError, RetriableError):
+    """The same, where the other process may be asked again."""
 
 
 class LeftOut(NamedTuple):

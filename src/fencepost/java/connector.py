@@ -4,15 +4,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from fencepost.api import (
     Connector,
     ConnectorContext,
     Converter,
     ExactlyOnceSupport,
+    FatalError,
     HeaderConverter,
     Predicate,
     RetriableError,
@@ -20,10 +21,13 @@ from fencepost.api import (
     SourceConnector,
     Transform,
 )
+from fencepost.api.hosted_chain import ChainUse, HostedChain, HostedPart, HostedStep
 from fencepost.api.hosted_task import TASK_CLASS
 from fencepost.api.source import SourceOffset
 from fencepost.config import Config, ConfigError, Setting, SettingValue
 from fencepost.config.setting import as_text
+from fencepost.java.chain import JavaChain
+from fencepost.java.config_provider import JavaConfigProvider
 from fencepost.java.error import ConnectionLostError, HostEndedError
 from fencepost.java.index import JavaKind
 from fencepost.java.plugins import JavaPlugins
@@ -68,12 +72,22 @@ class _Java(Config):
         return cls.plugins.questions.known_settings(cls.java, asks=asks)
 
 
-class JavaPart(_Java):
-    """A transform, predicate or converter. Its instances only check a config: it works in the host of the task."""
+class JavaPart(_Java, HostedPart):
+    """A transform, predicate or converter. Its instances have only a config: it works in a host."""
 
-    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
-        """Raises ConfigError with what Java says is wrong."""
-        super().__init__(properties)
+    @classmethod
+    def open_chain(cls, steps: Sequence[HostedStep], use: ChainUse) -> HostedChain:
+        return JavaChain(cls.plugins.hosts.tasks, steps, use)
+
+    def _only_in_java(self, *_: object) -> NoReturn:
+        """Refuse what only the Java class can do: the contracts' methods would do nothing, in silence."""
+        raise FatalError(f"{self.java.name} is a Java class, which cannot be used here: use one in Python")
+
+    apply = test = from_connect_data = to_connect_data = from_connect_record = to_connect_record = _only_in_java
+    from_connect_header = to_connect_header = _only_in_java
+
+    def require_valid(self) -> None:
+        """Raise ConfigError with what Java says is wrong."""
         faults = [text for each in self.plugins.questions.validated(self.java, self.originals) for text in each.errors]
         if faults:
             raise ConfigError(faults)
@@ -309,6 +323,7 @@ _BASES: Mapping[JavaKind, tuple[type[Any], ...]] = {
     JavaKind.PREDICATE: (JavaPart, Predicate),
     JavaKind.CONVERTER: (JavaPart, Converter),
     JavaKind.HEADER_CONVERTER: (JavaPart, HeaderConverter),
+    JavaKind.CONFIG_PROVIDER: (JavaConfigProvider,),
 }
 
 
@@ -321,4 +336,4 @@ def class_for(plugins: JavaPlugins, kind: JavaKind, java_class: JavaClass) -> ty
 
 def java_class_of(cls: type[Any]) -> JavaClass | None:
     """Return the Java class that a class stands for; None for a class of Python."""
-    return cls.java if issubclass(cls, _Java) else None
+    return cls.java if issubclass(cls, _Java | JavaConfigProvider) else None

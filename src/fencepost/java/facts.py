@@ -35,11 +35,11 @@ class ClassFacts:
 
     def version(self, java_class: JavaClass) -> str:
         """Return the version. Raises what the host raises."""
-        return self._fact(java_class, "version", lambda host: host.describe(java_class).version)
+        return self._fact(java_class, "version", lambda host: host.ask.describe(java_class).version)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         """Return the settings as REST shows them. Raises what the host raises."""
-        return self._fact(java_class, "definitions", lambda host: host.definitions(java_class))
+        return self._fact(java_class, "definitions", lambda host: host.ask.definitions(java_class))
 
     def known_version(self, java_class: JavaClass) -> str | None:
         """Return the version if it is known without a JVM."""

@@ -34,6 +34,7 @@ class JavaKind(StrEnum):
     PREDICATE = "predicate"
     CONVERTER = "converter"
     HEADER_CONVERTER = "header_converter"
+    CONFIG_PROVIDER = "configprovider"
 
 
 _CONNECT = "org.apache.kafka.connect."
@@ -44,6 +45,7 @@ KINDS = {
     f"{_CONNECT}transforms.predicates.Predicate": JavaKind.PREDICATE,
     f"{_CONNECT}storage.Converter": JavaKind.CONVERTER,
     f"{_CONNECT}storage.HeaderConverter": JavaKind.HEADER_CONVERTER,
+    "org.apache.kafka.common.config.provider.ConfigProvider": JavaKind.CONFIG_PROVIDER,
 }
 """What a class is that extends or implements one of these."""
 

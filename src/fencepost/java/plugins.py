@@ -51,7 +51,7 @@ class JavaHosts:
         if task not in self._callbacks:
             with self.tasks.take(f"questions to {task.name}") as lease:
                 try:
-                    found = lease.host.describe(task).callbacks
+                    found = lease.host.ask.describe(task).callbacks
                 except HostEndedError as error:
                     raise lease.lost(error) from error
             if found is None:

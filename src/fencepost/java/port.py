@@ -13,13 +13,16 @@ Rules for all calls:
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
 from fencepost.api.hosted_task import GroupMember as GroupMember
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.error import JavaRetriableError
 from fencepost.record import Batch, SinkBatch, TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.java.chain_port import ChainStart, HostedSteps
 
 CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 """Source partitions with their offsets; None: there is none, or it is removed."""
@@ -102,15 +105,8 @@ class JavaHost(Protocol):
     def end(self) -> str | None:
         """Return how the host has ended, in a sentence; None while it runs."""
 
-    def describe(self, java_class: JavaClass) -> Description:
-        """Load the class, create an instance, and ask it. Raises JavaPluginError with what is wrong with it."""
-
-    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
-        """Return the plug-in's settings as `GET /connector-plugins/NAME/config` has them."""
-
-    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
-        """Return what `PUT .../config/validate` answers, for the plug-in's own settings alone (not those that Kafka
-        Connect adds). For a connector this is its `validate`, which may ask the outside system."""
+    @property
+    def ask(self) -> "HostedClasses": ...
 
     def connector(self, java_class: JavaClass, name: str, context: ConnectorContext) -> "HostedConnector":
         """Create a connector; it is not started. The host calls `context` from a thread of its own."""
@@ -120,6 +116,9 @@ class JavaHost(Protocol):
 
     def sink_task(self, start: "SinkTaskStart") -> "HostedSinkTask":
         """Create, initialize and start a sink task with its transforms and converters."""
+
+    def chain(self, start: "ChainStart") -> "HostedSteps":
+        """Create and configure transforms, predicates and converters for the chain of a Python connector."""
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         """Set the levels of Java's loggers, by Kafka Connect's names; "" is the root, which is INFO if it is left out.
@@ -139,6 +138,28 @@ class JavaHost(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+
+class HostedClasses(Protocol):
+    """Questions to classes, each of which a new instance answers. May be asked from any thread."""
+
+    def describe(self, java_class: JavaClass) -> Description:
+        """Load the class, create an instance, and ask it. Raises JavaPluginError with what is wrong with it."""
+
+    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
+        """Return the plug-in's settings as `GET /connector-plugins/NAME/config` has them."""
+
+    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return what `PUT .../config/validate` answers, for the plug-in's own settings alone (not those that Kafka
+        Connect adds). For a connector this is its `validate`, which may ask the outside system."""
+
+    def look_up(
+        self, java_class: JavaClass, settings: Mapping[str, str], path: str, keys: Sequence[str]
+    ) -> tuple[dict[str, str], int | None]:
+        """Configure a config provider, ask it for values, and close it.
+
+        Returns what it has of the keys, and for how many milliseconds that is valid; None: it does not expire.
+        """
 
 
 class HostedConnector(Protocol):

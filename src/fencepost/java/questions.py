@@ -48,7 +48,7 @@ class Questions:
         """Let a class check its own settings. Raises ConfigError if it cannot."""
         given = {key: None if value is None else str(value) for key, value in properties.items()}
         with as_config_errors(), self._host.take(f"validation of {java_class.name}") as lease:
-            return values_of(lease.host.validate(java_class, given))
+            return values_of(lease.host.ask.validate(java_class, given))
 
     def _learn_settings(self, java_class: JavaClass) -> None:
         try:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION
 from fencepost.java.connector import class_for, java_class_of
 from fencepost.java.error import JavaPluginError
@@ -27,6 +26,7 @@ _KINDS: Mapping[PluginKind, Sequence[JavaKind]] = {
     PluginKind.PREDICATE: (JavaKind.PREDICATE,),
     PluginKind.CONVERTER: (JavaKind.CONVERTER,),
     PluginKind.HEADER_CONVERTER: (JavaKind.HEADER_CONVERTER,),
+    PluginKind.CONFIG_PROVIDER: (JavaKind.CONFIG_PROVIDER,),
 }
 
 
@@ -98,11 +98,9 @@ class JavaSide:
         classes = [one for each in _KINDS.get(kind, ()) for one in self.plugins.index.named(each).get(name, ())]
         return [one.location for one in classes if one.location is not None]
 
-    def has(self, kind: PluginKind, name: str) -> bool:
-        """Say whether there is a class of that name or alias."""
-        return any(answers_to(full, name, kind.suffix) for full in self.installed(kind)) or bool(
-            self.outside(kind, name)
-        )
+    def has_kind(self, kind: PluginKind) -> bool:
+        """Say whether Java has classes of this kind."""
+        return kind in _KINDS
 
     def version(self, java_class: JavaClass) -> str | None:
         """Return a class's version; None if no host can say."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fencepost.plugin.kind import PluginKind
 
+_OF_JAVA = "a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or"
 _IN_A_JAVA_PACKAGE = re.compile(r"(com|io|org|net|dev|streams)\.([\w-]+\.)+[A-Z]")
 _SINK = re.compile(r"sink|\.writer\.", re.IGNORECASE)
 
@@ -121,14 +122,7 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
     if found is None:
         return None
-    return f"{name} is {found.product}, {_what_of_java(kind)} use {found.instead}"
-
-
-def _what_of_java(kind: PluginKind) -> str:
-    """Return whether a Java plug-in can be used, and what for: it ends before "use" something else."""
-    if kind is not PluginKind.CONNECTOR:
-        return "a Java plug-in, which only Java connectors can name;"
-    return "a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or"
+    return f"{name} is {found.product}, {_OF_JAVA} use {found.instead}"
 
 
 def _table(kind: PluginKind, name: str) -> tuple[_Offer, ...]:

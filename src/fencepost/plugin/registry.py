@@ -73,8 +73,9 @@ class PluginRegistry:
     once, when a name is not built in. If several versions of a class are installed, the newest that a requirement
     allows is found (KIP-891). Thread-safe.
 
-    Java connectors are found like the others, unless Python has a class of the same name. What the config of a Java
-    connector names, such as transforms and converters, is Java's: `beside` returns the registry that finds it.
+    Java plug-ins are found like the others, unless Python has a class of the same name. What the config of a Java
+    connector names, such as transforms and converters, is Java's if Java has it: `beside` returns the registry that
+    finds it.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class PluginRegistry:
 
     def _names_java(self, kind: PluginKind) -> bool:
         """Say whether configs may name Java classes of this kind."""
-        return kind is PluginKind.CONNECTOR
+        return self.java is not None and self.java.has_kind(kind)
 
     def _not_built_in(self, kind: PluginKind) -> "Mapping[str, Sequence[Installed]]":
         own = self._third_party()[kind]
@@ -266,9 +267,6 @@ class PluginRegistry:
         return unknown(kind, name, self.names(kind), self.failures(), advice or self._advice(kind, name))
 
     def _advice(self, kind: PluginKind, name: str) -> str | None:
-        if self.java is not None and self.java.has(kind, name):
-            noun = kind.replace("_", " ")
-            return f"{name} is a Java {noun}, which only Java connectors can name; use a {noun} in Python here"
         return offer_for(kind, name)
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | 
     return {
         key
         for key, value in config.items()
-        if value and (key in declared or _is_named_like_one(key) or _has_password(key, value))
+        if value and (key in declared or is_named_like_a_secret(key) or _has_password(key, value))
     }
 
 
@@ -120,5 +120,6 @@ def _passwords_in(plugins: PluginRegistry, kind: PluginKind, name: str, version:
 
 
 @lru_cache(maxsize=4096)
-def _is_named_like_one(key: str) -> bool:
+def is_named_like_a_secret(key: str) -> bool:
+    """Say whether a key has the name of a secret."""
     return _NAMED_LIKE_A_SECRET.search(key) is not None

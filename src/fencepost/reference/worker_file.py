@@ -7,6 +7,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
 from fencepost.reference.providers import providers_of
 
+_JAVA_OPTIONS = WorkerConfig.key_of("java_host_options")
 _PLUGIN_PATH = WorkerConfig.key_of("plugin_path")
 
 
@@ -18,7 +19,8 @@ def worker_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """
     directories = properties.get(_PLUGIN_PATH, "")
     if "${" not in directories:
-        use_plugin_path([each.strip() for each in directories.split(",") if each.strip()])
+        options = properties.get(_JAVA_OPTIONS, "")
+        use_plugin_path([each.strip() for each in directories.split(",") if each.strip()], options.split())
     found = providers_of(properties).look_up(properties)
     if _PLUGIN_PATH in found.values and found.values[_PLUGIN_PATH] != directories:
         raise ConfigError(f"{_PLUGIN_PATH}: it names where providers are found, so it cannot be a reference: write it")

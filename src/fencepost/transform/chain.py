@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
 from fencepost.api.batch_method import covers
+from fencepost.api.hosted_chain import HostedPart
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
 from fencepost.record import RecordColumns
@@ -196,7 +197,7 @@ class _Building:
         return text.lower() == "true"
 
     def _built(self, kind: str, prefix: str) -> Any:
-        """Return the plug-in below `prefix`; None if it has faults, which are recorded."""
+        """Return the plug-in below `prefix`; None if it has faults, which are recorded. A hosted one checks itself."""
         name = self._text(f"{prefix}type")
         if name is None:
             self._faults.append(f'Missing required configuration "{prefix}type" which has no default value.')
@@ -209,7 +210,8 @@ class _Building:
         return self._constructed(plugin, prefix)
 
     def _constructed(self, plugin: type[Plugin], prefix: str) -> Plugin | None:
-        settings = embedded(plugin.settings().values(), prefix, prefix)
+        own = {} if issubclass(plugin, HostedPart) else plugin.settings()
+        settings = embedded(own.values(), prefix, prefix)
         faults = [fault for answer in validate_settings(settings, self._properties) for fault in answer.errors]
         self._faults += faults
         if faults:

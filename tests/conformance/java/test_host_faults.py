@@ -246,8 +246,8 @@ def test_two_versions_of_a_plug_in_run_side_by_side(host: JavaHost, plugins: Loc
     copy = tmp_path / "copy"
     shutil.copytree(plugins.path, copy)
     other = Location(str(copy), (f"{copy}/",))
-    assert host.describe(JavaClass("tests.ScriptedConnector", other)).version == "1.2.3"
-    assert host.describe(JavaClass("tests.ScriptedConnector", plugins)).version == "1.2.3"
+    assert host.ask.describe(JavaClass("tests.ScriptedConnector", other)).version == "1.2.3"
+    assert host.ask.describe(JavaClass("tests.ScriptedConnector", plugins)).version == "1.2.3"
 
 
 def test_an_option_that_java_refuses_is_reported() -> None:

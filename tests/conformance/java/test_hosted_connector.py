@@ -51,19 +51,19 @@ def connector(host: JavaHost, plugins: Location, context: Context) -> Iterator[H
 
 
 def test_a_class_says_what_it_is(host: JavaHost, plugins: Location) -> None:
-    assert host.describe(file_class("FileStreamSinkConnector")) == Description(("sink",), "4.3.1")
-    assert host.describe(tool_class("VerifiableSourceConnector")).kinds == ("source",)
-    assert host.describe(JavaClass(STRING)) == Description(("converter", "header_converter"), "4.3.1")
-    assert host.describe(JavaClass("tests.ScriptedConnector", plugins)) == Description(("source",), "1.2.3")
-    assert host.describe(JavaClass("tests.Picky", plugins)) == Description(("transformation",), "undefined")
+    assert host.ask.describe(file_class("FileStreamSinkConnector")) == Description(("sink",), "4.3.1")
+    assert host.ask.describe(tool_class("VerifiableSourceConnector")).kinds == ("source",)
+    assert host.ask.describe(JavaClass(STRING)) == Description(("converter", "header_converter"), "4.3.1")
+    assert host.ask.describe(JavaClass("tests.ScriptedConnector", plugins)) == Description(("source",), "1.2.3")
+    assert host.ask.describe(JavaClass("tests.Picky", plugins)) == Description(("transformation",), "undefined")
     topic_matches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
-    assert host.describe(JavaClass(topic_matches)).kinds == ("predicate",)
+    assert host.ask.describe(JavaClass(topic_matches)).kinds == ("predicate",)
     file_provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
-    assert host.describe(JavaClass(file_provider)).kinds == ("configprovider",)
+    assert host.ask.describe(JavaClass(file_provider)).kinds == ("configprovider",)
 
 
 def test_settings_are_as_rest_shows_them(host: JavaHost, plugins: Location) -> None:
-    (troubles,) = host.definitions(JavaClass("tests.Picky", plugins))
+    (troubles,) = host.ask.definitions(JavaClass("tests.Picky", plugins))
     assert troubles == {
         "name": "troubles",
         "type": "INT",
@@ -77,24 +77,24 @@ def test_settings_are_as_rest_shows_them(host: JavaHost, plugins: Location) -> N
         "display_name": "troubles",
         "dependents": [],
     }
-    names = [each["name"] for each in host.definitions(file_class("FileStreamSourceConnector"))]
+    names = [each["name"] for each in host.ask.definitions(file_class("FileStreamSourceConnector"))]
     assert names == ["file", "topic", "batch.size"]
 
 
 def test_a_config_is_validated_by_the_connector(host: JavaHost, plugins: Location) -> None:
     java_class = JavaClass("tests.ScriptedConnector", plugins)
-    found = host.validate(java_class, {"password": "hidden-word"})
+    found = host.ask.validate(java_class, {"password": "hidden-word"})
     assert found["name"] == "tests.ScriptedConnector"
     assert found["error_count"] == 2
     polls, password = sorted((each["value"] for each in found["configs"]), key=lambda value: value["name"] != "polls")
     assert polls["errors"][0].startswith('Missing required configuration "polls"')
     assert f"PluginClassLoader{{pluginLocation=file:{plugins.path}" in polls["errors"][1]
     assert password["value"] == "[hidden]"
-    assert host.validate(java_class, {"polls": "a"})["error_count"] == 1  # the text with which it shows its loader
+    assert host.ask.validate(java_class, {"polls": "a"})["error_count"] == 1  # the text with which it shows its loader
 
 
 def test_a_config_of_a_transform_is_validated(host: JavaHost, plugins: Location) -> None:
-    found = host.validate(JavaClass("tests.Picky", plugins), {"troubles": "many"})
+    found = host.ask.validate(JavaClass("tests.Picky", plugins), {"troubles": "many"})
     assert found["configs"][0]["value"]["errors"] == [
         "Invalid value many for configuration troubles: Not a number of type INT"
     ]

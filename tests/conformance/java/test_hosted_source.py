@@ -437,13 +437,13 @@ def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -
 
 
 def test_a_class_says_which_callbacks_are_its_own(host: JavaHost, plugins: Location) -> None:
-    assert host.describe(JavaClass("tests.ScriptedTask", plugins)).callbacks == (True, True, True, True)
-    assert host.describe(file_class("FileStreamSourceTask")).callbacks == (False, False, False, False)
-    assert host.describe(file_class("FileStreamSourceConnector")).callbacks is None
+    assert host.ask.describe(JavaClass("tests.ScriptedTask", plugins)).callbacks == (True, True, True, True)
+    assert host.ask.describe(file_class("FileStreamSourceTask")).callbacks == (False, False, False, False)
+    assert host.ask.describe(file_class("FileStreamSourceConnector")).callbacks is None
 
 
 def test_a_class_says_whether_it_looks_where_a_record_is(host: JavaHost, plugins: Location) -> None:
-    callbacks = host.describe(JavaClass("tests.BlindTask", plugins)).callbacks
+    callbacks = host.ask.describe(JavaClass("tests.BlindTask", plugins)).callbacks
     assert callbacks is not None
     assert (callbacks.records, callbacks.places) == (True, False)
 

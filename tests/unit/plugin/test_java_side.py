@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.api import SinkConnector, SourceConnector, Transform
+from fencepost.api import FatalError, SinkConnector, SinkRecord, SourceConnector, Transform
 from fencepost.config import ConfigError
 from fencepost.java.error import JavaPluginError
 from fencepost.java.port import JavaClass
@@ -64,14 +64,26 @@ def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_p
     assert len([one for one in registry.all_plugins() if one.class_name == copy and one.type == "converter"]) == 1
 
 
-def test_a_python_connector_cannot_name_what_only_java_has_and_is_told_so(tmp_path: Path) -> None:
+def test_a_python_connector_names_what_only_java_has(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
-    with pytest.raises(ConfigError, match=r"Round\$Value is a Java transform, which only Java connectors can name"):
-        registry.find(PluginKind.TRANSFORM, ROUND)
-    assert ROUND not in registry.names(PluginKind.TRANSFORM)
+    found = registry.find(PluginKind.TRANSFORM, "Round$Value")
+    assert (found.__qualname__, registry.machine.hosts) == ("Round$Value", [])
+    assert ROUND in registry.names(PluginKind.TRANSFORM)
     java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
-    assert java.find(PluginKind.TRANSFORM, "Round$Value").__qualname__ == "Round$Value"
+    assert java.find(PluginKind.TRANSFORM, "Round$Value") is found
     assert {ROUND, _KAFKA + "transforms.ValueToKey"} <= set(java.names(PluginKind.TRANSFORM))
+
+
+def test_a_java_part_is_of_no_use_where_only_pythons_are(tmp_path: Path) -> None:
+    """Its methods are not there: those of the contracts would return None, which is a value."""
+    registry = plugins_with(tmp_path, SERVICES)
+    converter = registry.find(PluginKind.CONVERTER, "CborConverter")({})
+    with pytest.raises(FatalError, match=r"org\.example\.CborConverter is a Java class, which cannot be used here"):
+        converter.from_connect_data("t", None, "a")
+    transform = registry.find(PluginKind.TRANSFORM, ROUND)({})
+    with pytest.raises(FatalError):
+        transform.apply(SinkRecord("t", 0, 0))
+    transform.close()
 
 
 def test_a_java_connector_that_names_an_unknown_class_is_told_where_to_put_its_jars(tmp_path: Path) -> None:

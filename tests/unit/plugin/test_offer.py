@@ -163,7 +163,7 @@ def test_a_java_source_is_answered_with_a_source(name: str, instead: str) -> Non
 def test_a_java_transform_is_answered_with_one_that_there_is_or_with_how_to_write_it(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.TRANSFORM, name)
     assert offer is not None
-    assert offer.endswith(f"; use {instead}")
+    assert offer.endswith(f"{INSTALL}{instead}")
 
 
 @pytest.mark.parametrize("kind", [PluginKind.PREDICATE, PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER])
@@ -171,7 +171,7 @@ def test_the_offer_for_any_java_class_is_of_its_kind(kind: PluginKind) -> None:
     offer = offer_for(kind, "com.example.Thing")
     assert offer is not None
     assert offer.endswith(
-        f"; use a {kind.base.__name__} of your own" + ", a method of a few lines" * (kind == "predicate")
+        f"{INSTALL}a {kind.base.__name__} of your own" + ", a method of a few lines" * (kind == "predicate")
     )
 
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from fencepost.api import ConnectorContext
+from fencepost.java.chain_port import ChainStart, HostedSteps
 from fencepost.java.client.events import Events
+from fencepost.java.client.hosted_chain import ChainClient
 from fencepost.java.client.hosted_connector import ConnectorClient
 from fencepost.java.client.hosted_sink import SinkTaskClient, replies_of
 from fencepost.java.client.hosted_source import SourceTaskClient, listed
@@ -14,6 +16,7 @@ from fencepost.java.client.process import HostProcess
 from fencepost.java.port import (
     Callbacks,
     Description,
+    HostedClasses,
     HostedConnector,
     HostedSinkTask,
     HostedSourceTask,
@@ -22,6 +25,41 @@ from fencepost.java.port import (
     SourceTaskStart,
     TaskStart,
 )
+
+
+class ClassesClient:
+    """Implements `HostedClasses`."""
+
+    def __init__(self, process: HostProcess) -> None:
+        self._process = process
+
+    def describe(self, java_class: JavaClass) -> Description:
+        found = self._answer("describe", java_class)
+        callbacks = None if found["callbacks"] is None else Callbacks(**found["callbacks"])
+        return Description(tuple(found["kinds"]), found["version"], callbacks)
+
+    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._answer("definitions", java_class)
+        return found
+
+    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
+        found: dict[str, Any] = self._answer("validate", java_class, properties=dict(properties))
+        return found
+
+    def look_up(
+        self, java_class: JavaClass, settings: Mapping[str, str], path: str, keys: Sequence[str]
+    ) -> tuple[dict[str, str], int | None]:
+        asked = {"properties": dict(settings), "path": path, "keys": list(keys)}
+        found: dict[str, Any] = self._answer("look_up", java_class, **asked)
+        return found["values"], found["ttl_ms"]
+
+    def _answer(self, operation: str, java_class: JavaClass, **arguments: Any) -> Any:
+        """Ask about a class, on a connection of its own: each may take long, and none waits for another."""
+        line = Line(self._process, {"op": "questions"})
+        try:
+            return line.ask({"op": operation, "class": _described(java_class), **arguments}).head["result"]
+        finally:
+            line.close()
 
 
 class HostClient:
@@ -48,18 +86,9 @@ class HostClient:
     def end(self) -> str | None:
         return self._process.end()
 
-    def describe(self, java_class: JavaClass) -> Description:
-        found = self._answer("describe", java_class)
-        callbacks = None if found["callbacks"] is None else Callbacks(**found["callbacks"])
-        return Description(tuple(found["kinds"]), found["version"], callbacks)
-
-    def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._answer("definitions", java_class)
-        return found
-
-    def validate(self, java_class: JavaClass, properties: Mapping[str, str | None]) -> dict[str, Any]:
-        found: dict[str, Any] = self._answer("validate", java_class, properties=dict(properties))
-        return found
+    @property
+    def ask(self) -> HostedClasses:
+        return ClassesClient(self._process)
 
     def connector(self, java_class: JavaClass, name: str, context: ConnectorContext) -> HostedConnector:
         line = Line(self._process, {"op": "connector", "class": _described(java_class), "name": name})
@@ -81,6 +110,11 @@ class HostClient:
         line = Line(self._process, opening, replies_of(start.committed))
         return SinkTaskClient(line, self._interrupt, self._events)
 
+    def chain(self, start: ChainStart) -> HostedSteps:
+        steps = [{**step._asdict(), "class": _described(step.java_class), "java_class": None} for step in start.steps]
+        opening = {"op": "chain", "owner": start.owner, "is_source": start.is_source, "config": dict(start.config)}
+        return ChainClient(Line(self._process, {**opening, "steps": steps}))
+
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self._controlled("levels", levels=dict(levels))
 
@@ -98,14 +132,6 @@ class HostClient:
     def kill(self, why: str) -> None:
         self._process.kill(why)
         self.close()
-
-    def _answer(self, operation: str, java_class: JavaClass, **arguments: Any) -> Any:
-        """Ask about a class, on a connection of its own: each may take long, and none waits for another."""
-        line = Line(self._process, {"op": "questions"})
-        try:
-            return line.ask({"op": operation, "class": _described(java_class), **arguments}).head["result"]
-        finally:
-            line.close()
 
     def _interrupt(self, session: int) -> None:
         self._controlled("interrupt", session=session)

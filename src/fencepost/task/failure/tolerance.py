@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fencepost.api import ConnectRecord, FatalError, RetriableError, UnavailableError
+from fencepost.api.hosted_task import HostLostError
 from fencepost.task.control import Control
 from fencepost.transform.chain import RunStep
 
@@ -71,7 +72,7 @@ class Tolerance:
         """Return (True, result), or (False, None) if the record is dropped.
 
         Raises FatalError, which names the record, if its error is not tolerated, or is none of a record (FatalError,
-        UnavailableError); StoppedInRetryError.
+        UnavailableError); StoppedInRetryError; HostLostError, which says nothing about the record.
         """
         return self.run_steps(stage, lambda run_step: run_step(operation), record)
 
@@ -83,7 +84,7 @@ class Tolerance:
         """
         try:
             return True, operation(self._retried)
-        except StoppedInRetryError:
+        except (StoppedInRetryError, HostLostError):
             raise
         except (FatalError, UnavailableError) as error:
             self._count(stage, error, record)

@@ -57,7 +57,7 @@ class TransactionDeadLetters:
 
     def take(self) -> OutgoingColumns | None:
         """Return the dead letters, with their indexes in the batch as `sources`; None if there are none."""
-        failed, self._failed = self._failed, []
+        failed, self._failed = sorted(self._failed, key=lambda one: one.index), []
         if not failed:
             return None
         letters = [self._letter(one) for one in failed]

@@ -15,6 +15,9 @@ from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
 from fencepost.transform.chain import Chain
 
+Conversion = tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]
+"""Transforms, the converters of key, value and headers, and the error handling around them."""
+
 _CONVERTERS = _KEY, _VALUE, _HEADER = "key.converter", "value.converter", "header.converter"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
@@ -64,7 +67,7 @@ def place_of(spec: TaskSpec) -> TaskPlace:
 
 def conversion_of(
     spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
-) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
+) -> Conversion:
     """Return what records go through; nothing changes those of a task that converts them itself.
 
     `way_out`: the properties that name converters and transforms, instead of the config's own.

@@ -25,13 +25,10 @@ from fencepost.record import (
     TypedColumn,
     picked,
 )
-from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.failure.parts import in_parts
-from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
+from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.columns import bytes_to_headers, column_to_connect, have_header_of, topic_groups
-from fencepost.task.life.plugins import conversion_of
 from fencepost.transform.chain import Chain
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -63,6 +60,12 @@ class SinkProcessor:
 
     def close(self) -> None:
         self.chain.close()
+
+    def open(self) -> None:
+        """Begin what runs in another process: nothing here."""
+
+    def abandon(self) -> None:
+        """End what runs in another process: nothing here. Any thread."""
 
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
         """Return the records as columns; None if something in them, or anything that handles them, is unusual.
@@ -132,11 +135,11 @@ class SinkProcessor:
         return SinkBatch.of_records([record for record in records if record is not None])
 
     def _record(self, fetched: Fetched, index: int) -> SinkRecord | None:
-        place, raw = fetched.places[index], _raw(fetched, index)
+        place, raw = fetched.places[index], raw_record(fetched, index)
         topic, pairs = place.topic, () if fetched.headers is None else fetched.headers[index]
         timestamp = raw.timestamp
         if topic == self.resend_topic:
-            topic, timestamp, pairs = _before_resent(topic, timestamp, pairs)
+            topic, timestamp, pairs = before_resent(topic, timestamp, pairs)
         is_kept, key = self.tolerance.run(
             "KEY_CONVERTER", lambda: self.key_converter.to_connect_record(topic, pairs, raw.key), raw
         )
@@ -176,22 +179,21 @@ class SinkProcessor:
         """Return a record of `put` as it was read. One of an earlier batch is converted back to bytes."""
         for index, (place, offset) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
             if offset == record.kafka_offset and place == record.at:
-                return _raw(self._fetched, index)
+                return raw_record(self._fetched, index)
         topic, partition = record.at or (record.topic, record.kafka_partition)
+        found = self._to_bytes(topic, record)
+        if topic == self.resend_topic:
+            found = found.replace(headers=(*found.headers, Header(RESENT_TOPIC, record.topic.encode())))
+        return found.replace(topic=topic, kafka_partition=partition)
+
+    def _to_bytes(self, topic: str, record: SinkRecord) -> SinkRecord:
+        """Return a record of an earlier batch with key, value and headers as the converters write them."""
         headers = [
             (h.key, self.header_converter.from_connect_header(topic, h.key, h.schema, h.value)) for h in record.headers
         ]
         key = self.key_converter.from_connect_record(topic, headers, record.key_schema, record.key)
         value = self.value_converter.from_connect_record(topic, headers, record.value_schema, record.value)
-        if topic == self.resend_topic:
-            headers.append((RESENT_TOPIC, record.topic.encode()))
-        return record.replace(
-            topic=topic,
-            kafka_partition=partition,
-            key=key,
-            value=value,
-            headers=tuple(Header(name, data) for name, data in headers),
-        )
+        return record.replace(key=key, value=value, headers=tuple(Header(name, data) for name, data in headers))
 
 
 def _merged(changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
@@ -222,7 +224,7 @@ def _put(batch: RecordColumns, fetched: Fetched) -> SinkBatch:
     )
 
 
-def _raw(fetched: Fetched, index: int) -> SinkRecord:
+def raw_record(fetched: Fetched, index: int) -> SinkRecord:
     """Return a record as it was read: key, value and headers are bytes."""
     place = fetched.places[index]
     pairs = () if fetched.headers is None else fetched.headers[index]
@@ -237,7 +239,7 @@ def _raw(fetched: Fetched, index: int) -> SinkRecord:
     )
 
 
-def _before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:
+def before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:
     """Return topic, time and headers of a record before it was resent; unchanged if no header has them."""
     header_values = dict(pairs)
     origin, time = header_values.get(RESENT_TOPIC), header_values.get(RESENT_TIMESTAMP) or b""
@@ -264,8 +266,3 @@ def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[in
         topics = Runs([place.topic for place in places.values], places.counts)
         return topics, Runs([place.partition for place in places.values], places.counts)
     return [place.topic for place in places], [place.partition for place in places]
-
-
-def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
-    """Return the converters, transforms and error handling that a sink's config asks for."""
-    return SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.input.resend_topic)

@@ -29,7 +29,8 @@ from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.hosted_context import HostedContext
 from fencepost.task.sink.loop import SinkLoop
-from fencepost.task.sink.processing import sink_processor_of
+from fencepost.task.sink.mixed_processing import sink_processor_of
+from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reporter import Reporter
 from fencepost.task.sink.subscription import subscription
 
@@ -49,6 +50,7 @@ class SinkRunner(TaskLife):
         self.input: GroupInput | None = None
         self._dead_letters: DeadLetters | None = None
         self._task: SinkTask | None = None  # the newest instance, which may have ended
+        self._processor: SinkProcessor | None = None  # that of the newest instance
 
     def figures(self) -> str:
         found = self._task.figures() if isinstance(self._task, HostedSink) else {}
@@ -65,6 +67,8 @@ class SinkRunner(TaskLife):
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
         if isinstance(self._task, HostedSink):
             self._task.abandon()
+        if self._processor is not None:
+            self._processor.abandon()
 
     def _close(self) -> None:
         input_, self.input = self.input, None
@@ -91,6 +95,8 @@ class SinkRunner(TaskLife):
         task.initialize(context, config)
         self._task = task
         with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:
+            self._processor = processor
+            processor.open()
             if self.spec.dead_letters.topic:
                 ensure_topics(self.spec)
                 self._dead_letters = DeadLetters(self.spec, self.counters.errors)

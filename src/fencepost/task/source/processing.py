@@ -27,15 +27,11 @@ from fencepost.record import (
     Utf8Column,
 )
 from fencepost.record.schema import STRING
-from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
-from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.parts import in_parts
-from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
+from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.columns import column_to_bytes, have_header_of, headers_to_bytes, values_to_bytes
-from fencepost.task.life.plugins import conversion_of
 from fencepost.task.source.merged import merged
 from fencepost.transform.chain import Chain
 
@@ -87,6 +83,12 @@ class Processor:
 
     def close(self) -> None:
         self.chain.close()
+
+    def open(self) -> None:
+        """Begin what runs in another process: nothing here."""
+
+    def abandon(self) -> None:
+        """End what runs in another process: nothing here. Any thread."""
 
     def _without_left_out(self, batch: HostedBatch) -> OutgoingColumns:
         """Return what another process has converted; what it has dropped is counted, logged and a dead letter here."""
@@ -175,8 +177,8 @@ class Processor:
             topics=[r.topic for _, r, _, _, _ in rows],
             values=[value for _, _, _, value, _ in rows],
             keys=[key for _, _, key, _, _ in rows],
-            partitions=_column_or_none([r.kafka_partition for _, r, _, _, _ in rows]),
-            timestamps=_column_or_none([r.timestamp for _, r, _, _, _ in rows]),
+            partitions=column_or_none([r.kafka_partition for _, r, _, _, _ in rows]),
+            timestamps=column_or_none([r.timestamp for _, r, _, _, _ in rows]),
             headers=[headers for _, _, _, _, headers in rows],
             sources=[index for index, _, _, _, _ in rows],
         )
@@ -236,14 +238,5 @@ def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
     return None if _is_empty(column) else column
 
 
-def _column_or_none(column: list[int | None]) -> list[int | None] | None:
+def column_or_none(column: list[int | None]) -> list[int | None] | None:
     return None if all(v is None for v in column) else column
-
-
-def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
-    """Return the transforms, converters and error handling that a source's config asks for."""
-    processor = Processor(*conversion_of(spec, control, counters))
-    if spec.dead_letters.topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
-        processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
-        processor.tolerance.tell = processor.letters.tell
-    return processor

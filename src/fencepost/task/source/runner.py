@@ -33,8 +33,9 @@ from fencepost.task.source.boundary import Boundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
 from fencepost.task.source.context import Hosting, TaskContext
 from fencepost.task.source.loop import SourceLoop, transaction_context
+from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offset_book import OffsetBook
-from fencepost.task.source.processing import Processor, processor_of
+from fencepost.task.source.processing import Processor
 from fencepost.task.source.task_class import form_of, group_of, makes_smaller, reads_batches, runs_ahead, wants_reports
 
 
@@ -48,6 +49,7 @@ class TaskRunner(ProducingLife):
         self._copier = copier_of(spec, copy)
         self._conf: Mapping[str, Any] | None = None
         self._task: SourceTask | None = None  # the newest instance, which may have ended
+        self._processor: Processor | None = None  # that of the newest instance
 
     def figures(self) -> str:
         found = self._task.figures() if isinstance(self._task, MirrorTask | HostedTask) else {}
@@ -69,6 +71,8 @@ class TaskRunner(ProducingLife):
         super().abandon()
         if isinstance(self._task, HostedTask):
             self._task.abandon()
+        if self._processor is not None:
+            self._processor.abandon()
 
     def _run_instance(self) -> None:
         delivery = self._open_delivery()  # step 5
@@ -79,7 +83,9 @@ class TaskRunner(ProducingLife):
         keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
         book = OffsetBook(admission.offsets, keys)
         boundary = boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms)
-        with closing(self._processor()) as processor:
+        with closing(self._new_processor()) as processor:
+            self._processor = processor
+            processor.open()
             task, loop = self._build(book, boundary, processor)
             try:
                 task.start()  # step 8
@@ -117,7 +123,7 @@ class TaskRunner(ProducingLife):
         )
         return task, loop
 
-    def _processor(self) -> Processor:
+    def _new_processor(self) -> Processor:
         return processor_of(self.spec, self.control, self.counters.errors)
 
     def _producer_conf(self) -> Mapping[str, Any]:
@@ -126,7 +132,7 @@ class TaskRunner(ProducingLife):
             return self.spec.output.producer_conf
         if self._conf is None:
             self._conf = chosen_conf(
-                self.spec, form_of(self.spec), self._processor, reads_batches=reads_batches(self.spec)
+                self.spec, form_of(self.spec), self._new_processor, reads_batches=reads_batches(self.spec)
             )
         return self._conf
 

@@ -23,7 +23,9 @@ from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.plugins import conversion_of, given_properties
+from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.source.mixed_processing import source_processor
 from fencepost.task.source.processing import Processor
 from fencepost.task.stream.context import StreamContext
 
@@ -50,9 +52,17 @@ class StreamProcessor:
     def has_dead_letters(self) -> bool:
         return self._letters is not None
 
+    def open(self) -> None:
+        self._incoming.open()
+        self._outgoing.open()
+
     def close(self) -> None:
         self._incoming.close()
         self._outgoing.close()
+
+    def abandon(self) -> None:
+        self._incoming.abandon()
+        self._outgoing.abandon()
 
     def read(self, fetched: Fetched) -> SinkBatch:
         """Return the records for `process`. Raises FatalError if an error is not tolerated."""
@@ -227,5 +237,7 @@ def _record(record: SinkRecord) -> SourceRecord:
 def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> StreamProcessor:
     """Return the same for a stream: for its input, and for its output, whose settings begin with `output.`."""
     given = given_properties(spec)
-    incoming = SinkProcessor(*conversion_of(spec, control, counters), resend_topic=spec.input.resend_topic)
-    return StreamProcessor(spec, incoming, Processor(*conversion_of(spec, control, counters, output_properties(given))))
+    incoming = sink_processor(spec, conversion_of(spec, control, counters), given, spec.input.resend_topic)
+    output = output_properties(given)
+    outgoing = source_processor(spec, conversion_of(spec, control, counters, output), output)
+    return StreamProcessor(spec, incoming, outgoing)

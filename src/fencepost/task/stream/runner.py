@@ -27,7 +27,7 @@ from fencepost.task.sink.subscription import subscription
 from fencepost.task.stream.boundary import stream_boundary_of
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
-from fencepost.task.stream.processing import StreamStep, stream_processor_of
+from fencepost.task.stream.processing import StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.takeover import Takeover
 from fencepost.transaction.signature import Signature
 
@@ -39,6 +39,7 @@ class StreamRunner(ProducingLife):
         super().__init__(spec, admit, report)
         self.counters: StreamCounters = StreamCounters()
         self.input: GroupInput | None = None
+        self._processor: StreamProcessor | None = None  # that of the newest instance
         self._takeover = Takeover(self.counters, self.report)
 
     @cached_property
@@ -51,6 +52,8 @@ class StreamRunner(ProducingLife):
         input_ = self.input
         if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
+        if self._processor is not None:
+            self._processor.abandon()
 
     def _close(self) -> None:
         """Leave the group first: this commits what can still be committed."""
@@ -71,6 +74,8 @@ class StreamRunner(ProducingLife):
         self._admit()  # step 6
         config, task = connector_of(self.spec)
         with closing(stream_processor_of(self.spec, self.control, self.counters.errors)) as processor:
+            self._processor = processor
+            processor.open()
             configs = given_values(self.spec.task_config)
             context = StreamContext(configs, self.control, processor.report)
             task.initialize(context, config)

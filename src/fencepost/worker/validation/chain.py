@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from fencepost.api import Converter
+from fencepost.api.hosted_chain import HostedPart
 from fencepost.cluster.info import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import (
@@ -223,7 +224,9 @@ def _of_key(faults: list[tuple[str, str]], value: SettingValue) -> tuple[str, ..
 def _construction_errors(plugin: type[Config], properties: Mapping[str, object]) -> tuple[str, ...]:
     """Return a class's errors about values that are valid one by one."""
     try:
-        plugin(properties)
+        made = plugin(properties)
+        if isinstance(made, HostedPart):
+            made.require_valid()
     except ConfigError as error:
         return error.messages
     return ()

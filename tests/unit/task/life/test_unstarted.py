@@ -28,6 +28,8 @@ class Processor:
         self.has_dead_letters = True
         self.report = None
 
+    def open(self) -> None: ...
+
     def close(self) -> None:
         self.closed += 1
 

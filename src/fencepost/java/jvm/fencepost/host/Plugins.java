@@ -87,19 +87,29 @@ final class Plugins implements AutoCloseable {
     }
 
     Converter converter(String key) throws Exception {
-        JavaClass described = named(key);
+        return converter(named(key), under(key + "."), key.startsWith("key"));
+    }
+
+    Converter converter(JavaClass described, Map<String, Object> properties, boolean isKey) throws Exception {
         Converter made = made(described, Converter.class);
         return loaders.swapped(described, () -> {
-            made.configure(under(key + "."), key.startsWith("key"));
+            made.configure(properties, isKey);
             measure(made, Converter.class);
             return made;
         });
     }
 
     HeaderConverter headerConverter() throws Exception {
-        Map<String, Object> properties = under("header.converter.");
+        return headerConverter(named("header.converter"), under("header.converter."));
+    }
+
+    HeaderConverter headerConverter(JavaClass described, Map<String, Object> properties) throws Exception {
         properties.put("converter.type", "header");
-        return configured(named("header.converter"), HeaderConverter.class, properties);
+        return configured(described, HeaderConverter.class, properties);
+    }
+
+    <T> T swapped(JavaClass described, Loaders.Call<T> call) throws Exception {
+        return loaders.swapped(described, call);
     }
 
     /** Close all that were made, also one that could not be configured; what they throw is logged. */

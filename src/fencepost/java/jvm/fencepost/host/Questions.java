@@ -3,9 +3,13 @@ package fencepost.host;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
 import org.apache.kafka.common.config.Config;
+import org.apache.kafka.common.config.ConfigData;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 import org.apache.kafka.connect.components.ConnectPlugin;
@@ -47,6 +51,7 @@ final class Questions implements Service {
         return loaders.swapped(described, () -> switch (request.operation()) {
             case "describe" -> Answer.of(description(plugin));
             case "definitions" -> Answer.of(definitions(plugin));
+            case "look_up" -> lookUp((ConfigProvider) plugin, request);
             case "validate" -> Answer.of(validated(described.name(), plugin, request.properties("properties")));
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         });
@@ -56,6 +61,22 @@ final class Questions implements Service {
         Map<String, Object> found = new HashMap<>(Map.of("kinds", kinds(plugin), "version", version(plugin)));
         found.put("callbacks", plugin instanceof SourceTask task ? Callbacks.of(task).described() : null);
         return found;
+    }
+
+    private static Answer lookUp(ConfigProvider provider, Request request) throws Exception {
+        Set<String> keys = new LinkedHashSet<>();
+        request.list("keys").forEach(each -> keys.add((String) each));
+        try (provider) {
+            provider.configure(request.properties("properties"));
+            ConfigData found = provider.get(request.text("path"), keys);
+            Map<String, String> values = new HashMap<>(found.data());
+            values.keySet().retainAll(keys);  // some return all that they have at the path
+            values.values().removeIf(Objects::isNull);
+            Map<String, Object> answer = new HashMap<>();
+            answer.put("values", values);
+            answer.put("ttl_ms", found.ttl());
+            return Answer.of(answer);
+        }
     }
 
     private static List<String> kinds(Object plugin) {

@@ -36,6 +36,7 @@ final class Sessions {
             case "connector" -> new ConnectorService(id, request, loaders, events);
             case "source" -> new SourceService(request, loaders);
             case "sink" -> new SinkService(request, loaders);
+            case "chain" -> new ChainService(request, loaders);
             default -> throw new IllegalArgumentException("no such connection: " + request.operation());
         };
     }

@@ -1,0 +1,275 @@
+package fencepost.host;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.connect.data.Date;
+import org.apache.kafka.connect.data.Decimal;
+import org.apache.kafka.connect.data.Field;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.data.Time;
+import org.apache.kafka.connect.data.Timestamp;
+import org.apache.kafka.connect.errors.DataException;
+
+/** Writes Connect's values column by column, in the form that Python's module "values" describes. */
+final class ValueWriter {
+    private static final long FIRST_MS = -62_135_596_800_000L;  // the years 1 to 9999, which Python has
+    private static final long LAST_MS = 253_402_300_799_999L;
+    private static final int MOST_BITS = 13_000;
+
+    private ByteBuffer out = ByteBuffer.allocate(1 << 12).order(ByteOrder.LITTLE_ENDIAN);
+
+    ByteBuffer taken() {
+        return out.flip();
+    }
+
+    void column(Schema schema, List<?> values) {
+        List<Object> found = new ArrayList<>(values.size());
+        byte[] present = new byte[values.size()];
+        for (int i = 0; i < present.length; i++) {
+            if (values.get(i) != null) {
+                present[i] = 1;
+                found.add(values.get(i));
+            }
+        }
+        if (found.size() == present.length) {
+            put(0);
+        } else {
+            put(1);
+            room(present.length).put(present);
+        }
+        if (schema == null) {
+            union(found);
+        } else {
+            typed(schema, found);
+        }
+    }
+
+    private void typed(Schema schema, List<Object> values) {
+        switch (schema.type()) {
+            case ARRAY -> lists(schema.valueSchema(), values);
+            case MAP -> maps(schema.keySchema(), schema.valueSchema(), values);
+            case STRUCT -> {
+                for (Field field : schema.fields()) {
+                    List<Object> members = new ArrayList<>(values.size());
+                    values.forEach(each -> members.add(((Struct) each).getWithoutDefault(field.name())));
+                    column(field.schema(), members);
+                }
+            }
+            case STRING -> strings(values);
+            case BYTES -> unionOf(Decimal.LOGICAL_NAME.equals(schema.name()) ? 9 : 5, values);
+            default -> values.forEach(each -> number(schema.type(), plain(schema, each)));
+        }
+    }
+
+    private void number(Schema.Type type, Object value) {
+        switch (type) {
+            case INT8 -> put((Byte) value);
+            case INT16 -> room(2).putShort((Short) value);
+            case INT32 -> integer((Integer) value);
+            case INT64 -> room(8).putLong((Long) value);
+            case FLOAT32 -> room(4).putFloat((Float) value);
+            case FLOAT64 -> room(8).putDouble((Double) value);
+            case BOOLEAN -> put((Boolean) value ? 1 : 0);
+            default -> throw new IllegalStateException(type.toString());
+        }
+    }
+
+    /** Return the number that stands for a date or a time; a number stands for itself. */
+    private static Object plain(Schema schema, Object value) {
+        if (!(value instanceof java.util.Date date)) {
+            return value;
+        }
+        return switch (String.valueOf(schema.name())) {
+            case Date.LOGICAL_NAME -> (Object) Date.fromLogical(schema, date);
+            case Time.LOGICAL_NAME -> Time.fromLogical(schema, date);
+            default -> Timestamp.fromLogical(schema, date);
+        };
+    }
+
+    private static byte[] bytes(Object value) {
+        if (value instanceof ByteBuffer buffer) {
+            byte[] found = new byte[buffer.remaining()];
+            buffer.duplicate().get(found);
+            return found;
+        }
+        return (byte[]) value;
+    }
+
+    private void strings(List<Object> values) {
+        values.forEach(each -> integer(((String) each).length()));
+        values.forEach(each -> characters((String) each));
+    }
+
+    private void byteStrings(List<byte[]> values) {
+        values.forEach(each -> integer(each.length));
+        values.forEach(each -> room(each.length).put(each));
+    }
+
+    private void lists(Schema items, List<Object> values) {
+        List<Object> all = new ArrayList<>();
+        for (Object each : values) {
+            integer(((List<?>) each).size());
+            all.addAll((List<?>) each);
+        }
+        column(items, all);
+    }
+
+    private void maps(Schema keySchema, Schema valueSchema, List<Object> values) {
+        if (keySchema != null && !keySchema.type().isPrimitive()) {
+            throw new DataException("a map with keys of type " + keySchema.type() + " cannot be handed to Python");
+        }
+        List<Object> keys = new ArrayList<>();
+        List<Object> found = new ArrayList<>();
+        for (Object each : values) {
+            integer(((Map<?, ?>) each).size());
+            for (Object key : ((Map<?, ?>) each).keySet()) {
+                if (key instanceof List || key instanceof Map) {
+                    throw new DataException("a map with keys of " + key.getClass() + " cannot be handed to Python");
+                }
+                keys.add(key);
+            }
+            found.addAll(((Map<?, ?>) each).values());
+        }
+        column(keySchema, keys);
+        column(valueSchema, found);
+    }
+
+    /** Values without a schema: the kind of each, then those of each kind together. */
+    private void union(List<Object> values) {
+        Map<Integer, List<Object>> byKind = new TreeMap<>();
+        for (Object each : values) {
+            int kind = kind(each);
+            put(kind);
+            byKind.computeIfAbsent(kind, ignored -> new ArrayList<>()).add(each);
+        }
+        byKind.forEach(this::unionOf);
+    }
+
+    private static int kind(Object value) {
+        if (value instanceof Boolean) {
+            return 1;
+        } else if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            return 2;
+        } else if (value instanceof Double || value instanceof Float) {
+            return 3;
+        } else if (value instanceof String) {
+            return 4;
+        } else if (value instanceof byte[] || value instanceof ByteBuffer) {
+            return 5;
+        } else if (value instanceof List) {
+            return 6;
+        } else if (value instanceof Map) {
+            return 7;
+        } else if (value instanceof BigInteger) {
+            return 8;
+        } else if (value instanceof BigDecimal) {
+            return 9;
+        } else if (value instanceof java.util.Date date && date.getTime() >= FIRST_MS && date.getTime() <= LAST_MS) {
+            return 10;
+        }
+        String when = value instanceof java.util.Date date ? " (" + date.getTime() + " ms after 1970)" : "";
+        throw new DataException("a value of " + value.getClass() + when + " without a schema cannot be handed to Python");
+    }
+
+    private void unionOf(int kind, List<Object> values) {
+        switch (kind) {
+            case 1 -> values.forEach(each -> number(Schema.Type.BOOLEAN, each));
+            case 2 -> values.forEach(each -> room(8).putLong(((Number) each).longValue()));
+            case 3 -> values.forEach(each -> room(8).putDouble(Double.parseDouble(each.toString())));  // 0.1 of a Float, too
+            case 4 -> strings(values);
+            case 5 -> byteStrings(values.stream().map(ValueWriter::bytes).toList());
+            case 6 -> lists(null, values);
+            case 7 -> maps(null, null, values);
+            case 8 -> byteStrings(values.stream().map(each -> ((BigInteger) each).toByteArray()).toList());
+            case 9 -> {
+                for (Object each : values) {
+                    if (((BigDecimal) each).unscaledValue().bitLength() > MOST_BITS) {
+                        throw new DataException("a decimal with more than 4,000 digits cannot be handed to Python");
+                    }
+                    integer(((BigDecimal) each).scale());
+                }
+                byteStrings(values.stream().map(each -> ((BigDecimal) each).unscaledValue().toByteArray()).toList());
+            }
+            default -> values.forEach(each -> room(8).putLong(((java.util.Date) each).getTime()));
+        }
+    }
+
+    void definition(Schema schema) {
+        put(schema.type().ordinal());
+        int flags = (schema.isOptional() ? 1 : 0) | (schema.defaultValue() != null ? 2 : 0)
+                | (schema.name() != null ? 4 : 0) | (schema.version() != null ? 8 : 0) | (schema.doc() != null ? 16 : 0);
+        put(flags);
+        if (schema.name() != null) {
+            text(schema.name());
+        }
+        if (schema.version() != null) {
+            integer(schema.version());
+        }
+        if (schema.doc() != null) {
+            text(schema.doc());
+        }
+        Map<String, String> parameters = schema.parameters() == null ? Map.of() : schema.parameters();
+        integer(parameters.size());
+        parameters.forEach((key, value) -> {
+            text(key);
+            text(value);
+        });
+        switch (schema.type()) {
+            case ARRAY -> definition(schema.valueSchema());
+            case MAP -> {
+                definition(schema.keySchema());
+                definition(schema.valueSchema());
+            }
+            case STRUCT -> {
+                integer(schema.fields().size());
+                for (Field field : schema.fields()) {
+                    text(field.name());
+                    definition(field.schema());
+                }
+            }
+            default -> { }
+        }
+        if (schema.defaultValue() != null) {
+            typed(schema, List.of(schema.defaultValue()));
+        }
+    }
+
+    void text(String text) {
+        integer(text.length());
+        characters(text);
+    }
+
+    void integer(int value) {
+        room(4).putInt(value);
+    }
+
+    void raw(ByteBuffer bytes) {
+        room(bytes.remaining()).put(bytes.duplicate());
+    }
+
+    private void put(int value) {
+        room(1).put((byte) value);
+    }
+
+    private void characters(String text) {
+        room(2 * text.length());
+        out.asCharBuffer().put(text);
+        out.position(out.position() + 2 * text.length());
+    }
+
+    private ByteBuffer room(int size) {
+        if (out.remaining() < size) {
+            int needed = Math.addExact(out.position(), size);
+            ByteBuffer larger = ByteBuffer.allocate((int) Math.min(Integer.MAX_VALUE - 8, Math.max(2L * out.capacity(), needed)));
+            out = larger.order(ByteOrder.LITTLE_ENDIAN).put(out.flip());
+        }
+        return out;
+    }
+}

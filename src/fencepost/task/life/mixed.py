@@ -1,0 +1,201 @@
+"""Transforms and converters of which some run in another process, such as Java's: the steps, and records through them.
+
+Steps are divided into runs of the same side. A batch goes through one run after the other: through those of this
+process record by record, and as a whole through those of the other, so it crosses once for each change of side. Each
+record meets each step once, and a failed step is repeated alone: another process may remember the records it has seen.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from fencepost.api import ConnectRecord, Converter, HeaderConverter, RecordError
+from fencepost.api.hosted_chain import ChainUse, HostedChain, HostedPart, HostedStep, Passed, Refused, Role
+from fencepost.task.failure.tolerance import Tolerance
+from fencepost.transform.chain import Chain, Link
+
+
+@dataclass(slots=True)
+class Row:
+    """A record on its way. `original` is the record as it was polled or read."""
+
+    index: int
+    original: Any
+    record: Any
+    is_chosen: bool = True
+
+
+class LocalStep(NamedTuple):
+    """A step in this process. It changes the row and returns whether the record is kept; False: it is filtered."""
+
+    role: Role
+    apply: Callable[[Row], bool]
+
+
+Step = LocalStep | HostedStep
+
+
+@dataclass
+class Mixed:
+    """The steps of one task, with the connection to the other process. Belongs to one thread, but for `abandon`."""
+
+    steps: Sequence[Step]
+    use: ChainUse
+    tolerance: Tolerance
+    dropped: Callable[[int], object] = lambda index: None
+    """Called with the index of a record that was dropped, after `tolerance` was told."""
+    _chain: HostedChain | None = field(default=None, init=False)
+    _number: dict[int, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        hosted = [place for place, step in enumerate(self.steps) if isinstance(step, HostedStep)]
+        self._number = {place: number for number, place in enumerate(hosted)}
+
+    def open(self) -> None:
+        """Begin the chain in the other process. Does nothing the second time. Raises what a class throws."""
+        hosted = [step for step in self.steps if isinstance(step, HostedStep)]
+        if self._chain is None and hosted:
+            self._chain = hosted[0].part.open_chain(hosted, self.use)
+
+    def close(self) -> None:
+        chain, self._chain = self._chain, None
+        if chain is not None:
+            chain.close()
+
+    def abandon(self) -> None:
+        """End the other process at once. Any thread."""
+        chain = self._chain
+        if chain is not None:
+            chain.abandon()
+
+    def run(self, rows: list[Row], places: Sequence[int]) -> list[Row]:
+        """Send rows through the steps at `places`, in that order. Returns those that are left.
+
+        Raises FatalError if an error is not tolerated, and HostLostError.
+        """
+        for is_hosted, group in groupby(places, lambda place: isinstance(self.steps[place], HostedStep)):
+            chosen = list(group)
+            rows = self._crossed(rows, chosen) if is_hosted else self._passed(rows, chosen)
+        return rows
+
+    def _passed(self, rows: list[Row], places: Sequence[int]) -> list[Row]:
+        return [row for row in rows if all(self._is_kept(row, self.steps[place]) for place in places)]
+
+    def _is_kept(self, row: Row, step: Any) -> bool:
+        is_done, is_kept = self.tolerance.run(step.role.stage, partial(step.apply, row), row.original)
+        if not is_done:
+            self.dropped(row.index)
+        return bool(is_kept)
+
+    def _crossed(self, rows: list[Row], places: Sequence[int]) -> list[Row]:
+        if not rows:
+            return rows
+        self.open()
+        assert self._chain is not None
+        first, end = self._number[places[0]], self._number[places[-1]] + 1
+        steps = [self.steps[place].role for place in places]
+        sent = [_part(row.record, steps) for row in rows]
+        is_chosen = None if all(row.is_chosen for row in rows) else [row.is_chosen for row in rows]
+        try:
+            found = self._chain.run(sent, first, end, is_chosen)
+        except RecordError as error:
+            return self._without_unsendable(rows, places, error)
+        while isinstance(found, Refused):
+            found = self._judged(found, rows[found.row], places[found.step - first])
+        for row, record, chosen in zip(found.rows, found.records, found.is_chosen, strict=True):
+            _take(rows[row], record, steps)
+            rows[row].is_chosen = chosen
+        return [rows[row] for row in found.rows]
+
+    def _judged(self, refused: Refused, row: Row, place: int) -> Passed | Refused:
+        """Have the failed step tried again as long as the config says; then leave out the record, or raise."""
+        assert self._chain is not None
+        chain, errors = self._chain, [refused.error]
+
+        def again() -> Passed | Refused:
+            if errors:
+                raise errors.pop()
+            found = chain.again()
+            if isinstance(found, Refused) and (found.row, found.step) == (refused.row, refused.step):
+                raise found.error
+            return found
+
+        is_done, found = self.tolerance.run(self.steps[place].role.stage, again, row.original)
+        if is_done and found is not None:
+            return found
+        self.dropped(row.index)
+        return chain.skip()
+
+    def _without_unsendable(self, rows: list[Row], places: Sequence[int], error: RecordError) -> list[Row]:
+        """Drop the records that have a value which cannot be sent, and send the others."""
+        if len(rows) > 1:
+            middle = len(rows) // 2
+            return [*self._crossed(rows[:middle], places), *self._crossed(rows[middle:], places)]
+
+        def refuse() -> None:
+            raise error
+
+        self.tolerance.run(self.steps[places[0]].role.stage, refuse, rows[0].original)
+        self.dropped(rows[0].index)
+        return []
+
+
+def hosted_parts(chain: Chain, *converters: Converter | HeaderConverter) -> bool:
+    """Say whether any of these runs in another process."""
+    parts = [part for link in chain.links for part in (link.transform, link.predicate)]
+    return any(isinstance(part, HostedPart) for part in (*parts, *converters))
+
+
+def steps_of_links(chain: Chain, config: Mapping[str, str]) -> list[Step]:
+    """Return the steps of the transforms, each after the predicate that chooses its records."""
+    steps: list[Step] = []
+    for link in chain.links:
+        prefix = f"transforms.{link.alias}."
+        is_hosted = isinstance(link.transform, HostedPart)
+        if link.predicate is not None:
+            steps.append(_choose(link, f"predicates.{config[f'{prefix}predicate'].strip()}."))
+        if is_hosted:
+            part: Any = type(link.transform)
+            steps.append(HostedStep(Role.TRANSFORM, part, prefix, is_conditional=link.predicate is not None))
+        else:
+            steps.append(LocalStep(Role.TRANSFORM, partial(_transform, link)))
+    return steps
+
+
+def _choose(link: Link, prefix: str) -> Step:
+    if isinstance(link.predicate, HostedPart):
+        return HostedStep(Role.CHOOSE, type(link.predicate), prefix, is_negated=link.is_negated)
+    return LocalStep(Role.CHOOSE, partial(_chosen, link))
+
+
+def _chosen(link: Link, row: Row) -> bool:
+    row.is_chosen = link.applies_to(row.record)
+    return True
+
+
+def _transform(link: Link, row: Row) -> bool:
+    if link.predicate is None or row.is_chosen:
+        row.record = link.transform.apply(row.record)
+    return row.record is not None
+
+
+def _part(record: ConnectRecord, steps: Sequence[Role]) -> ConnectRecord:
+    """Return what the steps see of a record: converters see headers, and what they convert."""
+    if not {Role.TRANSFORM, Role.CHOOSE}.isdisjoint(steps):
+        return record
+    if Role.KEY not in steps:
+        record = record.with_key(None, None)
+    return record if Role.VALUE in steps else record.with_value(None, None)
+
+
+def _take(row: Row, record: ConnectRecord, steps: Sequence[Role]) -> None:
+    """Set what has become of a row's record."""
+    if not {Role.TRANSFORM, Role.CHOOSE}.isdisjoint(steps):
+        row.record = record
+        return
+    found = row.record.replace(headers=record.headers)
+    if Role.KEY in steps:
+        found = found.with_key(record.key_schema, record.key)
+    row.record = found.with_value(record.value_schema, record.value) if Role.VALUE in steps else found

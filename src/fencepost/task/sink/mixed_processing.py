@@ -1,0 +1,126 @@
+"""Converters and transforms of a sink of which some run in another process (`task/life/mixed.py`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fencepost.api import SinkRecord, SourceRecord
+from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep, Role
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.record import SinkBatch
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.life.mixed import Mixed, Row, Step, hosted_parts, steps_of_links
+from fencepost.task.life.mixed_bytes import ToBytes, converter_step, pairs, raw
+from fencepost.task.life.plugins import Conversion, conversion_of, given_properties
+from fencepost.task.sink.processing import SinkProcessor, before_resent, raw_record
+
+
+@dataclass
+class MixedSinkProcessor(SinkProcessor):
+    """Turns fetched records into batches for `put`: the converters of key, value and headers, then transforms.
+
+    The converters all read what was fetched, so their order is free: those of this process come first, and a batch
+    crosses once for those of the other and the transforms there.
+    """
+
+    use: ChainUse = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        steps: list[Step] = [
+            converter_step(Role.KEY, self.key_converter, self._convert_key),
+            converter_step(Role.VALUE, self.value_converter, self._convert_value),
+            converter_step(Role.HEADER, self.header_converter, self._convert_headers),
+            *steps_of_links(self.chain, self.use.config),
+        ]
+        self._mixed = Mixed(steps, self.use, self.tolerance)
+        self._back: Mixed | None = None
+
+    def process(self, fetched: Fetched) -> SinkBatch:
+        """Return the records that are to be put. Raises FatalError if an error is not tolerated, and HostLostError."""
+        self._fetched = fetched
+        rows = [self._row(fetched, index) for index in range(len(fetched))]
+        rows = self._mixed.run(rows, self._places(has_headers=fetched.headers is not None))
+        return SinkBatch.of_records([_placed(row) for row in rows])
+
+    def close(self) -> None:
+        super().close()
+        self._mixed.close()
+        if self._back is not None:
+            self._back.close()
+
+    def abandon(self) -> None:
+        self._mixed.abandon()
+
+    def open(self) -> None:
+        self._mixed.open()
+
+    def _places(self, *, has_headers: bool) -> list[int]:
+        converters = range(3) if has_headers else range(2)
+        hosted = [place for place in converters if isinstance(self._mixed.steps[place], HostedStep)]
+        local = [place for place in range(2) if place not in hosted]
+        headers = [2] if has_headers and 2 not in hosted else []
+        return [*local, *hosted, *headers, *range(3, len(self._mixed.steps))]
+
+    def _row(self, fetched: Fetched, index: int) -> Row:
+        original = raw_record(fetched, index)
+        topic, timestamp = original.topic, original.timestamp
+        headers = () if fetched.headers is None else fetched.headers[index]
+        if topic == self.resend_topic:
+            topic, timestamp, headers = before_resent(topic, timestamp, headers)
+        record = original.replace(
+            topic=topic, timestamp=timestamp, headers=raw(headers), key_schema=RAW, value_schema=RAW
+        )
+        return Row(index, original, record)
+
+    def _convert_key(self, row: Row) -> bool:
+        record = row.record
+        found = self.key_converter.to_connect_record(record.topic, pairs(record), record.key)
+        row.record = record.with_key(*found)
+        return True
+
+    def _convert_value(self, row: Row) -> bool:
+        record = row.record
+        found = self.value_converter.to_connect_record(record.topic, pairs(record), record.value)
+        row.record = record.with_value(*found)
+        return True
+
+    def _convert_headers(self, row: Row) -> bool:
+        if row.record.headers:
+            row.record = row.record.replace(headers=tuple(self._headers(row.record.topic, pairs(row.record))))
+        return True
+
+    def _to_bytes(self, topic: str, record: SinkRecord) -> SinkRecord:
+        if self._back is None:
+            steps = ToBytes(self.header_converter, self.key_converter, self.value_converter).steps()
+            strict = replace(self.tolerance, tolerates_all=False, tell=None)
+            self._back = Mixed(steps, replace(self.use, is_source=True), strict)
+        source = SourceRecord(
+            {}, None, topic, record.value, record.value_schema, record.key, record.key_schema, headers=record.headers
+        )
+        [row] = self._back.run([Row(0, source, source)], range(3))
+        return record.replace(key=row.record.key, value=row.record.value, headers=row.record.headers)
+
+
+def _placed(row: Row) -> SinkRecord:
+    """Return the record with the place where it was read: a transform may have made a new record."""
+    record: SinkRecord = row.record
+    if record.at is row.original.at:
+        return record
+    return replace(record, at=row.original.at, kafka_offset=row.original.kafka_offset)
+
+
+def sink_processor(
+    spec: TaskSpec, conversion: Conversion, config: Mapping[str, str], resend_topic: str = ""
+) -> SinkProcessor:
+    """Return what records go through, wherever its parts run. `config` names them."""
+    if not hosted_parts(*conversion[:-1]):
+        return SinkProcessor(*conversion, resend_topic=resend_topic)
+    use = ChainUse(spec.id, spec.incarnation, is_source=False, config=config)
+    return MixedSinkProcessor(*conversion, resend_topic=resend_topic, use=use)
+
+
+def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
+    """Return the converters, transforms and error handling that a sink's config asks for."""
+    conversion = conversion_of(spec, control, counters)
+    return sink_processor(spec, conversion, given_properties(spec), spec.input.resend_topic)

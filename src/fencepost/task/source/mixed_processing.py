@@ -1,0 +1,120 @@
+"""Transforms and converters of a source of which some run in another process (`task/life/mixed.py`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from fencepost.api import SourceRecord
+from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep
+from fencepost.record import Batch
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
+from fencepost.task.life.mixed import Mixed, Row, hosted_parts, steps_of_links
+from fencepost.task.life.mixed_bytes import ToBytes, pairs
+from fencepost.task.life.plugins import Conversion, conversion_of, given_properties
+from fencepost.task.source.processing import Processor, column_or_none
+
+
+@dataclass
+class MixedProcessor(Processor):
+    """Turns batches into records to send: transforms, then the converters of headers, key and value.
+
+    A record without headers that crosses for the last transform goes through the other side's converters in the same
+    crossing, even if the header converter, which has nothing to do, is on this side.
+    """
+
+    use: ChainUse = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        links = steps_of_links(self.chain, self.use.config)
+        self._links = range(len(links))
+        self._header_place, self._key_place, self._value_place = range(len(links), len(links) + 3)
+        steps = [*links, *ToBytes(self.header_converter, self.key_converter, self.value_converter).steps()]
+        self._mixed = Mixed(steps, self.use, self.tolerance, self._dropped)
+
+    @property
+    def keeps_bytes(self) -> bool:
+        return False
+
+    @property
+    def keeps_columns(self) -> bool:
+        return False
+
+    def open(self) -> None:
+        self._mixed.open()
+
+    def process(self, batch: Batch) -> OutgoingColumns:
+        """Return the batch's records that are to be sent.
+
+        Raises FatalError if an error is not tolerated, and HostLostError.
+        """
+        if self.letters is not None:
+            self.letters.clear()
+        rows = [Row(index, record, record) for index, record in enumerate(batch.records())]
+        early = self._early()
+        rows = self._mixed.run(rows, [*self._links, *early])
+        done = [row for row in rows if early and self._is_converted(row.record)]
+        waiting = [row for row in rows if not (early and self._is_converted(row.record))]
+        converters = (self._header_place, self._key_place, self._value_place)
+        done = self._mixed.run(done, [place for place in converters if place not in early])
+        waiting = self._mixed.run(waiting, converters)
+        return self._outgoing(sorted([*done, *waiting], key=lambda row: row.index))
+
+    def close(self) -> None:
+        super().close()
+        self._mixed.close()
+
+    def abandon(self) -> None:
+        self._mixed.abandon()
+
+    def _early(self) -> list[int]:
+        """Return the other side's converters that records without headers meet together with the last transform."""
+        if not self._links or not self._is_hosted(self._links[-1]) or self._is_hosted(self._header_place):
+            return []
+        if not self._is_hosted(self._key_place) and self.key_converter.headers_read:
+            return []
+        return [place for place in (self._key_place, self._value_place) if self._is_hosted(place)]
+
+    def _is_hosted(self, place: int) -> bool:
+        return isinstance(self._mixed.steps[place], HostedStep)
+
+    def _is_converted(self, record: SourceRecord) -> bool:
+        """Say whether the early converters have converted the record: the other side leaves those with headers."""
+        return record.value_schema is RAW if self._is_hosted(self._value_place) else record.key_schema is RAW
+
+    def _dropped(self, index: int) -> None:
+        if self.letters is not None:
+            self.letters.at(index)
+
+    def _outgoing(self, rows: list[Row]) -> OutgoingColumns:
+        records = [row.record for row in rows]
+        return OutgoingColumns(
+            topics=[record.topic for record in records],
+            values=[record.value for record in records],
+            keys=[record.key for record in records],
+            partitions=column_or_none([record.kafka_partition for record in records]),
+            timestamps=column_or_none([record.timestamp for record in records]),
+            headers=[pairs(record) for record in records],
+            sources=[row.index for row in rows],
+            letters=None if self.letters is None else self.letters.take(),
+        )
+
+
+def source_processor(spec: TaskSpec, conversion: Conversion, config: Mapping[str, str]) -> Processor:
+    """Return what records go through, wherever its parts run. `config` names them."""
+    if not hosted_parts(*conversion[:-1]):
+        return Processor(*conversion)
+    return MixedProcessor(*conversion, use=ChainUse(spec.id, spec.incarnation, is_source=True, config=config))
+
+
+def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
+    """Return the transforms, converters and error handling that a source's config asks for."""
+    processor = source_processor(spec, conversion_of(spec, control, counters), given_properties(spec))
+    if spec.dead_letters.topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
+        processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
+        processor.tolerance.tell = processor.letters.tell
+    return processor

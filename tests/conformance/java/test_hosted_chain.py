@@ -1,0 +1,239 @@
+"""Records that cross between a Python connector and Java classes in its chain, in a real host."""
+
+import datetime as dt
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord, TopicPartition
+from fencepost.api.hosted_chain import RAW, Passed, Refused
+from fencepost.java.chain_port import ChainStart, ChainStep, HostedSteps
+from fencepost.java.error import JavaError, JavaRetriableError
+from fencepost.java.port import JavaClass, JavaHost, Location
+from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
+from support.kafka_values import FIXTURES, answer, meaning
+from support.schemas import schemas, values_of
+
+TRANSFORMS = "org.apache.kafka.connect.transforms."
+JSON = JavaClass("org.apache.kafka.connect.json.JsonConverter")
+Opened = Callable[..., HostedSteps]
+
+
+@pytest.fixture(scope="module")
+def opened(host: JavaHost) -> Iterator[Opened]:
+    made: list[HostedSteps] = []
+
+    def opened(*steps: ChainStep, is_source: bool = True, **config: str) -> HostedSteps:
+        own = {key.replace("_", "."): value for key, value in config.items()}
+        made.append(host.chain(ChainStart("made-0", is_source, own, steps)))
+        return made[-1]
+
+    yield opened
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="module")
+def nothing(opened: Opened) -> HostedSteps:
+    """A chain without steps: what crosses comes back."""
+    return opened()
+
+
+def passed(chain: HostedSteps, records: Sequence[ConnectRecord], first: int = 0, end: int = 0) -> list[ConnectRecord]:
+    found = chain.run(records, first, end, None)
+    assert isinstance(found, Passed), found
+    return list(found.records)
+
+
+def record(value: Any = None, schema: Schema | None = None, **more: Any) -> SourceRecord:
+    return SourceRecord({"file": "a"}, {"line": 1}, "t", value, schema, **more)
+
+
+@st.composite
+def typed(draw: st.DrawFn) -> tuple[Schema, Any]:
+    schema = draw(schemas())
+    return schema, draw(values_of(schema))
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.text(st.characters(categories=["Cs"]), min_size=1, max_size=1)
+    | st.binary(max_size=8)
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.datetimes(timezones=st.just(dt.UTC)).map(lambda each: each.replace(microsecond=1000)),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=4), parts, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(typed() | st.tuples(st.none(), plain), typed() | st.tuples(st.none(), plain)), max_size=4))
+def test_values_of_all_types_come_back_as_they_are(nothing: HostedSteps, pairs: Any) -> None:
+    records = [
+        record(value, schema, key=key, key_schema=key_schema, timestamp=number or None, kafka_partition=number or None)
+        for number, ((schema, value), (key_schema, key)) in enumerate(pairs)
+    ]
+    assert passed(nothing, records) == records
+
+
+@pytest.mark.parametrize("text", ["", "é", "\U0001f600", "\ud800", "x\udc00", "a\ud83d b\ude00", "\0"])
+def test_texts_come_back_even_halves_of_characters(nothing: HostedSteps, text: str) -> None:
+    records = [
+        record(text, STRING, key={text: [text]}, headers=(Header(text, text, STRING), Header(text, text))),
+        record("next", STRING),
+    ]
+    assert passed(nothing, records) == records
+
+
+def test_numbers_at_the_edges_come_back(nothing: HostedSteps) -> None:
+    values = [
+        (INT64, -(2**63)), (FLOAT32, 3.5), (FLOAT32, math.inf), (decimal(-3), Decimal("1.2E+4")),
+        (decimal(2), Decimal("-0.01")), (TIMESTAMP, dt.datetime(1, 1, 1, tzinfo=dt.UTC)), (DATE, dt.date(9999, 12, 31)),
+        (TIME, dt.time(23, 59, 59, 999000)), (None, 2**200), (None, Decimal("1E+400")), (None, -0.0),
+    ]  # fmt: skip
+    records = [record(value, schema) for schema, value in values]
+    found = passed(nothing, records)
+    assert found == records
+    assert math.copysign(1, found[-1].value) == -1
+    assert math.isnan(passed(nothing, [record(math.nan)])[0].value)
+
+
+def test_a_date_that_python_does_not_have_is_the_number_that_stands_for_it(nothing: HostedSteps) -> None:
+    [found] = passed(nothing, [record(2**60, TIMESTAMP)])
+    assert found.value == 2**60
+
+
+def test_places_and_headers_of_sinks_and_sources_are_those_of_the_record(opened: Opened) -> None:
+    header = Header("n", 3, INT32)
+    at = TopicPartition("read", 2)
+    sink = SinkRecord("t", 5, 17, "v", STRING, None, None, 1_700_000_000_123, (header, header), at)
+    assert passed(opened(is_source=False), [sink, sink.replace(timestamp=None)]) == [sink, sink.replace(timestamp=None)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [(INT32, 2**31), (INT32, "1"), (STRING, 1), (BYTES, "a"), (Schema.array(INT32), 3), (None, object()),
+     (Schema.struct({"a": INT32}), [1]), (decimal(2), 1.5), (SchemaType.BOOLEAN, 1)],
+)  # fmt: skip
+def test_what_does_not_fit_its_schema_is_refused_before_it_is_sent(
+    nothing: HostedSteps, schema: Any, value: Any
+) -> None:
+    declared = Schema(schema) if isinstance(schema, SchemaType) else schema
+    with pytest.raises(RecordError):
+        nothing.run([record(value, declared)], 0, 0, None)
+    assert passed(nothing, [record("fine")]) == [record("fine")]
+
+
+def test_equal_schemas_are_one_object_in_all_batches(nothing: HostedSteps) -> None:
+    schema = Schema.struct({"a": INT32})
+    first, second = (passed(nothing, [record({"a": 1}, replace(schema))])[0] for _ in range(2))
+    assert first.value_schema is second.value_schema
+
+
+def transform(name: str, **own: str) -> ChainStep:
+    return ChainStep("transform", JavaClass(TRANSFORMS + name), "transforms.a.", **own)  # type: ignore[arg-type]
+
+
+def test_records_that_are_filtered_or_not_chosen_go_as_in_java(opened: Opened) -> None:
+    predicate = JavaClass(TRANSFORMS + "predicates.RecordIsTombstone")
+    choose = ChainStep("choose", predicate, "predicates.p.", is_negated=True)
+    route = ChainStep("transform", JavaClass(TRANSFORMS + "RegexRouter"), "transforms.a.", is_conditional=True)
+    drop = ChainStep("transform", JavaClass(TRANSFORMS + "Filter"), "transforms.b.", is_conditional=True)
+    config = {"transforms.a.regex": ".*", "transforms.a.replacement": "routed"}
+    chain = opened(choose, route, choose, drop, **config)
+    records = [record("v"), record(None), record("w")]
+    routed = chain.run(records, 0, 2, None)
+    assert isinstance(routed, Passed)
+    assert [(each.topic, chosen) for each, chosen in zip(routed.records, routed.is_chosen, strict=True)] == [
+        ("routed", True), ("t", False), ("routed", True)
+    ]  # fmt: skip
+    filtered = chain.run(records, 3, 4, [False, True, True])
+    assert isinstance(filtered, Passed)
+    assert (list(filtered.rows), [each.value for each in filtered.records]) == ([0], ["v"])
+
+
+def test_the_first_error_stops_and_python_decides_how_it_goes_on(opened: Opened, plugins: Location) -> None:
+    once = ChainStep("transform", JavaClass("tests.Once", plugins), "transforms.a.")
+    picky = ChainStep("transform", JavaClass("tests.Picky", plugins), "transforms.b.")
+    chain = opened(once, picky)
+    records = [record(value, STRING) for value in ("a", "bad", "c")]
+    found = chain.run(records, 1, 2, None)
+    assert isinstance(found, Refused)
+    assert (found.row, found.step) == (1, 1)
+    assert isinstance(found.error, JavaError)
+    again = chain.again()
+    assert isinstance(again, Refused)
+    assert again.row == 1
+    rest = chain.skip()
+    assert isinstance(rest, Passed)
+    assert list(rest.rows) == [0, 2]
+
+
+def test_converters_of_a_source_make_bytes_and_those_of_a_sink_values(opened: Opened) -> None:
+    steps = [ChainStep(role, JSON, f"{role}.converter.") for role in ("header", "key", "value")]
+    given = record({"a": 1}, Schema.struct({"a": INT32}), key="k", headers=(Header("h", True),))
+    [found] = passed(opened(*steps), [given], 0, 3)
+    assert [found.key_schema, found.value_schema, found.headers[0].schema] == [RAW, RAW, RAW]
+    assert found.value_schema is RAW
+    assert json.loads(found.value)["payload"] == {"a": 1}
+    read = SinkRecord("t", 0, 1, found.value, RAW, found.key, RAW, headers=found.headers, at=TopicPartition("t", 0))
+    in_order = [*steps[1:], steps[0]]
+    [back] = passed(opened(*in_order, is_source=False), [read], 0, 3)
+    assert (back.value, back.value_schema, back.key) == ({"a": 1}, given.value_schema, "k")
+    assert (back.headers[0].key, back.headers[0].value) == ("h", True)
+
+
+def test_a_converter_leaves_a_record_whose_headers_are_still_to_be_converted(opened: Opened) -> None:
+    chain = opened(ChainStep("value", JSON, "value.converter."))
+    found = passed(chain, [record("a", STRING), record("b", STRING, headers=(Header("h", 1, INT32),))], 0, 1)
+    assert [each.value_schema is RAW for each in found] == [True, False]
+
+
+CASES = [
+    case for case in json.loads((FIXTURES / "connect-4.3.1" / "values.json").read_text())
+    if "transform" in case and "differs" not in case
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def in_java(opened: Opened) -> Callable[[dict[str, str], ConnectRecord], ConnectRecord | None]:
+    made: dict[tuple[str, bool], HostedSteps] = {}
+
+    def apply(given: dict[str, str], record: ConnectRecord) -> ConnectRecord | None:
+        is_source = isinstance(record, SourceRecord)
+        at = json.dumps(given, sort_keys=True), is_source
+        if at not in made:
+            config = {f"transforms.a.{key}": value for key, value in given.items() if key != "type"}
+            step = ChainStep("transform", JavaClass(given["type"]), "transforms.a.")
+            try:
+                made[at] = opened(step, is_source=is_source, **config)
+            except JavaError as error:
+                raise RecordError(str(error)) from error
+        found = made[at].run([record], 0, 1, None)
+        if isinstance(found, Refused):
+            assert isinstance(found.error, JavaError | JavaRetriableError)
+            raise RecordError(str(found.error))
+        return found.records[0] if found.records else None
+
+    return apply
+
+
+def test_kafkas_transforms_make_of_crossed_records_what_they_make_in_java(in_java: Any) -> None:
+    """The golden cases: Python's JSON converter ▸ Java's transform ▸ Python's JSON converter."""
+    wrong = [
+        (case, found)
+        for case in CASES
+        if meaning(found := answer(case, in_java), case) != meaning(case["answer"], case)
+    ]
+    assert not wrong, (len(wrong), len(CASES), wrong[:5])
