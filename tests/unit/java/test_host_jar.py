@@ -1,5 +1,6 @@
 """The host's jar: compiled when its sources have changed, and only then."""
 
+import tomllib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,3 +85,11 @@ def test_setup_goes_on_without_a_compiler(
     monkeypatch.setattr(host_jar, "_compile", refuse)
     assert host_jar.main() == 0
     assert "Java plug-ins cannot be used: " in capsys.readouterr().err
+
+
+def test_wheels_and_source_distributions_have_the_jar_though_git_has_not() -> None:
+    root = Path(__file__).parents[3]
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert host_jar.JAR.relative_to(root).as_posix() in build["artifacts"]
+    assert str(host_jar.JAR.relative_to(root)) in (root / ".gitignore").read_text().splitlines()
+    assert not any("artifacts" in target for target in build["targets"].values())  # that would replace these
