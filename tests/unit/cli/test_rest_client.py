@@ -1,10 +1,12 @@
 import base64
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from fencepost.cli.dead_letters.connector import connector_at
+from fencepost.cli.mirror.status import of_workers
 from fencepost.cli.rest import CACERT, CERT, TOKEN, USER, ensure_allowed, rest_client
 from fencepost.config import ConfigError
 from support.certificate import server_certificate
@@ -29,10 +31,14 @@ def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
                 assert connector_at(served.url, "c").config == {"a": "b"}
 
 
-def test_a_worker_that_asks_who_calls_is_told_how(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ask", [lambda url: connector_at(url, "c"), lambda url: list(of_workers(url))])
+def test_who_is_not_known_is_told_how_to_say_who_it_is(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], object]
+) -> None:
     monkeypatch.setenv(USER, "alice:wrong")
     with HttpAnswers(worker) as served, pytest.raises(ConfigError, match=f"set {USER}=NAME:PASSWORD") as caught:
-        connector_at(served.url, "c")
+        ask(served.url)
+    assert "no worker answers" not in str(caught.value)
     assert "wrong" not in str(caught.value)
 
 

@@ -66,6 +66,8 @@ def connector_at(url: str, name: str) -> DescribedConnector:
             answer = rest.get(f"/connectors/{quote(name, safe='')}")
             ensure_allowed(f"--url {url}", answer)
             cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
+    except ConfigError:  # which is a ValueError, and says already what to do
+        raise
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise ConfigError(f"--url {url}: no worker answers ({error}); set it to a worker's REST address") from None
     if answer.status_code == httpx.codes.NOT_FOUND:

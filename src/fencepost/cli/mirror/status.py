@@ -176,6 +176,8 @@ def of_workers(url: str) -> Iterator[FlowDescription]:
                 remarks = _remarks([each.get("trace") for each in (own, *tasks)])
                 states = [task["state"] for task in tasks]
                 yield FlowDescription(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
+    except ConfigError:  # which is a ValueError, and says already what to do
+        raise
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
         raise ConfigError(f"{url}: no worker answers ({error}); use a worker's REST address, or a file") from None
 
