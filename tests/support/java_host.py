@@ -115,6 +115,7 @@ class ScriptedSink:
     """The effects of each `pre_commit`."""
     batches: list[SinkBatch] = field(default_factory=list)
     members: list[GroupMember | None] = field(default_factory=list)
+    is_interrupted: threading.Event = field(default_factory=threading.Event)
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
         self.host.ensure_alive()
@@ -154,6 +155,7 @@ class ScriptedSink:
 
     def interrupt(self) -> None:
         self.log.append(("interrupt",))
+        self.is_interrupted.set()
 
 
 @dataclass

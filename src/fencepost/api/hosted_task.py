@@ -191,6 +191,9 @@ class HostedBatch(Batch):
 class HostedSinkContext(SinkTaskContext, Protocol):
     """What the runtime offers a hosted sink task."""
 
+    removed: int
+    """How many records of the batch that `put` was given last the other process has filtered or dropped."""
+
     @property
     def place(self) -> TaskPlace: ...
 

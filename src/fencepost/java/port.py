@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
 from fencepost.api.hosted_task import GroupMember as GroupMember
 from fencepost.api.source import SourceOffset, SourcePartition
-from fencepost.java.error import JavaRetriableError
+from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.record import Batch, SinkBatch, TopicPartition
 
 if TYPE_CHECKING:
@@ -322,6 +322,8 @@ class Errant(NamedTuple):
     offset: int
     class_name: str
     message: str | None
+    trace: str | None = None
+    """Java's stack, if dead letters are to have it."""
 
 
 @dataclass(frozen=True)
@@ -337,6 +339,8 @@ class Effects:
     processing: Processing = field(default_factory=Processing)
     retry: JavaRetriableError | None = None
     """What `put` has thrown, if it is to be called again with the same batch."""
+    failed: JavaError | None = None
+    """Why nothing was put and the task fails: the last of the failures is not tolerated. It may be a dead letter."""
 
 
 class HostedSinkTask(Protocol):

@@ -7,9 +7,13 @@ task is started again and gets everything behind the committed offsets once more
 All calls are made in the task's thread. While `put` is under way, nothing can be committed or released.
 """
 
+import contextlib
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
@@ -30,6 +34,22 @@ log = logging.getLogger(__name__)
 _MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
 
 
+_INTERRUPTED_S = 1.0  # how long a call may go on after its interrupt
+
+_Report = Callable[[], object]
+
+
+class _Owed(NamedTuple):
+    """A batch that Java has put, with the reports of records that are not made yet."""
+
+    batch: SinkBatch | None
+    effects: Effects
+    reports: deque[_Report]
+
+
+_NOTHING = _Owed(None, Effects(), deque())
+
+
 class JavaSinkTask(JavaTask, HostedSink):
     """The tasks of a `JavaSinkConnector`."""
 
@@ -39,8 +59,10 @@ class JavaSinkTask(JavaTask, HostedSink):
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
         self._take_host()
         self._kept = KeptBatches()
+        self._is_idle = threading.Event()
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
+        self._owed = _NOTHING
         self._hosted: HostedSinkTask | None = None
         self._hosted = self._call(
             self._lease.host.sink_task,
@@ -51,24 +73,31 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._open(partitions)
 
     def put(self, batch: SinkBatch) -> None:
-        """Put records. Raises Java's RetriableException, after which the same batch is put without a new conversion."""
+        """Put records. Raises Java's RetriableException, after which the same batch is put without a new conversion.
+
+        Raises what a report raises, too: if the same batch is put again after that, Java has it already, and only the
+        reports that are left are made.
+        """
         if self._identity != self.context.identity:
             self._open(())
         is_again = batch is self._refused
-        if self._has_reporter and not is_again:
-            self._kept.add(batch)
-        effects: Effects = self._call(self._task.put, batch)
-        self._refused = None if effects.retry is None else batch
-        self._heed(effects, batch)
-        if effects.retry is not None:
-            raise effects.retry
+        if self._owed.batch is not batch:
+            if self._has_reporter and not is_again:
+                self._kept.add(batch)
+            effects: Effects = self._call(self._task.put, batch)
+            self._refused = None if effects.retry is None else batch
+            if not is_again:
+                self.context.removed = effects.processing.filtered + len(effects.processing.failures)
+            self._heed(effects)
+            self._owed = _Owed(batch, effects, deque(self._reports(effects, batch)))
+        self._pay()
         if self._kept.size_bytes > _MOST_KEPT_BYTES:
             self.context.request_commit()
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
         allowed, effects = found
-        self._heed(effects)
+        self._heed_all(effects)
         self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
         return allowed
 
@@ -79,8 +108,20 @@ class JavaSinkTask(JavaTask, HostedSink):
         except HostEndedError as error:
             log.warning("task %s: its partitions are released without Java's close: %s", self._id, error)
             return
-        self._heed(effects)
+        self._heed_all(effects)
         self._kept.forget(partitions)
+
+    def abandon(self) -> None:
+        """Interrupt the thread of Java's call, and kill the host soon if that does not end it."""
+        threading.Thread(target=self._end_call, name=f"abandon-{self._id}", daemon=True).start()
+
+    def _end_call(self) -> None:
+        hosted = self._hosted
+        if hosted is not None:
+            with contextlib.suppress(HostEndedError):
+                hosted.interrupt()
+        if not self._is_idle.wait(_INTERRUPTED_S):
+            super().abandon()
 
     def stop(self) -> None:
         """Stop Java's task, unless its host has ended."""
@@ -106,10 +147,16 @@ class JavaSinkTask(JavaTask, HostedSink):
     def _open(self, partitions: Sequence[TopicPartition]) -> None:
         """Tell Java of new partitions, or only of a new generation of the group."""
         identity = self._identity = self.context.identity
-        self._heed(self._call(self._task.open, partitions, identity))
+        self._heed_all(self._call(self._task.open, partitions, identity))
 
-    def _heed(self, effects: Effects, batch: SinkBatch | None = None) -> None:
-        """Pass on what a call has asked for, and report its records; raises what a report raises."""
+    def _heed_all(self, effects: Effects) -> None:
+        """Pass on what a call other than `put` has asked for, and report its records; raises what a report raises."""
+        self._heed(effects)
+        for report in self._reports(effects):
+            report()
+
+    def _heed(self, effects: Effects) -> None:
+        """Pass on what a call has asked for, without its reports."""
         context = self.context
         if effects.rewinds:
             context.seek(effects.rewinds)
@@ -122,25 +169,46 @@ class JavaSinkTask(JavaTask, HostedSink):
         if effects.requests_commit:
             context.request_commit()
         context.count_retries(effects.processing.retries)
+
+    def _reports(self, effects: Effects, batch: SinkBatch | None = None) -> Iterator[_Report]:
+        """Yield what makes each report: of records that were left out, and of those that the task reports."""
         for failure in effects.processing.failures:
             assert batch is not None  # only `put` converts
-            context.left_out(batch.record(failure.row), failure.stage, _error(failure))
+            yield partial(self.context.left_out, batch.record(failure.row), failure.stage, _error(failure))
         for errant in effects.errant:
-            self._report(errant)
+            yield partial(self._report, errant)
+
+    def _pay(self) -> None:
+        """Make the reports of the last put. Raises what they, or Java, have raised."""
+        _, effects, reports = self._owed
+        try:
+            while reports:
+                reports[0]()
+                reports.popleft()
+        except FatalError as error:
+            if effects.failed is None:
+                raise
+            raise effects.failed from error  # the error names the record; Java's has the cause, and its stack
+        self._owed = _NOTHING
+        if effects.failed is not None or effects.retry is not None:
+            raise effects.failed or effects.retry
 
     def _report(self, errant: Errant) -> None:
         record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter
         if record is None or reporter is None:
             raise _unknown(errant)
         task_class = self.context.configs[TASK_CLASS]
-        reporter.report(record, ForeignRecordError.of(errant.class_name, errant.message, task_class))
+        reporter.report(record, ForeignRecordError.of(errant.class_name, errant.message, task_class, errant.trace))
 
     def _call(self, function: Any, *arguments: Any) -> Any:
         """Call Java. Raises HostLostError if the host ends meanwhile."""
+        self._is_idle.clear()
         try:
             return function(*arguments)
         except HostEndedError as error:
             raise self._lease.lost(error) from error
+        finally:
+            self._is_idle.set()
 
 
 def _error(failure: Failure) -> ForeignRecordError:

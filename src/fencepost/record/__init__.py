@@ -4,6 +4,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 `BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
 """
 
+from fencepost.record.append_time import AppendTime
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import BytesColumn, Chained, PolledAt, PositionColumn, Repeated, Runs, Utf8Column, distinct
@@ -26,6 +27,7 @@ from fencepost.record.sink_batch import SinkBatch
 from fencepost.record.struct_column import StructColumn
 
 __all__ = [
+    "AppendTime",
     "Batch",
     "BinaryColumn",
     "BytesColumn",

@@ -21,7 +21,7 @@ from fencepost.java.port import (
     Location,
     SinkTaskStart,
 )
-from fencepost.record import TopicPartition
+from fencepost.record import AppendTime, TopicPartition
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
 
@@ -148,9 +148,34 @@ def test_transforms_run_behind_converters(scripted: Callable[..., HostedSinkTask
     assert [(each.row, each.message) for each in effects.processing.failures] == [(2, "bad is bad")]
 
 
-def test_a_value_that_cannot_be_converted_fails_the_task(scripted: Callable[..., HostedSinkTask]) -> None:
-    with pytest.raises(JavaError, match="JsonParseException"):
-        scripted({"value.converter": JSON}).put(batch("{no json"))
+def test_a_value_that_cannot_be_converted_fails_the_task_and_is_named(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    headers = {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.context.headers.enable": "true"}
+    effects = scripted({"value.converter": JSON, "value.converter.schemas.enable": "false"} | headers).put(
+        batch("1", "{no json", "{no json")
+    )
+    assert "JsonParseException" in str(effects.failed)
+    (failure,) = effects.processing.failures
+    assert (failure.row, failure.stage, failure.plugin) == (1, "VALUE_CONVERTER", JSON)
+    assert failure.trace is not None
+    assert failure.trace.startswith("org.apache.kafka.connect.errors.DataException")
+    assert "Caused by: " in failure.trace
+    assert not diary.exists()  # nothing was put
+
+
+def test_records_say_who_has_set_their_time(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    scripted().put(batch("!times", "b", "c", timestamps=[AppendTime(5), 6, None]))
+    assert "times [LogAppendTime, CreateTime, NoTimestampType]" in diary.read_text()
+
+
+def test_a_resent_record_is_one_of_its_first_topic_and_known_by_where_it_was_read(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    task = scripted(has_reporter=True)
+    effects = task.put(batch("a", "!report", topics=["t", "first"]))
+    assert [line.split()[0] for line in diary.read_text().splitlines()] == ["t-0@0", "first-0@1"]
+    assert [(each.place, each.offset) for each in effects.errant] == [(P0, 1)]
 
 
 def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, SinkRecord
+from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.api.hosted_task import HostLostError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java import sink_task
@@ -58,14 +58,18 @@ def membership(generation: int) -> bytes:
 
 
 class Letters:
-    """Dead letters. `answers` are what `settle` returns."""
+    """Dead letters. `answers` are what `settle` returns, and `refusals` what `add` raises, once each; None: nothing."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
         self.taken: list[tuple[SinkRecord, str, str, Exception]] = []
         self.answers: list[bool] = []
+        self.refusals: list[Exception | None] = []
 
     def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
+        refusal = self.refusals.pop(0) if self.refusals else None
+        if refusal is not None:
+            raise refusal
         self.log.append(("letter", record.kafka_offset))
         self.taken.append((record, stage, class_name, error))
         return Future()
@@ -316,6 +320,48 @@ def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_no
     assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
 
 
+def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now(tmp_path: Path) -> None:
+    bad = [Failure(row, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json") for row in (0, 1)]
+    reported = (Errant(A, 2, "org.example.Unwanted", None),)
+    stage = Stage(tmp_path, Effects(processing=Processing(failures=tuple(bad)), errant=reported))
+    stage.letters.refusals = [None, RetriableError("no leader"), RetriableError("no leader")]
+    stage.run(stage.assigned(a=0), records((A, 0), (A, 1), (A, 2)), Fetched, Fetched, stage.commits)
+    assert [entry for entry in stage.log if entry[0] in ("put", "letter")] == [
+        ("put", 0, 1, 2),
+        ("letter", 0),
+        ("letter", 1),
+        ("letter", 2),
+    ]
+    assert stage.committed() == [{A: 3}]
+
+
+def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task_with_javas_stack(
+    tmp_path: Path,
+) -> None:
+    failure = Failure(
+        1, "VALUE_CONVERTER", "org.example.Bad", "no json", "org.example.Json", "org.example.Bad: no json"
+    )
+    failed = JavaError("org.example.Bad: no json", THROWN)
+    effects = Effects(processing=Processing(failures=(failure,)), failed=failed)
+    stage = Stage(tmp_path, effects, tolerates=False)
+    with pytest.raises(JavaError, match="no json") as caught:
+        stage.run(stage.assigned(a=0), records((A, 0), (A, 1)))
+    assert (
+        "stage 'VALUE_CONVERTER' failed for the record for topic t, partition 0, offset 1: org.example.Bad: no json"
+        in str(caught.value.__cause__)
+    )
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [1]
+    assert all(each[A] == 0 for each in stage.committed())
+
+
+def test_records_that_transforms_remove_do_not_count_as_put(tmp_path: Path) -> None:
+    failure = Failure(2, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
+    first = Effects(processing=Processing(filtered=1, failures=(failure,)), retry=AWAY, timeout_ms=0)
+    stage = Stage(tmp_path, first, Effects())
+    stage.run(stage.assigned(a=0), records(*[(A, n) for n in range(5)]), stage.commits, records((A, 5)))
+    assert stage.counters.records_written == 4
+
+
 def test_a_commit_is_asked_for_when_many_bytes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_task, "_MOST_KEPT_BYTES", 1)
     stage = Stage(tmp_path)
@@ -360,7 +406,36 @@ def test_nothing_is_committed_when_the_host_ends_before_it_has_flushed(tmp_path:
     assert stage.committed() == []
 
 
-def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(tmp_path: Path) -> None:
+def test_a_put_that_ends_when_it_is_interrupted_leaves_the_host_to_its_neighbours(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    is_reached, errors = threading.Event(), []
+
+    def sleeps() -> Effects:
+        is_reached.set()
+        assert stage.sink.is_interrupted.wait(120)
+        raise JavaError("java.lang.InterruptedException", THROWN)
+
+    def run() -> None:
+        try:
+            stage.run(stage.assigned(a=0), records((A, 0)))
+        except JavaError as error:
+            errors.append(error)
+
+    stage.java.script = [sleeps]
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert is_reached.wait(120)
+    stage.task.abandon()
+    thread.join(120)
+    assert len(errors) == 1
+    eventually(lambda: not any(each.name == "abandon-table-0" for each in threading.enumerate()), within_s=120)
+    assert stage.host.end is None
+
+
+def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_task, "_INTERRUPTED_S", 0.05)
     stage = Stage(tmp_path)
     is_reached, ends = threading.Event(), []
 

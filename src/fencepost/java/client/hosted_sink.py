@@ -8,7 +8,7 @@ from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.thrown import exception_of
-from fencepost.java.error import JavaRetriableError
+from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.java.port import Effects, Errant, Figures, GroupMember, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
 
@@ -70,6 +70,8 @@ class SinkTaskClient:
 def _effects(found: Mapping[str, Any]) -> Effects:
     retry = exception_of(found["retry"]) if "retry" in found else None
     assert retry is None or isinstance(retry, JavaRetriableError)
+    failed = exception_of(found["failed"]) if "failed" in found else None
+    assert failed is None or isinstance(failed, JavaError)
     return Effects(
         rewinds=_offsets(found["rewinds"]),
         timeout_ms=found["timeout_ms"],
@@ -79,6 +81,7 @@ def _effects(found: Mapping[str, Any]) -> Effects:
         errant=tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
         processing=processing_of(found),
         retry=retry,
+        failed=failed,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn, Repeated, SinkBatch, TopicPartition
+from fencepost.record import AppendTime, BinaryColumn, HeaderBytes, HeaderColumn, Repeated, SinkBatch, TopicPartition
 
 _NO_TIMESTAMP = -(2**63)
 Buffers = list[tuple[str, Any]]
@@ -13,11 +13,14 @@ Buffers = list[tuple[str, Any]]
 
 def columns_of(batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
     """Return the JSON and the buffers of the request for a batch whose keys and values are bytes."""
-    head: dict[str, Any] = {"rows": len(batch), "places": [(*place, count) for place, count in _runs(batch.places)]}
+    places = [(*place, topic, count) for place, topic, count in _runs(batch)]
+    head: dict[str, Any] = {"rows": len(batch), "places": places}
     stamps = batch.timestamps
     if None in stamps:
         stamps = [_NO_TIMESTAMP if stamp is None else stamp for stamp in stamps]
     buffers: Buffers = [("offsets", array("q", batch.offsets)), ("timestamps", array("q", stamps))]
+    if AppendTime in map(type, stamps):
+        buffers.append(("appended", bytes(isinstance(stamp, AppendTime) for stamp in stamps)))
     buffers += _binary("keys", batch.keys)
     buffers += _binary("values", batch.values)
     if batch.headers is not None:
@@ -28,12 +31,14 @@ def columns_of(batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
     return head, buffers
 
 
-def _runs(places: Sequence[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    if isinstance(places, Repeated):
-        yield from [(places.value, len(places))] if len(places) else []
+def _runs(batch: SinkBatch) -> Iterator[tuple[TopicPartition, str, int]]:
+    """Yield partitions, topics of their records, and how many follow each other: a resent record has another topic."""
+    places, topics = batch.places, batch.topics
+    if isinstance(places, Repeated) and isinstance(topics, Repeated):
+        yield from [(places.value, topics.value, len(places))] if len(places) else []
         return
-    for place, same in groupby(places):
-        yield place, sum(1 for _ in same)
+    for (place, topic), same in groupby(zip(places, topics, strict=True)):
+        yield place, topic, sum(1 for _ in same)
 
 
 def _raw(headers: Sequence[Any]) -> Sequence[Sequence[HeaderBytes]]:

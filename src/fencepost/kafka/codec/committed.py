@@ -22,7 +22,7 @@ from fencepost.kafka.codec.encode_header import (
 _AFTER_LENGTH = 12
 _MAGIC_AT, _MAGIC = 16, 2
 _LEAST_OLD = 26  # with checksum, attributes, and the lengths of a missing key and value
-_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _NO_EPOCH = -1
 _SMALL = 10  # records: below, a batch costs more than its records do
 _REBUILT_RECORDS, _REBUILT_BYTES = 5_000, 256 << 10
@@ -88,6 +88,11 @@ class Head(NamedTuple):
     @property
     def codec(self) -> int:
         return self.attributes & _CODEC
+
+    @property
+    def has_append_time(self) -> bool:
+        """Say whether the broker has set the timestamps."""
+        return bool(self.attributes & _APPEND_TIME)
 
 
 class FetchedBatch(NamedTuple):

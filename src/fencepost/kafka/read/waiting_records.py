@@ -13,7 +13,7 @@ from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.record import BinaryColumn, Repeated, TopicPartition
+from fencepost.record import AppendTime, BinaryColumn, Repeated, TopicPartition
 
 _NO_TIME = -1
 _NOWHERE = TopicPartition("", -1)
@@ -130,10 +130,24 @@ def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:
     counts = [batch.count for _, batch in entries]
     if entries[0][1].sent.head.is_old or sum(counts) < few:
         rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
-        return _of_rows(list(chain.from_iterable(rows))), list(map(len, rows))
+        counts = list(map(len, rows))
+        return _with_append_times(_of_rows(list(chain.from_iterable(rows))), entries, counts), counts
     found = decoded_columns([batch.sent.view for _, batch in entries if batch.count])
     numbers = _numbers(found.offsets), _numbers(found.timestamps)
-    return _columns(*numbers, found.keys, found.values, found.headers), counts
+    columns = _columns(*numbers, found.keys, found.values, found.headers)
+    return _with_append_times(columns, entries, counts), counts
+
+
+def _with_append_times(columns: Fetched, entries: Entries, counts: Sequence[int]) -> Fetched:
+    """Mark the timestamps of batches in which the broker has set them."""
+    if any(batch.sent.head.has_append_time for _, batch in entries):
+        times, start = list(columns.timestamps), 0
+        for (_, batch), count in zip(entries, counts, strict=True):
+            part = slice(start, start := start + count)
+            if batch.sent.head.has_append_time:
+                times[part] = [None if at_ms is None else AppendTime(at_ms) for at_ms in times[part]]
+        columns.timestamps = times
+    return columns
 
 
 def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:

@@ -1,21 +1,30 @@
 """Fetched records, as columns."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from fencepost.kafka.value.message_headers import ReadAgain, headers_of
-from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
+from fencepost.record import AppendTime, BinaryColumn, Repeated, Runs, TopicPartition
 
 T = TypeVar("T")
+
+_TIMES: dict[int, Callable[[int], int | None]] = {
+    TIMESTAMP_NOT_AVAILABLE: lambda _: None,
+    TIMESTAMP_CREATE_TIME: int,
+    TIMESTAMP_LOG_APPEND_TIME: AppendTime,
+}
 
 
 @dataclass
 class Fetched:
-    """Records as columns: bytes as they are in Kafka, timestamps in milliseconds since 1970."""
+    """Records as columns: bytes as they are in Kafka, timestamps in milliseconds since 1970.
+
+    A timestamp that the broker has set is an `AppendTime`.
+    """
 
     places: Sequence[TopicPartition] = ()
     offsets: Sequence[int] = ()
@@ -45,7 +54,7 @@ class Fetched:
         return cls(
             _places(list(map(Message.topic, messages)), list(map(Message.partition, messages))),
             list(map(Message.offset, messages)),
-            _times(kinds, times) if TIMESTAMP_NOT_AVAILABLE in kinds else list(times),
+            list(times) if kinds.count(TIMESTAMP_CREATE_TIME) == len(kinds) else _times(kinds, times),
             list(map(Message.key, messages)),
             list(map(Message.value, messages)),
             [each or [] for each in headers] if any(headers) else None,
@@ -181,7 +190,7 @@ def _nothing(column: Sequence[bytes | None]) -> BinaryColumn | None:
 
 
 def _times(kinds: Sequence[int], times: Sequence[int]) -> list[int | None]:
-    return [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in zip(kinds, times, strict=True)]
+    return [_TIMES[kind](at_ms) for kind, at_ms in zip(kinds, times, strict=True)]
 
 
 def is_plain(messages: Sequence[Any]) -> bool:

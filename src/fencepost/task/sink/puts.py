@@ -90,7 +90,8 @@ class Puts:
             self._hold(batch, covered, error)
             return {}
         self._refusals = 0
-        self.run.counters.records_written += len(batch)
+        self.run.counters.records_written += len(batch) - self.context.removed
+        self.context.removed = 0
         self.run.counters.topics.update(place.topic for place in covered if len(batch))
         return covered
 

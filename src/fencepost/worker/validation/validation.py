@@ -22,7 +22,7 @@ from fencepost.api import (
     SourceConnector,
     StreamConnector,
 )
-from fencepost.api.hosted_task import HostedSink, KnowsSettings
+from fencepost.api.hosted_task import KnowsSettings
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import Config, ConfigError
@@ -265,8 +265,6 @@ def _check_construction(
     if isinstance(instance, EpochConnector):
         effective = given_values(with_converters(given, worker))
         _check_frame(findings, lambda: _epoch_reader(instance, effective))
-    if issubclass(getattr(connector, "task", object), HostedSink):
-        _check_no_resent(findings, given)
     if not isinstance(instance, SourceConnector):
         return
     check_exactly_once(findings, instance, worker)
@@ -319,16 +317,6 @@ def _check_no_dead_letters(findings: Findings, given: Mapping[str, str], reason:
     key = DeadLetterConfig.key_of("dead_letters_topic")
     if given.get(key):
         findings.fault(key, f"{key}: {reason.format(key=key)}")
-
-
-def _check_no_resent(findings: Findings, given: Mapping[str, str]) -> None:
-    key = SinkChoice.key_of("resend_topic")
-    if given.get(key):
-        findings.fault(
-            key,
-            f"{key}: a Java sink would take resent records for records of this topic. Remove {key}, and resend dead "
-            "letters to the topics that they came from",
-        )
 
 
 def _key_in(text: str, keys: Collection[str]) -> str:

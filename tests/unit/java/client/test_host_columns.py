@@ -13,7 +13,7 @@ from fencepost.java.client.columns import polled_of
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.wire import Message
 from fencepost.java.port import Failure, Mark, Polled
-from fencepost.record import BinaryColumn, HeaderColumn, Repeated, Runs, SinkBatch, TopicPartition
+from fencepost.record import AppendTime, BinaryColumn, HeaderColumn, Repeated, Runs, SinkBatch, TopicPartition
 
 _NOTHING = -(2**63)
 _HEAD: dict[str, Any] = {
@@ -92,9 +92,10 @@ _ROWS = st.lists(
     st.tuples(
         _RAW,
         _RAW,
-        st.one_of(st.none(), st.integers(0, 2**62)),
+        st.one_of(st.none(), st.integers(0, 2**62), st.integers(0, 9).map(AppendTime)),
         st.integers(0, 2),
         st.lists(st.tuples(st.text(max_size=3), _RAW), max_size=2),
+        st.sampled_from("tu"),
     ),
     max_size=12,
 )
@@ -107,7 +108,7 @@ def test_raw_records_are_written_as_java_reads_them(rows: list[Any], cut: int, i
     keys, values = ([row[n] for row in rows] for n in (0, 1))
     head, buffers = columns_of(
         SinkBatch(
-            Repeated("t", len(rest)),
+            [row[5] for row in rest],
             [row[3] for row in rest],
             range(len(rest)),
             BinaryColumn(pa.array(values, pa.binary())[cut:]) if is_arrow else values[cut:],
@@ -119,12 +120,14 @@ def test_raw_records_are_written_as_java_reads_them(rows: list[Any], cut: int, i
             HeaderColumn([row[4] for row in rest]),
         )
     )
-    assert read_back(head, {name: bytes(memoryview(buffer)) for name, buffer in buffers}) == rest
+    found = read_back(head, {name: bytes(memoryview(buffer)) for name, buffer in buffers})
+    assert found == rest
+    assert [type(row[2]) for row in found] == [type(row[2]) for row in rest]
 
 
 def read_back(head: dict[str, Any], buffers: dict[str, bytes]) -> list[Any]:
     """Read a request as `SinkColumns` in the host does."""
-    places = [partition for _, partition, count in head["places"] for _ in range(count)]
+    places = [(partition, topic) for _, partition, topic, count in head["places"] for _ in range(count)]
     found, header = [], 0
     for row in range(head["rows"]):
         (stamp,) = struct.unpack_from("<q", buffers["timestamps"], 8 * row)
@@ -133,7 +136,9 @@ def read_back(head: dict[str, Any], buffers: dict[str, bytes]) -> list[Any]:
         headers = [(head["header_names"][n], value(buffers, "headers", n)) for n in names]
         header += count
         key, content = value(buffers, "keys", row), value(buffers, "values", row)
-        found.append((key, content, None if stamp == _NOTHING else stamp, places[row], headers))
+        time = AppendTime(stamp) if buffers.get("appended", bytes(100))[row] else stamp
+        partition, topic = places[row]
+        found.append((key, content, None if stamp == _NOTHING else time, partition, headers, topic))
     return found
 
 

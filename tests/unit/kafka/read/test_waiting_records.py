@@ -12,7 +12,7 @@ from fencepost.kafka.codec.committed import Answered, Position, committed_batche
 from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
-from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
+from fencepost.record import AppendTime, BinaryColumn, Repeated, Runs, TopicPartition
 from support.slow_batch import Kept, PlainRecord, headed, kept_batch
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -123,8 +123,12 @@ def test_keys_and_headers_and_times_are_nothing_where_there_are_none(waiting: Wa
 
 def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so(waiting: WaitingRecords) -> None:
     records = [Kept(n, PlainRecord(None, b"a", 5)) for n in range(2)]
-    waiting.add(read(*unread(ONE, kept_batch(0, records, 5, newest=77, attributes=_LOG_APPEND_TIME))))
-    assert waiting.take(9).timestamps == [77, 77]
+    created = kept_batch(2, [Kept(0, PlainRecord(None, b"b", 6))], 6)
+    log = kept_batch(0, records, 5, newest=77, attributes=_LOG_APPEND_TIME) + created
+    waiting.add(read(*unread(ONE, log)))
+    found = waiting.take(9).timestamps
+    assert found == [77, 77, 6]
+    assert [type(each) for each in found] == [AppendTime, AppendTime, int]
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -134,11 +134,10 @@ def test_a_sink_has_the_keys_of_sinks_and_may_have_dead_letters(plugins: Scripte
     assert "topics" in errors(validate(plugins, **{"connector.class": "TableSink"}))
 
 
-def test_a_topic_for_resent_records_is_refused_for_a_sink(plugins: ScriptedPlugins) -> None:
-    key = "errors.deadletterqueue.resend.topic.name"
-    config = {"connector.class": "TableSink", "topics": "a", "errors.deadletterqueue.topic.name": "dead", key: "again"}
-    text = errors(validate(plugins, **config))[key][-1]
-    assert "would take resent records for records of this topic" in text
+def test_a_sink_may_have_a_topic_for_resent_records(plugins: ScriptedPlugins) -> None:
+    dead = {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.context.headers.enable": "true"}
+    config = {"connector.class": "TableSink", "topics": "a", "errors.deadletterqueue.resend.topic.name": "again"}
+    assert validate(plugins, **config, **dead).error_count == 0
 
 
 def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:

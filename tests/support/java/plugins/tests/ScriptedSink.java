@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -29,6 +30,7 @@ public final class ScriptedSink extends SinkTask {
 
     private Path diary;
     private boolean hasRefused;
+    private List<String> times = List.of();
 
     @Override
     public String version() {
@@ -47,6 +49,7 @@ public final class ScriptedSink extends SinkTask {
 
     @Override
     public void put(Collection<SinkRecord> records) {
+        times = records.stream().map(each -> each.timestampType().toString()).toList();
         for (SinkRecord record : records) {
             write(record.topic() + "-" + record.kafkaPartition() + "@" + record.kafkaOffset() + " " + record.key() + "="
                     + record.value() + " " + record.timestamp() + " " + record.headers());
@@ -72,6 +75,7 @@ public final class ScriptedSink extends SinkTask {
             case "consumer" -> consumer().poll(java.time.Duration.ZERO);
             case "committed" -> write("committed " + consumer().committed(consumer().assignment()));
             case "elsewhere" -> elsewhere(() -> consumer().committed(Set.of(place)));
+            case "times" -> write("times " + times);
             case "seek" -> consumer().seek(place, 3);
             case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));
             case "debug" -> log.debug("a detail");

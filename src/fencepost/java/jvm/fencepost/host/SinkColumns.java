@@ -3,12 +3,14 @@ package fencepost.host;
 import java.nio.ByteBuffer;
 import java.util.List;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
 
 /** The raw records of a request, row by row. Rows are read in order. */
 final class SinkColumns {
     final int rows;
     private final ByteBuffer offsets;
     private final ByteBuffer timestamps;
+    private final ByteBuffer appended;
     private final Bytes keys;
     private final Bytes values;
     private final Bytes headers;
@@ -20,6 +22,7 @@ final class SinkColumns {
         rows = (int) request.number("rows", 0);
         offsets = request.buffer("offsets");
         timestamps = request.buffer("timestamps");
+        appended = request.buffer("appended");
         keys = new Bytes(request, "keys");
         values = new Bytes(request, "values");
         headers = new Bytes(request, "headers");
@@ -35,6 +38,15 @@ final class SinkColumns {
     Long timestamp(int row) {
         long found = timestamps.getLong(8 * row);
         return found == SourceColumns.NO_TIMESTAMP ? null : Long.valueOf(found);
+    }
+
+    /** Say who has set the timestamp; without the buffer "appended" it was never the broker. */
+    TimestampType timestampType(int row) {
+        if (timestamp(row) == null) {
+            return TimestampType.NO_TIMESTAMP_TYPE;
+        }
+        boolean isAppended = appended != null && appended.get(row) != 0;
+        return isAppended ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
     }
 
     byte[] key(int row) {

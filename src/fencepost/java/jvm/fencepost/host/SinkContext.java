@@ -20,17 +20,21 @@ final class SinkContext extends WorkerSinkTaskContext {
     private final Map<String, String> config;
     private final Membership membership;
     private final boolean hasReporter;
+    private final Tolerance tolerance;
     private final PluginMetrics metrics;
     private final List<TopicPartition> paused = new ArrayList<>();
     private final List<TopicPartition> resumed = new ArrayList<>();
     private final List<List<Object>> errant = new ArrayList<>();
 
-    SinkContext(Map<String, String> config, Membership membership, boolean hasReporter, PluginMetrics metrics) {
+    SinkContext(
+            Map<String, String> config, Membership membership, boolean hasReporter, Tolerance tolerance,
+            PluginMetrics metrics) {
         super(membership.consumer(), null, null);
         this.config = config;
         this.membership = membership;
         membership.setContext(this);
         this.hasReporter = hasReporter;
+        this.tolerance = tolerance;
         this.metrics = metrics;
     }
 
@@ -67,7 +71,7 @@ final class SinkContext extends WorkerSinkTaskContext {
 
     private synchronized Future<Void> report(SinkRecord record, Throwable error) {
         errant.add(Arrays.asList(record.originalTopic(), record.originalKafkaPartition(), record.originalKafkaOffset(),
-                error.getClass().getName(), Thrown.message(error)));
+                error.getClass().getName(), Thrown.message(error), tolerance.trace(error)));
         return CompletableFuture.completedFuture(null);
     }
 

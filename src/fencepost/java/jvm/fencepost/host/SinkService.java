@@ -8,8 +8,8 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
-import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.sink.SinkRecord;
@@ -24,7 +24,8 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     SinkService(Request request, Loaders loaders) throws Exception {
         super(request, loaders, SinkTask.class);
-        context = new SinkContext(config, membership, request.flag("has_reporter"), conversion.figures().of(Map.of()));
+        context = new SinkContext(config, membership, request.flag("has_reporter"), conversion.tolerance,
+                conversion.figures().of(Map.of()));
         start();
     }
 
@@ -68,8 +69,16 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     private Answer put(Request request) throws InterruptedException {
         Map<String, Object> facts = new HashMap<>();
-        if (!request.flag("again")) {
-            convert(request);
+        try {
+            if (!request.flag("again")) {
+                convert(request);
+            }
+        } catch (ConnectException error) {
+            if (!conversion.tolerance.isExceeded()) {
+                throw error;
+            }
+            facts.put("failed", Thrown.described(error));  // an answer, as the record may become a dead letter
+            return effects(facts);
         }
         try {
             task.put(records);
@@ -80,7 +89,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         return effects(facts);
     }
 
-    /** The runs of "places" are [topic, partition] each; "topics" are those of the records, if others. */
+    /** The runs of "places" are [topic, partition, topic of the records, how many] each. */
     private void convert(Request request) throws InterruptedException {
         SinkColumns columns = new SinkColumns(request);
         List<?> places = request.list("places");
@@ -88,10 +97,10 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         int row = 0;
         for (Object each : places) {
             List<?> run = (List<?>) each;
-            String topic = (String) run.get(0);
-            int partition = ((Number) run.get(1)).intValue();
-            for (int end = row + ((Number) run.get(2)).intValue(); row < end; row++) {
-                SinkRecord record = converted(columns, row, topic, partition);
+            TopicPartition place = partition(run);
+            String topic = (String) run.get(2);
+            for (int end = row + ((Number) run.get(3)).intValue(); row < end; row++) {
+                SinkRecord record = converted(columns, row, place, topic);
                 if (record != null) {
                     records.add(record);
                 }
@@ -99,7 +108,8 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         }
     }
 
-    private SinkRecord converted(SinkColumns columns, int row, String topic, int partition)
+    /** "topic" is not that of "place" if the record was resent: it is one of the topic from which it once came. */
+    private SinkRecord converted(SinkColumns columns, int row, TopicPartition place, String topic)
             throws InterruptedException {
         Tolerance tolerance = conversion.tolerance;
         tolerance.begin();
@@ -113,10 +123,9 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         if (tolerance.hasFailed()) {
             return null;
         }
-        Long timestamp = columns.timestamp(row);
-        TimestampType type = timestamp == null ? TimestampType.NO_TIMESTAMP_TYPE : TimestampType.CREATE_TIME;
-        SinkRecord record = new SinkRecord(topic, partition, key.schema(), key.value(), value.schema(), value.value(),
-                columns.offset(row), timestamp, type, found);
+        SinkRecord record = new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(),
+                value.value(), columns.offset(row), columns.timestamp(row), columns.timestampType(row), found,
+                place.topic(), place.partition(), columns.offset(row));
         SinkRecord changed = conversion.chain.apply(record, tolerance, row);
         filtered += changed == null && !tolerance.hasFailed() ? 1 : 0;
         return changed;

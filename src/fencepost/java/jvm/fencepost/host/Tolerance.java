@@ -21,6 +21,7 @@ final class Tolerance {
     private long traceChars;
     private long retries;
     private boolean hasFailed;
+    private boolean isExceeded;
 
     Tolerance(Map<String, String> config) {
         toleratesAll = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none"));
@@ -41,6 +42,16 @@ final class Tolerance {
         return hasFailed;
     }
 
+    /** Say whether an operation has failed and is not tolerated: its record is the last of the failures. */
+    boolean isExceeded() {
+        return isExceeded;
+    }
+
+    /** Return an exception's stack if dead letters are to have it, else null. Any thread. */
+    String trace(Throwable error) {
+        return keepsTraces ? Thrown.trace(error) : null;
+    }
+
     /** Return about how many bytes the failures since the last report take. */
     long size() {
         return traceChars;
@@ -53,14 +64,15 @@ final class Tolerance {
         } catch (InterruptedException error) {
             throw error;  // the task is to stop: the record has no outcome
         } catch (Exception error) {
-            if (!toleratesAll) {
-                throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
-            }
             hasFailed = true;
-            String trace = keepsTraces ? Thrown.trace(error) : null;
+            String trace = trace(error);
             traceChars += trace == null ? 0 : trace.length();
             failures.add(Arrays.asList(
                     row, stage, error.getClass().getName(), Thrown.message(error), plugin.getClass().getName(), trace));
+            if (!toleratesAll) {
+                isExceeded = true;
+                throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
+            }
             return null;
         }
     }
