@@ -119,12 +119,12 @@ class JavaSide:
     def descriptions(self, kind: PluginKind, hidden: set[str]) -> list[PluginDescription]:
         """Return lines of `GET /connector-plugins`, without broken classes.
 
-        `hidden`: names that Python has. Connectors among them do not run, and Kafka's own classes are those of its
-        runtime, even if a plug-in brings copies of them along.
+        `hidden`: names that Python has. Kafka's own classes are those of its runtime, even if a plug-in brings copies
+        of them along, except for connectors, of which a config may ask for a version.
         """
         found = []
         for full, installed in sorted(self.installed(kind).items()):
-            if full in hidden and (kind is PluginKind.CONNECTOR or full.startswith(_OF_KAFKA)):
+            if full in hidden and full.startswith(_OF_KAFKA) and kind is not PluginKind.CONNECTOR:
                 continue
             for one in installed:
                 version, cls = one.version, one.loaded()

@@ -69,9 +69,9 @@ class _Installed(NamedTuple):
 class PluginRegistry:
     """Finds plug-ins by full class name, by class name alone, or by class name without the suffix of its kind.
 
-    Built-in plug-ins have precedence. Entry points of other packages and the directories of `plugin_path` are searched
-    once, when a name is not built in. If several versions of a class are installed, the newest that a requirement
-    allows is found (KIP-891). Thread-safe.
+    Built-in plug-ins have precedence; a Java connector of the same name is another version of it. Entry points of other
+    packages and the directories of `plugin_path` are searched once, when a name is not built in. If several versions of
+    a class are installed, the newest that a requirement allows is found (KIP-891). Thread-safe.
 
     Java plug-ins are found like the others, unless Python has a class of the same name. What the config of a Java
     connector names, such as transforms and converters, is Java's if Java has it: `beside` returns the registry that
@@ -180,7 +180,8 @@ class PluginRegistry:
         """Return the full name and the versions, oldest first. Raises ConfigError if there is no such class."""
         built_in = _built_in(kind, name)
         if built_in is not None:
-            return built_in, [_Installed(__version__, target=BUILT_IN[kind][built_in])]
+            of_java = {} if self.java is None or not self._names_java(kind) else self.java.installed(kind)
+            return built_in, [*of_java.get(built_in, ()), _Installed(__version__, target=BUILT_IN[kind][built_in])]
         return self._chosen(kind, name, self._not_built_in(kind))
 
     def _chosen(

@@ -19,7 +19,7 @@ from support.worker import Worker
 
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's own connectors for tests."""
+    """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's own of its files and for tests."""
     ensure_compiler()
     top = tmp_path_factory.mktemp("java-plugins")
     (top / "numbers").mkdir()
@@ -28,7 +28,8 @@ def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     services.mkdir(parents=True)
     (services / SOURCE).write_text("tests.NumberSourceConnector\n")
     (services / SINK).write_text("tests.LinesSinkConnector\n")
-    shutil.copy(kafka_jar("connect-test-plugins"), top)
+    for module in ("connect-file", "connect-test-plugins"):
+        shutil.copy(kafka_jar(module), top)
     start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
     return top
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import __version__
 from fencepost.api import FatalError, SinkConnector, SinkRecord, SourceConnector, Transform
 from fencepost.config import ConfigError
 from fencepost.java.error import JavaPluginError
@@ -54,6 +55,19 @@ def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(t
 def test_what_only_python_has_is_named_by_both_registries(tmp_path: Path) -> None:
     for view in plugins_with(tmp_path).views():
         assert all(view.names(kind) for kind in PluginKind)
+
+
+def test_a_java_connector_of_a_built_in_name_runs_if_its_version_is_asked_for(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    name = _KAFKA + "file.FileStreamSourceConnector"
+    for version in (None, "[0,99)", __version__):
+        assert registry.find(PluginKind.CONNECTOR, name, version).__module__.startswith("fencepost.")
+    javas = registry.find(PluginKind.CONNECTOR, "FileStreamSource", "7.1")
+    assert registry.java is not None
+    assert registry.java.class_of(javas) is not None
+    assert registry.versions(PluginKind.CONNECTOR, name) == ("7.1", __version__)
+    with pytest.raises(ConfigError, match="available versions"):
+        registry.find(PluginKind.CONNECTOR, name, "[8]")
 
 
 def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_path: Path) -> None:
@@ -106,7 +120,7 @@ def test_java_plug_ins_are_listed_with_their_versions(tmp_path: Path) -> None:
     assert (ROUND, "transformation", "7.1") in listed
     assert ("org.example.CborConverter", "converter", "7.1") in listed
     file_sources = [one for one in listed if one.class_name == _KAFKA + "file.FileStreamSourceConnector"]
-    assert len(file_sources) == 1  # the one that runs
+    assert {one.version for one in file_sources} == {__version__, "7.1"}
     both = [one.version for one in listed if one.class_name == "io.debezium.transforms.ExtractNewRecordState"]
     assert len(both) == 2
     assert len(registry.machine.hosts) == 1
