@@ -191,9 +191,6 @@ class HostedBatch(Batch):
 class HostedSinkContext(SinkTaskContext, Protocol):
     """What the runtime offers a hosted sink task."""
 
-    removed: int
-    """How many records of the batch that `put` was given last the other process has filtered or dropped."""
-
     @property
     def place(self) -> TaskPlace: ...
 
@@ -224,6 +221,9 @@ class HostedSink(SinkTask):
     """
 
     context: HostedSinkContext
+
+    removed: int = 0
+    """How many records of the batch that was put last the other process has filtered or dropped."""
 
     def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
         """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""

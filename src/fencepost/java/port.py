@@ -337,10 +337,9 @@ class Effects:
     requests_commit: bool = False
     errant: tuple[Errant, ...] = ()
     processing: Processing = field(default_factory=Processing)
-    retry: JavaRetriableError | None = None
-    """What `put` has thrown, if it is to be called again with the same batch."""
-    failed: JavaError | None = None
-    """Why nothing was put and the task fails: the last of the failures is not tolerated. It may be a dead letter."""
+    thrown: JavaError | JavaRetriableError | None = None
+    """Why `put` is to be called again with the same batch. Or, if it is no JavaRetriableError, why the task fails:
+    nothing was put, and the last of the failures is not tolerated. Its record may become a dead letter before."""
 
 
 class HostedSinkTask(Protocol):
@@ -350,7 +349,8 @@ class HostedSinkTask(Protocol):
 
     def put(self, batch: SinkBatch) -> Effects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
-        `HeaderColumn`. If `retry` is set, call it again with the same batch: it is not converted again."""
+        `HeaderColumn`. After a JavaRetriableError in `thrown`, call it again with the same batch: it is not
+        converted again."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         """Return the offsets that may be committed."""

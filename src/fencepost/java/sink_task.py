@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import HostEndedError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask
 from fencepost.java.kept_batches import KeptBatches
 from fencepost.java.port import (
@@ -85,9 +85,9 @@ class JavaSinkTask(JavaTask, HostedSink):
             if self._has_reporter and not is_again:
                 self._kept.add(batch)
             effects: Effects = self._call(self._task.put, batch)
-            self._refused = None if effects.retry is None else batch
+            self._refused = batch if isinstance(effects.thrown, JavaRetriableError) else None
             if not is_again:
-                self.context.removed = effects.processing.filtered + len(effects.processing.failures)
+                self.removed = effects.processing.filtered + len(effects.processing.failures)
             self._heed(effects)
             self._owed = _Owed(batch, effects, deque(self._reports(effects, batch)))
         self._pay()
@@ -186,12 +186,12 @@ class JavaSinkTask(JavaTask, HostedSink):
                 reports[0]()
                 reports.popleft()
         except FatalError as error:
-            if effects.failed is None:
+            if effects.thrown is None:
                 raise
-            raise effects.failed from error  # the error names the record; Java's has the cause, and its stack
+            raise effects.thrown from error  # the error names the record; Java's has the cause, and its stack
         self._owed = _NOTHING
-        if effects.failed is not None or effects.retry is not None:
-            raise effects.failed or effects.retry
+        if effects.thrown is not None:
+            raise effects.thrown
 
     def _report(self, errant: Errant) -> None:
         record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter

@@ -155,7 +155,7 @@ def test_a_value_that_cannot_be_converted_fails_the_task_and_is_named(
     effects = scripted({"value.converter": JSON, "value.converter.schemas.enable": "false"} | headers).put(
         batch("1", "{no json", "{no json")
     )
-    assert "JsonParseException" in str(effects.failed)
+    assert "JsonParseException" in str(effects.thrown)
     (failure,) = effects.processing.failures
     assert (failure.row, failure.stage, failure.plugin) == (1, "VALUE_CONVERTER", JSON)
     assert failure.trace is not None
@@ -183,7 +183,7 @@ def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSink
     refused = batch("a", "!retriable", "b")
     effects = task.put(refused)
     assert effects.timeout_ms == 100
-    assert "the store is away" in str(effects.retry)
+    assert "the store is away" in str(effects.thrown)
     assert task.put(refused) == Effects()
     put = [line.split()[1] for line in diary.read_text().splitlines()]
     assert put == ["null=a", "null=!retriable", "null=a", "null=!retriable", "null=b"]

@@ -207,7 +207,7 @@ def test_java_knows_the_member_and_learns_of_a_new_generation_before_the_next_pu
 
 
 def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, Effects(retry=AWAY, timeout_ms=0), Effects(retry=AWAY, timeout_ms=0))
+    stage = Stage(tmp_path, Effects(thrown=AWAY, timeout_ms=0), Effects(thrown=AWAY, timeout_ms=0))
     stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
     first, *again = stage.sink.batches  # the host knows by this that it has it, converted
     assert len(again) == 2
@@ -217,7 +217,7 @@ def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path)
 
 
 def test_nothing_of_a_batch_that_is_refused_to_the_end_is_committed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, *[Effects(retry=AWAY, timeout_ms=60_000)] * 2)
+    stage = Stage(tmp_path, *[Effects(thrown=AWAY, timeout_ms=60_000)] * 2)
     stage.run(stage.assigned(a=3), records((A, 3)), stage.commits)
     assert all(A not in each or each[A] == 3 for each in stage.committed())
 
@@ -342,7 +342,7 @@ def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task
         1, "VALUE_CONVERTER", "org.example.Bad", "no json", "org.example.Json", "org.example.Bad: no json"
     )
     failed = JavaError("org.example.Bad: no json", THROWN)
-    effects = Effects(processing=Processing(failures=(failure,)), failed=failed)
+    effects = Effects(processing=Processing(failures=(failure,)), thrown=failed)
     stage = Stage(tmp_path, effects, tolerates=False)
     with pytest.raises(JavaError, match="no json") as caught:
         stage.run(stage.assigned(a=0), records((A, 0), (A, 1)))
@@ -356,7 +356,7 @@ def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task
 
 def test_records_that_transforms_remove_do_not_count_as_put(tmp_path: Path) -> None:
     failure = Failure(2, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
-    first = Effects(processing=Processing(filtered=1, failures=(failure,)), retry=AWAY, timeout_ms=0)
+    first = Effects(processing=Processing(filtered=1, failures=(failure,)), thrown=AWAY, timeout_ms=0)
     stage = Stage(tmp_path, first, Effects())
     stage.run(stage.assigned(a=0), records(*[(A, n) for n in range(5)]), stage.commits, records((A, 5)))
     assert stage.counters.records_written == 4

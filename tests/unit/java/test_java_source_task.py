@@ -28,7 +28,7 @@ from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
-from fencepost.task.source.context import Hosting, TaskContext
+from fencepost.task.source.hosted_context import HostedContext
 from fencepost.task.source.loop import LoopEnd, transaction_context
 from fencepost.testing import eventually
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
@@ -96,12 +96,13 @@ class Stage(SourceStage):
         self.java.callbacks = callbacks
         self.task: JavaSourceTask = config.task_class_for(properties)()
         place = TaskPlace("prices", 0, "incarnation", {"name": "prices", "value.converter": "StringConverter"})
-        context = TaskContext(
+        context = HostedContext(
+            place,
+            self.counters.errors,
             {"task.class": "org.example.Task", "n": "0"},
             self.book,
             self.control,
             transaction_context(self.boundary),
-            hosting=Hosting(place, self.counters.errors),
         )
         self.task.initialize(context, config)
 

@@ -8,7 +8,7 @@ from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.thrown import exception_of
-from fencepost.java.error import JavaError, JavaRetriableError
+from fencepost.java.error import JavaPluginError, JavaRetriableError
 from fencepost.java.port import Effects, Errant, Figures, GroupMember, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
 
@@ -46,7 +46,7 @@ class SinkTaskClient:
             head, buffers = columns_of(batch)
             found = self._line.ask({"op": "put", **head}, buffers).head["result"]
         effects = _effects(found)
-        self._refused = None if effects.retry is None else batch
+        self._refused = batch if isinstance(effects.thrown, JavaRetriableError) else None
         return effects
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
@@ -68,10 +68,8 @@ class SinkTaskClient:
 
 
 def _effects(found: Mapping[str, Any]) -> Effects:
-    retry = exception_of(found["retry"]) if "retry" in found else None
-    assert retry is None or isinstance(retry, JavaRetriableError)
-    failed = exception_of(found["failed"]) if "failed" in found else None
-    assert failed is None or isinstance(failed, JavaError)
+    thrown = exception_of(found["thrown"]) if "thrown" in found else None
+    assert not isinstance(thrown, JavaPluginError)
     return Effects(
         rewinds=_offsets(found["rewinds"]),
         timeout_ms=found["timeout_ms"],
@@ -80,8 +78,7 @@ def _effects(found: Mapping[str, Any]) -> Effects:
         requests_commit=found["requests_commit"],
         errant=tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
         processing=processing_of(found),
-        retry=retry,
-        failed=failed,
+        thrown=thrown,
     )
 
 

@@ -31,8 +31,6 @@ class SinkContext:
         self.paused: set[TopicPartition] = set()
         self.timeout_ms: int | None = None
         self.is_commit_requested = False
-        self.removed = 0
-        """How many records of the last batch a task in another process has filtered or dropped."""
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self._control = control
         self._task_generation = task_generation

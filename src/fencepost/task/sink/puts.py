@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.api import RetriableError, SinkTask
+from fencepost.api.hosted_task import HostedSink
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
 from fencepost.task.failure.back_off import pause_after
@@ -90,8 +91,8 @@ class Puts:
             self._hold(batch, covered, error)
             return {}
         self._refusals = 0
-        self.run.counters.records_written += len(batch) - self.context.removed
-        self.context.removed = 0
+        removed = self.task.removed if isinstance(self.task, HostedSink) and len(batch) else 0
+        self.run.counters.records_written += len(batch) - removed
         self.run.counters.topics.update(place.topic for place in covered if len(batch))
         return covered
 

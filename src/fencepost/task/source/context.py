@@ -1,23 +1,12 @@
 """What a running task can use: its configs, its offsets, waiting, and its transactions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import TransactionContext
-from fencepost.api.hosted_task import TaskPlace
 from fencepost.task.control import Control
 from fencepost.task.delivery.transaction_size import TransactionSize
-from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.source.offset_book import OffsetBook
-
-
-@dataclass(frozen=True)
-class Hosting:
-    """What a task needs whose code runs in another process: which task it is, and where its errors are counted."""
-
-    place: TaskPlace
-    errors: ErrorCounters
 
 
 class TaskContext:
@@ -33,9 +22,7 @@ class TaskContext:
         takes_columns: bool = False,
         batches_refusal: str | None = None,
         sizes: TransactionSize | None = None,
-        hosting: Hosting | None = None,
     ) -> None:
-        """`hosting` is for a `HostedTask`."""
         self.configs = configs
         self.transaction = transaction
         self.takes_columns = takes_columns
@@ -43,7 +30,6 @@ class TaskContext:
         self._sizes = sizes
         self._book = book
         self._control = control
-        self._hosting = hosting
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(partition, Mapping):
@@ -70,12 +56,3 @@ class TaskContext:
 
     def wake(self) -> None:
         self._control.wake()
-
-    @property
-    def place(self) -> TaskPlace:
-        assert self._hosting is not None
-        return self._hosting.place
-
-    def count_retries(self, count: int) -> None:
-        assert self._hosting is not None
-        self._hosting.errors.retries += count

@@ -7,6 +7,7 @@ offsets, which the worker read after the admission; 8 start the task and loop. E
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import orjson
@@ -31,7 +32,8 @@ from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
-from fencepost.task.source.context import Hosting, TaskContext
+from fencepost.task.source.context import TaskContext
+from fencepost.task.source.hosted_context import HostedContext
 from fencepost.task.source.loop import SourceLoop, transaction_context
 from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offset_book import OffsetBook
@@ -97,7 +99,12 @@ class TaskRunner(ProducingLife):
 
     def _build(self, book: OffsetBook, boundary: Boundary, processor: Processor) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)
-        context = TaskContext(
+        make = (
+            partial(HostedContext, place_of(self.spec), self.counters.errors)
+            if isinstance(task, HostedTask)
+            else TaskContext
+        )
+        context = make(
             given_values(self.spec.task_config),
             book,
             self.control,
@@ -105,7 +112,6 @@ class TaskRunner(ProducingLife):
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,
-            hosting=Hosting(place_of(self.spec), self.counters.errors),
         )
         task.initialize(context, config)
         self._task = task

@@ -77,14 +77,14 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
             if (!conversion.tolerance.isExceeded()) {
                 throw error;
             }
-            facts.put("failed", Thrown.described(error));  // an answer, as the record may become a dead letter
+            facts.put("thrown", Thrown.described(error));  // an answer, as the record may become a dead letter
             return effects(facts);
         }
         try {
             task.put(records);
             records = List.of();
         } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
-            facts.put("retry", Thrown.described(error));
+            facts.put("thrown", Thrown.described(error));
         }
         return effects(facts);
     }
