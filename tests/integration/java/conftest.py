@@ -19,7 +19,7 @@ from support.worker import Worker
 
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's own of its files and for tests."""
+    """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's for files and tests."""
     ensure_compiler()
     top = tmp_path_factory.mktemp("java-plugins")
     (top / "numbers").mkdir()
