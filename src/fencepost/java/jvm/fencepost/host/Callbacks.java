@@ -35,8 +35,8 @@ record Callbacks(boolean records, boolean places, boolean commits, Method update
     }
 
     /**
-     * Say whether a method's code reads its second parameter, as far as can be seen. Debezium's commitRecord does not, and
-     * to find out where each record is would cost it a tenth of its speed.
+     * Say whether a method's code reads its second parameter, as far as can be seen. Debezium's commitRecord does not: to
+     * find out where each record is, Python would send its records one by one instead of as columns.
      */
     private static boolean readsSecond(Method method) {
         String file = "/" + method.getDeclaringClass().getName().replace('.', '/') + ".class";
