@@ -100,8 +100,8 @@ class RuntimeChoice(RestartChoice):
     progress_timeout_action: str = setting(
         "progress.timeout.action", type=Type.STRING, default="report", check=one_of("report", "fail"), importance=LOW,
         doc="What follows when a task stands still. With report, its status says so until it moves again. With fail, "
-        "it fails, and errors.restart.enabled decides whether it is started again; what else runs in its slot moves to "
-        "another one.",
+        "it fails, unless it waits for Kafka, and errors.restart.enabled decides whether it is started again; what "
+        "else runs in its slot moves to another one.",
     )  # fmt: skip
 
 

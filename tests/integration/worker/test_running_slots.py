@@ -50,7 +50,7 @@ def test_a_task_that_is_to_fail_when_it_hangs_fails_and_its_neighbours_go_on(
     source = TestingSource(["a", DEAF()], topic=name, bootstrap=kafka.bootstrap_servers)
     progress = {"progress.timeout.ms": "1000", "progress.timeout.action": "fail"}
     created(worker, name, {**source.properties(name=name), **progress})
-    worker.wait_for_tasks(name, "FAILED", within_s=60)
+    worker.wait_for_tasks(name, "FAILED", within_s=120)
     assert "in poll" in trace_of(worker, name)
     append(file, numbered(11, 20))
     assert values(neighbour, 20) == numbered(1, 20)

@@ -5,17 +5,20 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import given_values
-from fencepost.task.channel.message import RunState
+from fencepost.task.channel.message import HANGS, STANDS_STILL, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 
 log = logging.getLogger(__name__)
 
+_KAFKA = ("fencepost.kafka.", "fencepost.transaction.")
 _WATCHED = frozenset({RunState.STARTING, RunState.RUNNING})
 
 
@@ -32,13 +35,18 @@ class Remark:
         self._timeout_s = _timeout_s(spec)
         self._since: float | None = None  # the last turn before it stood still
         self._text: str | None = None
+        self._waits_for_kafka = False
         self.trace: str | None = None  # said with the last change of state
 
     def of(self, state: RunState) -> str | None:
         """Return the trace, and since when the task stands still, if it does."""
-        return "\n\n".join(filter(None, (self.trace, self.stillness(state)))) or None
+        return "\n\n".join(filter(None, (self.trace, self._stillness(state)))) or None
 
-    def stillness(self, state: RunState) -> str | None:
+    def counters(self, state: RunState) -> dict[str, float]:
+        stands_still = self._stillness(state) is not None
+        return {STANDS_STILL: float(stands_still), HANGS: float(stands_still and not self._waits_for_kafka)}
+
+    def _stillness(self, state: RunState) -> str | None:
         """Return since when the task has stood still, and the stack of its thread then; None if it moves.
 
         The text does not change until the task has moved.
@@ -52,9 +60,11 @@ class Remark:
                 log.warning("task %s moves again", self._task)
                 self._since = self._text = None
             return None
-        stack = _stack_of(self._thread)
-        if stack is None:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        if frame is None:
             return None
+        stack = "".join(traceback.format_stack(frame)).rstrip()
+        self._waits_for_kafka = any(_is_of_kafka(each.f_globals) for each, _ in traceback.walk_stack(frame))
         since = datetime.now(UTC) - timedelta(seconds=stands_s)
         what = "has been starting" if state is RunState.STARTING else "has stood still"
         self._since, self._text = (
@@ -76,7 +86,5 @@ def _timeout_s(spec: TaskSpec) -> float | None:
     return timeout_ms / 1000 or None
 
 
-def _stack_of(thread: threading.Thread) -> str | None:
-    """Return the stack of a thread, innermost call last; None if it does not run."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    return None if frame is None else "".join(traceback.format_stack(frame)).rstrip()
+def _is_of_kafka(module: Mapping[str, Any]) -> bool:
+    return str(module.get("__name__")).startswith(_KAFKA)

@@ -13,7 +13,7 @@ from fencepost.api import RetriableError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.storage.ids import TargetState
-from fencepost.task.channel.message import STANDS_STILL, LostTask, RunState, TaskReport
+from fencepost.task.channel.message import LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff, pause_after
@@ -179,8 +179,8 @@ class TaskLife(ABC):
 
     def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
-        state, counters = self.counters.state, self.counters.to_json()
-        counters[STANDS_STILL] = float(self._remark.stillness(state) is not None)
+        state = self.counters.state
+        counters = {**self.counters.to_json(), **self._remark.counters(state)}
         report = report_of(self.spec, state, self._remark.of(state), counters, self.counters.topics)
         return replace(report, figures=self._measured())
 

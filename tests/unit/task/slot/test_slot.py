@@ -225,7 +225,7 @@ def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_go
     monkeypatch.setattr(Running, "hangs", {0: released})
     eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["stands_still"], within_s=60)
     last = worker.of(0)[-1]
-    assert last.state is RunState.RUNNING
+    assert (last.state, last.counters["hangs"]) == (RunState.RUNNING, 1.0)
     assert re.match(
         r"The task has stood still since 2\d{3}-.*Z, for longer than progress\.timeout\.ms", last.trace or ""
     )
@@ -238,6 +238,22 @@ def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_go
     assert worker.of(0)[-1].trace is None
     texts = {report.trace for report in worker.of(0) if report.counters["stands_still"]}
     assert len(texts) == 1
+
+
+def test_a_task_that_waits_for_kafka_stands_still_but_does_not_hang(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.progress_timeout_ms = "200"
+    released = threading.Event()
+    source = compile("def wait(event):\n    event.wait(120)", "client.py", "exec")
+    client: dict[str, Any] = {"__name__": "fencepost.kafka.produce.client"}
+    exec(source, client)
+    monkeypatch.setitem(globals(), "wait_in_vain", client["wait"])
+    monkeypatch.setattr(Running, "hangs", {0: released})
+    eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["stands_still"], within_s=60)
+    assert worker.of(0)[-1].counters["hangs"] == 0
+    monkeypatch.setattr(Running, "hangs", {})
+    released.set()
 
 
 def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(

@@ -10,7 +10,7 @@ from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import given_values
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
-from fencepost.task.channel.message import STANDS_STILL, RunState, TaskReport
+from fencepost.task.channel.message import HANGS, RunState, TaskReport
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings
 from fencepost.worker.supervision.task.event_loop import TICK_S
@@ -62,7 +62,7 @@ class TaskReports:
         elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving by itself
             handle.again.at = time.monotonic() + TICK_S
-        elif report.counters.get(STANDS_STILL) and _fails_when_still(self.table, handle):
+        elif report.counters.get(HANGS) and _fails_when_it_hangs(self.table, handle):
             self.failures.failed(handle, report.trace or "")
             self.endings.give_up(handle)
         elif report.state is RunState.STARTING and report.trace != (last.trace if last is not None else None):
@@ -81,7 +81,7 @@ def _has_written(last: TaskReport | None, report: TaskReport) -> bool:
     return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
 
 
-def _fails_when_still(table: TaskTable, handle: TaskHandle) -> bool:
+def _fails_when_it_hangs(table: TaskTable, handle: TaskHandle) -> bool:
     try:
         choice = RuntimeChoice(given_values(table.snapshot.connectors.get(handle.id.connector, {})))
     except ConfigError:  # another worker may have stored it

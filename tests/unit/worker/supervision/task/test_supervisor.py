@@ -244,10 +244,10 @@ class Stage:
         return [handle for handle in handles if handle.state is HandleState.HOSTED]
 
     def report(
-        self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0, stands_still: int = 0
+        self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0, hangs: int = 0
     ) -> None:
         """`written`: records to topic `t`."""
-        counters = {"records_written": float(written), "stands_still": float(stands_still)}
+        counters = {"records_written": float(written), "hangs": float(hangs)}
         topics = ("t",) if written else ()
         report = TaskReport(
             handle.id.connector, handle.id.task, handle.incarnation, RunState(state), trace, counters, topics
@@ -413,7 +413,7 @@ def test_a_preparation_that_fails_fails_the_task(stage: Stage) -> None:
 
 
 def test_a_task_that_stands_still_runs_and_says_so_until_it_moves(running: Stage) -> None:
-    running.report(running.handle(), "RUNNING", "in poll", stands_still=1)
+    running.report(running.handle(), "RUNNING", "in poll", hangs=1)
     running.report(running.handle(), "RUNNING")
     said = [(state, trace) for _, state, trace in running.board.said]
     assert said == [(State.RUNNING, None), (State.RUNNING, "in poll"), (State.RUNNING, None)]
@@ -424,8 +424,8 @@ def test_a_task_whose_start_stands_still_says_so(stage: Stage) -> None:
     stage.tasks(1)
     stage.tick()
     stage.report(stage.handle(), "STARTING")
-    stage.report(stage.handle(), "STARTING", "in start", stands_still=1)
-    stage.report(stage.handle(), "STARTING", "in start", stands_still=1)
+    stage.report(stage.handle(), "STARTING", "in start", hangs=1)
+    stage.report(stage.handle(), "STARTING", "in start", hangs=1)
     assert stage.board.said == [(FIRST, State.UNASSIGNED, "in start")]
 
 
@@ -436,7 +436,9 @@ def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stag
     deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
     stage.report(deaf, "RUNNING")
     stage.door.neighbours = (neighbour.incarnation,)
-    stage.report(deaf, "RUNNING", "in poll", stands_still=1)
+    stage.report(deaf, "RUNNING", "in commit")  # it waits for Kafka
+    assert stage.board.said[-1] == (FIRST, State.RUNNING, "in commit")
+    stage.report(deaf, "RUNNING", "in poll", hangs=1)
     assert stage.board.said[-1] == (FIRST, State.FAILED, "in poll")
     assert ("abandon", deaf.incarnation) in stage.door.told
     assert ("stop", neighbour.incarnation) in stage.door.told
@@ -456,7 +458,7 @@ def test_a_task_that_stands_still_is_restarted_if_failures_are(stage: Stage) -> 
     stage.tick()
     deaf = stage.handle()
     stage.report(deaf, "RUNNING")
-    stage.report(deaf, "RUNNING", "in poll", stands_still=1)
+    stage.report(deaf, "RUNNING", "in poll", hangs=1)
     assert (stage.handle().state, stage.locked_out) == (HandleState.FAILED, [])
     stage.tick(after_s=2)
     stage.tick(after_s=2)
