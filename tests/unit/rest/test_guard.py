@@ -1,7 +1,9 @@
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -220,3 +222,31 @@ def test_a_browser_changes_nothing_for_a_page_of_another_site(
     client = TestClient(create_app(worker.operations, options=options), headers={**RIGHT, "sec-fetch-site": site})
     assert client.post("/connectors/file/restart?includeTasks=true").status_code == status
     assert client.get("/connectors").status_code == 200
+
+
+def asked_at_once(worker: FakeWorker, passwords: Passwords, headers: list[dict[str, str]]) -> list[int]:
+    """Return the answers to requests that are sent at the same time."""
+    app = create_app(worker.operations, options=RestOptions(access=Access({"basic": passwords})))
+
+    async def send() -> list[int]:
+        transport = httpx.ASGITransport(app, client=("10.0.0.9", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://w") as client:
+            answers = await asyncio.gather(*(client.get("/", headers=each) for each in headers))
+        return [answer.status_code for answer in answers]
+
+    return asyncio.run(send())
+
+
+def test_guesses_at_the_same_time_are_not_more_than_one_after_the_other(
+    worker: FakeWorker, passwords: Passwords
+) -> None:
+    statuses = asked_at_once(worker, passwords, [{"authorization": f"Basic alice:{n}"} for n in range(200)])
+    assert set(statuses) == {401, 429}
+    assert len(passwords.asked) < 30
+
+
+def test_right_credentials_at_the_same_time_are_checked_a_few_times_only(
+    worker: FakeWorker, passwords: Passwords
+) -> None:
+    assert set(asked_at_once(worker, passwords, [RIGHT] * 200)) == {200}
+    assert len(passwords.asked) <= 4

@@ -1,5 +1,6 @@
 """The layer that finds out who sends a request, before anything else is done for it."""
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -26,7 +27,7 @@ from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.limits import NO_LIMITS, Limits
 
-_CHECKING_THREADS = 4
+_MOST_CHECKED = 4  # at the same time: a hash takes a core for 40 ms
 _NOBODY = Caller(rules=Rules(()))
 
 
@@ -60,7 +61,7 @@ class Guard:
         self._is_shared = is_shared
         self._attempts = Attempts(now_s=now_s)
         self._requests = _of_rate(limits.requests_per_s, now_s)
-        self._threads: anyio.CapacityLimiter | None = None
+        self._checking = asyncio.Semaphore(_MOST_CHECKED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -139,8 +140,10 @@ class Guard:
             raise self._unauthorized(f"User cannot access the resource: this worker does not take {_shown(scheme)}")
         known = self._known.get(header)
         if known is None:
-            known = await self._checked(request, authenticator, credentials.strip())
-            self._known.keep(header, known)
+            async with self._checking:
+                # Those that have waited here may find the same credentials checked, or too many wrong ones counted.
+                known = self._known.get(header) or await self._checked(request, authenticator, credentials.strip())
+                self._known.keep(header, known)
         return known.principal
 
     async def _checked(self, request: Request, authenticator: Authenticator, credentials: str) -> Checked:
@@ -148,10 +151,8 @@ class Guard:
         if wait_s := self._attempts.wait_s(address):
             text = f"Too many wrong credentials from this address; wait {wait_s} s"
             raise _RefusedError(error_answer(429, text, {"retry-after": str(wait_s)}))
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(_CHECKING_THREADS)
         try:
-            checked = await anyio.to_thread.run_sync(authenticator.authenticate, credentials, limiter=self._threads)
+            checked = await anyio.to_thread.run_sync(authenticator.authenticate, credentials)
         except UncheckedError as error:
             raise _RefusedError(error_answer(503, str(error))) from None
         if checked is None:
