@@ -188,6 +188,6 @@ class JavaRegistry(PluginRegistry):
 
     def _advice(self, kind: PluginKind, name: str) -> str | None:
         return (
-            f"A Java connector names Java classes: put the directory with the jars of {name} into a directory of "
-            "plugin.path, and restart the worker"
+            f"A Java connector names Java classes: install the plug-in of {name} in plugin.path "
+            "(`fencepost plugin install`), and restart the worker"
         )

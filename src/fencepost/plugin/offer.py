@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fencepost.plugin.kind import PluginKind
 
-_OF_JAVA = "a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or"
+_OF_JAVA = "a Java plug-in: install it in plugin.path (`fencepost plugin install`) and restart the worker, or"
 _IN_A_JAVA_PACKAGE = re.compile(r"(com|io|org|net|dev|streams)\.([\w-]+\.)+[A-Z]")
 _SINK = re.compile(r"sink|\.writer\.", re.IGNORECASE)
 

@@ -103,7 +103,7 @@ def test_a_java_part_is_of_no_use_where_only_pythons_are(tmp_path: Path) -> None
 def test_a_java_connector_that_names_an_unknown_class_is_told_where_to_put_its_jars(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path)
     java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
-    with pytest.raises(ConfigError, match=r"put the directory with the jars of com\.acme\.Upper into a directory of p"):
+    with pytest.raises(ConfigError, match=r"install the plug-in of com\.acme\.Upper in plugin\.path"):
         java.find(PluginKind.TRANSFORM, "com.acme.Upper")
 
 

@@ -140,9 +140,7 @@ TRANSFORMS = {
 }
 
 
-INSTALL = (
-    ", a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or use "
-)
+INSTALL = ", a Java plug-in: install it in plugin.path (`fencepost plugin install`) and restart the worker, or use "
 
 
 @pytest.mark.parametrize(("name", "instead"), SINKS.items())

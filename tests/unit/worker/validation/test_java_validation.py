@@ -85,7 +85,7 @@ def test_what_java_says_of_a_transform_is_in_the_report(plugins: ScriptedPlugins
 
 def test_a_class_that_is_not_there_is_named_with_where_to_put_it(plugins: ScriptedPlugins) -> None:
     (text,) = errors(validate(plugins, **{"value.converter": "io.acme.CborConverter"}))["value.converter"]
-    assert "put the directory with the jars of io.acme.CborConverter into a directory of plugin.path" in text
+    assert "install the plug-in of io.acme.CborConverter in plugin.path (`fencepost plugin install`)" in text
 
 
 @pytest.mark.parametrize("support", [ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED, None])

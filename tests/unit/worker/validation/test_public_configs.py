@@ -16,7 +16,7 @@ from support.settings import SETTINGS
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "public-configs.json"
 CONFIGS = {one["name"]: one["config"] for one in json.loads(FIXTURE.read_text())}
 OF_ANOTHER = re.compile(
-    ", a Java plug-in: put the directory with its jars into a directory of plugin.path and restart the worker, or use "
+    r", a Java plug-in: install it in plugin\.path \(`fencepost plugin install`\) and restart the worker, or use "
 )
 
 REFUSED = {

@@ -635,7 +635,7 @@ def test_a_reference_to_a_provider_that_is_not_declared_is_refused_by_its_key() 
         ),
         (
             {"value.converter": "io.apicurio.registry.utils.converter.AvroConverter"},
-            ["value.converter: .*a Java plug-in: put the directory .*, or use AvroConverter, with a"],
+            ["value.converter: .*a Java plug-in: install it in .*, or use AvroConverter, with a"],
         ),
         (
             {"value.converter": "JsonConverter", "value.converter.schemas.enable": "perhaps"},
