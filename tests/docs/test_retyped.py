@@ -11,16 +11,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow.dataset as ds
 import pytest
+from bench.postgres import NoPostgresError, Postgres, running_postgres
 from page import ROOT, Block, blocks
 
 from fencepost.testing import CommittedReader, eventually
@@ -30,6 +34,7 @@ from support.worker import free_port
 README = ROOT / "README.md"
 FIRST_CONNECTOR, FIRST_PIPELINE = (ROOT / f"docs/tutorial/first-{name}.md" for name in ("connector", "pipeline"))
 HOW_TO = ROOT / "docs/how-to"
+JAVA = HOW_TO / "run-java-connectors.md"
 _ABOVE_INFO = re.compile(r"\[(warning|error|critical)|Traceback")
 _SETTINGS = {"offset.flush.interval.ms": "1000"}  # a minute for sinks to write what they have, by default
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
@@ -39,8 +44,9 @@ _WITHIN_S = 240  # for a Spark and a Kafka to start, beside other tests
 class Reader:
     """Somebody who types what pages show."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, postgres: Postgres | None) -> None:
         self.directory = directory
+        self.postgres = postgres
         self.port, self.kafka_port = free_port(), free_port()
         self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
         self._typed = {
@@ -51,6 +57,7 @@ class Reader:
             "python3": sys.executable,
             ":8083": f":{self.port}",
             ":9092": f":{self.kafka_port}",
+            **({"5432": str(postgres.port)} if postgres else {}),
         }
         self._pattern = re.compile("|".join(map(re.escape, self._typed)))
         settings = [f"--set={key}={value}" for key, value in {**spark_properties(), **_SETTINGS}.items()]
@@ -151,27 +158,45 @@ class Reader:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    made = Reader(tmp_path)
+def postgres() -> Iterator[Postgres | None]:
+    """The reader's database; None, and then its page is not typed, where none is installed."""
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        try:
+            server = stack.enter_context(running_postgres(Path(directory)))
+        except NoPostgresError as error:
+            warnings.warn(f"run-java-connectors.md is not typed: {error}", stacklevel=1)
+            server = None
+        yield server
+
+
+@pytest.fixture
+def reader(tmp_path: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # where plug-ins are installed
+    made = Reader(tmp_path, postgres)
     yield made
     made.rest.close()
 
 
 def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
     _writes_plugins(reader)
+    _installs_debezium(reader)
     with reader.starts_dev(is_first=True) as first:
         _readme(reader)
         _tutorials(reader)
         reader.ensure_running("lines", "words", "words-files")
+        _copies_a_table(reader)
         words = reader.text(FIRST_PIPELINE, "bash", "kill -9")
         assert "word%d" in words
         reader.types(
             FIRST_PIPELINE, "kill -9", ("word%d", "more%d"), ("sleep 0.02", "sleep 0.005"), ("sleep 3", "sleep 1")
         )
         assert first.wait(60) == -signal.SIGKILL
+        _changes_the_table(reader)
     with reader.starts_dev(is_first=False) as second:
         (reader.directory / "lines.txt").open("a").write("four\n")
         _sees_what_the_pages_say(reader)
+        _sees_the_table_once(reader)
         _moves_offsets(reader)
         _ends(reader)
         _stops_all_but(reader, "lines")  # several tasks at once may take longer to stop than they get
@@ -192,6 +217,40 @@ def _writes_plugins(reader: Reader) -> None:
     reader.saves(FIRST_CONNECTOR, "class ShopOrdersTask", "shop-orders/src/shop_orders/connector.py")
     (reader.directory / "plugins/shop_orders").symlink_to(reader.directory / "shop-orders/src/shop_orders")
     reader.types(FIRST_PIPELINE, "jumps over", (reader.text(FIRST_PIPELINE, "bash", "jumps over").splitlines()[-1], ""))
+
+
+def _installs_debezium(reader: Reader) -> None:
+    if reader.postgres:
+        printed = [line.split() for line in reader.types(JAVA, "plugin install io.debezium").splitlines()]
+        assert ["source", "io.debezium.connector.postgresql.PostgresConnector", "3.6.1.Final"] in printed
+
+
+def _copies_a_table(reader: Reader) -> None:
+    """The snapshot is committed when this returns: one that is cut short begins again."""
+    if reader.postgres:
+        reader.types(JAVA, "CREATE TABLE")
+        created = json.loads(reader.types(JAVA, "PostgresConnector"))
+        assert created["name"] == "shop", created
+        with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["shop.public.orders"]) as topic:
+            eventually(lambda: len(topic.seen()) >= 2, within_s=_WITHIN_S)
+
+
+def _changes_the_table(reader: Reader) -> None:
+    if reader.postgres:
+        reader.types(JAVA, "UPDATE orders")
+
+
+def _sees_the_table_once(reader: Reader) -> None:
+    if reader.postgres:
+        shown = [line for line in reader.text(JAVA, "", '"item":"tea"').splitlines() if line]
+        with reader.looks("shop.public.orders") as seen:
+            eventually(lambda: len(seen["shop.public.orders"]) >= 3, within_s=_WITHIN_S)
+            found = [f"shop.public.orders {value}" for value in seen["shop.public.orders"]]
+            assert found == [*shown, shown[0].replace("320", "340")]
+        reader.types(JAVA, "-X DELETE")
+        slots = "SELECT active FROM pg_replication_slots"
+        eventually(lambda: reader.postgres.sql(slots) == "f\n", within_s=_WITHIN_S)  # type: ignore[union-attr]
+        reader.types(JAVA, "pg_drop_replication_slot")
 
 
 def _readme(reader: Reader) -> None:
@@ -235,7 +294,10 @@ def _sees_what_the_pages_say(reader: Reader) -> None:
         assert seen["grown-ups"] == ['{"name":"Ada"}', '{"name":"Grace"}']
         assert len(seen["people"]) == 3
         eventually(lambda: len(seen["orders"]) >= 100, within_s=60)
-        assert [json.loads(order)["id"] for order in seen["orders"]] == list(range(1, 101))
+        orders = [json.loads(order) for order in seen["orders"]]
+        assert [order["id"] for order in orders] == list(range(1, 101))
+        now_ms = time.time() * 1000  # Kafka deletes what is a week old, at the latest a few minutes after its start
+        assert all(order["at"] > now_ms - 3_600_000 for order in orders)
         eventually(lambda: len(seen["words"]) >= 309, within_s=60)
         words = Counter(json.loads(word)["word"] for word in seen["words"])
         assert words == Counter([*_WORDS, *map("more{}".format, range(1, 301))])
