@@ -26,7 +26,9 @@ def main(
     side: Annotated[str, typer.Option(help="Only this side: fencepost or connect.")] = "",
     case: Annotated[list[str] | None, typer.Option(help="Only these cases of a part.")] = None,
     add: Annotated[int, typer.Option(help="Add to a result that has had so many turns already.")] = 0,
-    ours: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for our connectors alone: to try it out.")] = None,
+    ours: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE for our connectors, or worker, alone: to try it out.")
+    ] = None,
     profile: Annotated[Path | None, typer.Option(help="Sample our Python processes; profiles go there.")] = None,
     keep: Annotated[bool, typer.Option(help="Keep the work directory: input, settings, logs.")] = False,
 ) -> None:

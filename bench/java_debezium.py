@@ -62,7 +62,8 @@ def run(options: Options) -> Result:
         debezium(plugins)
         for turn in options.turns_of(3):
             for name in options.sides(turn):
-                with SIDES[name](kafka.bootstrap_servers, directory, {"plugin.path": str(plugins)}) as side:
+                settings = {"plugin.path": str(plugins), **(options.ours if name == "fencepost" else {})}
+                with SIDES[name](kafka.bootstrap_servers, directory, settings) as side:
                     race = _Race(side, kafka, postgres, count)
                     if {*cases} & {*_RATES}:
                         race.moves("warm", count // 4)

@@ -46,7 +46,8 @@ def run(options: Options) -> Result:
         file_plugin(plugins)
         for turn in options.turns_of(3):
             for name in options.sides(turn):
-                with SIDES[name](kafka.bootstrap_servers, directory, {"plugin.path": str(plugins)}) as side:
+                settings = {"plugin.path": str(plugins), **(options.ours if name == "fencepost" else {})}
+                with SIDES[name](kafka.bootstrap_servers, directory, settings) as side:
                     for case in [each for each in _FILES if each in cases]:
                         move = _source if case == "source" else _sink
                         for label in ("warm", "run"):
@@ -55,7 +56,9 @@ def run(options: Options) -> Result:
                         say(f"{case:7} {name:10} {done.rate:11,.0f} records/s  {dict(done.detail)}")
         if "memory" in cases:
             for tasks, found in memory.items():
-                found.append(_memory(kafka, directory, plugins, lines // 10, tasks))
+                found.append(
+                    _memory(kafka, directory, {"plugin.path": str(plugins), **options.ours}, lines // 10, tasks)
+                )
                 say(f"memory {tasks:3} tasks {dict(found[-1])}")
         if "start" in cases:
             samples = _starts(kafka, directory, options.size(_ROUNDS, 2))
@@ -94,10 +97,11 @@ def _source_config(file: Path, topic: str) -> dict[str, str]:
     return {"connector.class": SOURCE, "tasks.max": "1", "file": str(file), "topic": topic}
 
 
-def _memory(kafka: EmbeddedKafka, directory: Path, plugins: Path, lines: int, tasks: int) -> Mapping[str, float]:
+def _memory(
+    kafka: EmbeddedKafka, directory: Path, settings: Mapping[str, str], lines: int, tasks: int
+) -> Mapping[str, float]:
     """Return the megabytes of a slot and its host once its tasks have read their lines and rested."""
-    settings = {"slots.max": "1", "plugin.path": str(plugins)}
-    with SIDES["fencepost"](kafka.bootstrap_servers, directory, settings) as side:
+    with SIDES["fencepost"](kafka.bootstrap_servers, directory, {"slots.max": "1", **settings}) as side:
         topics = [made_topic(kafka, f"{side.group}-{number}") for number in range(tasks)]
         for topic in topics:
             side.create(topic, _source_config(_file(directory, lines), topic))
