@@ -1,7 +1,9 @@
 """E1: records and the offsets that cover them become visible together, or not at all."""
 
+import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
@@ -10,7 +12,7 @@ from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.kafka.value.log_range import LogRange
-from fencepost.record import TopicPartition
+from fencepost.record import BinaryColumn, Repeated, TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
@@ -159,6 +161,23 @@ def test_placed_records_arrive_where_and_as_they_were_placed(kafka, make_writer,
         (None, b"c", 3_000, [("x", b"y")]),
         (b"k", b"d", 1, None),
     ]
+
+
+def test_records_with_times_alone_keep_them(kafka, make_writer, topic_name):
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
+    writer = make_writer()
+    writer.open()
+    values = BinaryColumn(pa.array([b"a", None, b"c", b"d"], pa.binary()))
+    delivery = LanedDelivery([writer], offsets_topic=topic_name)
+    started_ms = int(time.time() * 1000)
+    delivery.send(OutgoingColumns(Repeated(topic_name, 4), values, timestamps=[3_000, None, 2_000, 0]))
+    delivery.commit([])
+    delivery.finished(wait=True)
+    found = rows(kafka, topic_name, 0, 4)
+    assert [value for _, value, _, _ in found] == [b"a", None, b"c", b"d"]
+    first, now, third, earliest = (at for _, _, at, _ in found)
+    assert (first, third, earliest) == (3_000, 2_000, 1)
+    assert started_ms <= now <= time.time() * 1000
 
 
 def rows(kafka: EmbeddedKafka, topic: str, partition: int, count: int) -> list[tuple[Any, ...]]:

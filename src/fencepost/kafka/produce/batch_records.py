@@ -27,7 +27,7 @@ from fencepost.kafka.value.whole import PlacedBatch, placed_records
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.kafka.wire.errors import AnswerError
-from fencepost.record import Repeated, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
 
 class BatchRecords(RecordProducer):
@@ -96,12 +96,33 @@ class BatchRecords(RecordProducer):
         with self._incarnation.sending():
             records.ensure_even()
             now_ms = _now_ms()
-            by_place: dict[TopicPartition | str, list[int]] = {}
-            columns = zip(records.topics, records.keys, records.partitions, strict=True)
-            for index, (topic, key, partition) in enumerate(columns):
-                by_place.setdefault(self._place(topic, key, partition), []).append(index)
-            for place, indexes in by_place.items():
+            for place, indexes in self._by_place(records).items():
                 self._add(place, _chosen(records, indexes, now_ms))
+
+    def _by_place(self, records: PlacedRecords) -> dict[TopicPartition | str, Sequence[int]]:
+        """Return which records go to which partition, or to any of a topic."""
+        if isinstance(records.topics, Repeated) and isinstance(records.partitions, Repeated) and len(records.values):
+            return self._by_key(records.topics.value, records.partitions.value, records.keys)
+        found: dict[TopicPartition | str, list[int]] = {}
+        columns = zip(records.topics, records.keys, records.partitions, strict=True)
+        for index, (topic, key, partition) in enumerate(columns):
+            found.setdefault(self._place(topic, key, partition), []).append(index)
+        return {**found}
+
+    def _by_key(
+        self, topic: str, partition: int, keys: Sequence[bytes | None]
+    ) -> dict[TopicPartition | str, Sequence[int]]:
+        """Return the same for records of one topic that go to one partition, or each to that of its key."""
+        count = len(self._leaders(topic))
+        has_key = _has_values(keys)
+        is_keyed = has_key and isinstance(keys, BinaryColumn) and not keys.null_count
+        if partition != NO_PARTITION or not has_key or (is_keyed and count == 1):
+            return {self._place(topic, keys[0], partition): range(len(keys))}
+        places = [TopicPartition(topic, number) for number in range(count)]
+        found: dict[TopicPartition | str, list[int]] = {}
+        for index, key in enumerate(keys):
+            found.setdefault(topic if key is None else places[murmur2(key, count)], []).append(index)
+        return {**found}
 
     def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
         """Queue whole batches. A batch that the topic cannot take unchanged is queued as records."""
@@ -238,18 +259,39 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> PartitionColumns:
-    """Return some of the records as columns."""
+def _has_values(column: Sequence[Any]) -> bool:
+    """Say whether any value of a column is not missing, without reading each if that is not necessary."""
+    if isinstance(column, BinaryColumn):
+        return column.null_count < len(column)
+    if isinstance(column, Repeated):
+        return column.value is not None
+    return any(each is not None for each in column)
 
-    def of(column: Sequence[Any]) -> list[Any]:
-        return [column[index] for index in indexes]
+
+def _times(timestamps: Sequence[int], now_ms: int) -> Any:
+    """Return timestamps as a batch takes them: one for all, or an array."""
+    distinct = set(timestamps)
+    if len(distinct) == 1:
+        return now_ms if NOW in distinct else distinct.pop()
+    given = [now_ms if each == NOW else each for each in timestamps] if NOW in distinct else timestamps
+    return pa.array(given, pa.int64())
+
+
+def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> PartitionColumns:
+    """Return some of the records as columns; all of them unchanged."""
+    is_whole = len(indexes) == len(records.values)
+
+    def of(column: Sequence[Any]) -> Sequence[Any]:
+        return column if is_whole else [column[index] for index in indexes]
 
     keys, headers, callbacks = of(records.keys), of(records.headers), records.callbacks
-    times = [now_ms if each == NOW else each for each in of(records.timestamps)]
+    if callbacks and not is_whole:
+        callbacks = {at: callbacks[index] for at, index in enumerate(indexes) if index in callbacks}
+    has_headers = bool(headers.value) if isinstance(headers, Repeated) else any(headers)
     return PartitionColumns(
         binary(of(records.values)),
-        binary(keys) if any(key is not None for key in keys) else None,
-        times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
-        headers if any(headers) else None,
-        {at: callbacks[index] for at, index in enumerate(indexes) if index in callbacks} if callbacks else {},
+        binary(keys) if _has_values(keys) else None,
+        _times(of(records.timestamps), now_ms),
+        headers if has_headers else None,
+        callbacks,
     )

@@ -1,7 +1,6 @@
 """Delivery reports of the batch client: its callbacks get an error and a message, as librdkafka's callbacks do."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
@@ -9,8 +8,7 @@ from fencepost.kafka.codec.columns import Content
 from fencepost.record import TopicPartition
 
 
-@dataclass(frozen=True)
-class DeliveredMessage:
+class DeliveredMessage(NamedTuple):
     """A written record, with those methods of confluent-kafka's `Message` that return its position."""
 
     place: TopicPartition
