@@ -300,7 +300,11 @@ class HostedSourceTask(Protocol):
         """
 
     def commit(self, offsets: CommittedOffsets) -> None:
-        """Offsets were committed: tell the task's offset reader, and call its `commit` if the class has its own."""
+        """Offsets were committed: tell the task's offset reader, and call its `commit`.
+
+        If the class has no `commit` of its own, the offsets are kept for the next `poll`: this costs nothing, and may
+        be called while a `poll` is under way.
+        """
 
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
         """Call the task's `updateOffsets` (KIP-910) with what is about to be committed. Returns its changes."""

@@ -6,6 +6,9 @@ host still does after its task was replaced (a zombie), none of it becomes visib
 
 All calls to Java are made in one thread beside the task's own, in order. A `poll` of Java's that takes long thus keeps
 nothing else waiting: this task's `poll` returns without records meanwhile, so that the task can stop, pause and commit.
+
+A class in Java that is not called after commits cannot know when they happen. Its next `poll` begins as soon as the one
+before has returned, while that one's records are sent and committed.
 """
 
 import logging
@@ -101,8 +104,8 @@ class JavaSourceTask(JavaTask, HostedTask):
 
     def poll(self) -> Batch | None:
         if self._asked is None:
-            self._asked = self._calls.submit(whole_poll, self._task.poll)
-            self._asked.add_done_callback(lambda _: self.context.wake())
+            self._ask()
+        assert self._asked is not None
         if not self._asked.done():
             self.context.wait(_TURN_S)
         if not self._asked.done():
@@ -113,6 +116,8 @@ class JavaSourceTask(JavaTask, HostedTask):
         except HostEndedError as error:
             self._lost(error)
         if parts:
+            if self._asks_ahead:
+                self._ask()
             return self._taken(parts)
         if self._is_owed:
             self.commit()
@@ -127,6 +132,10 @@ class JavaSourceTask(JavaTask, HostedTask):
         A task that acknowledges all that it has read would acknowledge what is not committed, too. Java is told after
         that `poll`: at once if it returns nothing, or else with its records.
         """
+        if self.polls_ahead:
+            if committed := self._given.take().ends:
+                self._task.commit(list(committed.values()))
+            return
         self._is_owed = self._asked is not None or not self._is_whole
         self._given.ends.update(self._changes)
         self._changes = {}
@@ -156,6 +165,15 @@ class JavaSourceTask(JavaTask, HostedTask):
     def _task(self) -> HostedSourceTask:
         assert self._hosted is not None
         return self._hosted
+
+    @property
+    def _asks_ahead(self) -> bool:
+        return bool(self.polls_ahead) and self.context.transaction is None
+
+    def _ask(self) -> None:
+        """Begin a `poll` of Java's."""
+        self._asked = self._calls.submit(whole_poll, self._task.poll)
+        self._asked.add_done_callback(lambda _: self.context.wake())
 
     def _taken(self, parts: Sequence[Polled]) -> Batch:
         batch = joined([part.batch for part in parts])
@@ -257,7 +275,12 @@ class _UpdatesOffsets(JavaSourceTask):
 def task_class_for(callbacks: Callbacks) -> type[JavaSourceTask]:
     """Return the class for tasks with these callbacks: those that a task lacks cost it nothing."""
     base = _UpdatesOffsets if callbacks.updates else JavaSourceTask
-    return type(base.__name__, (base,), {"tells_records": callbacks.records, "asks_places": callbacks.places})
+    attributes = {
+        "tells_records": callbacks.records,
+        "asks_places": callbacks.places,
+        "polls_ahead": not any(callbacks),
+    }
+    return type(base.__name__, (base,), attributes)
 
 
 def _left_out(failure: Failure, first: int) -> LeftOut:

@@ -48,6 +48,7 @@ class Transactions(Delivery):
         self.aborted: list[list[str]] = []
         self.letters: list[OutgoingColumns] = []
         self.written = 0
+        self.before_commit: Callable[[], Any] = lambda: None
 
     @property
     def is_open(self) -> bool:
@@ -63,6 +64,7 @@ class Transactions(Delivery):
         self.letters += [outgoing] if outgoing.is_dead_letters else []
 
     def commit(self, offsets: Sequence[tuple[bytes, bytes | None]], closing: Any = None) -> bool:
+        self.before_commit()
         self.done.append((self.open, [None if value is None else orjson.loads(value)["at"] for _, value in offsets]))
         self.open = []
         self._record_commit()
@@ -654,4 +656,60 @@ def test_a_batch_of_java_is_columns(tmp_path: Path) -> None:
     batch = polled(0, [b"a"], 1).batch
     assert isinstance(batch, Batch)
     assert [partition_key(partition) for partition, _ in batch.ends] == [partition_key({"f": 1})]
-    assert JavaSourceTask.polls_ahead is False
+
+
+@pytest.mark.parametrize("callback", Callbacks._fields)
+def test_a_task_that_is_called_after_commits_polls_only_then(tmp_path: Path, callback: str) -> None:
+    callbacks = replace_one(callback)
+    stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)], callbacks=callbacks)
+    committed: list[int] = []
+    stage.java.script = [each if callable(each) else _noted(each, committed, stage) for each in stage.java.script]
+    stage.run()
+    assert committed == [0, 1]
+    assert not type(stage.task).polls_ahead
+
+
+def test_a_task_that_is_never_called_after_commits_polls_meanwhile(tmp_path: Path) -> None:
+    """Its offset reader learns of commits with later polls, and of nothing else."""
+    stage = Stage(tmp_path, callbacks=Callbacks(records=False, commits=False, updates=False))
+    begun = threading.Event()
+
+    def second() -> Any:
+        begun.set()
+        return polled(1, [b"b"], 2)
+
+    stage.java.script = [polled(0, [b"a"], 1), second, stage._stop]
+    stage.delivery.before_commit = lambda: begun.wait(60)
+    stage.run()
+    assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
+    told = [text for text in stage.hosted.log if text != "poll"]
+    assert told == ["commit [{'at': 1}]", "commit [{'at': 2}]", "stop"]
+    assert type(stage.task).polls_ahead
+
+
+def test_what_a_task_has_polled_ahead_is_dropped_when_it_stops(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, callbacks=Callbacks(records=False, commits=False, updates=False))
+    ahead = threading.Event()
+
+    def second() -> Any:
+        stage.control.stop()
+        ahead.set()
+        return polled(1, [b"b"], 2)
+
+    stage.java.script = [polled(0, [b"a"], 1), second]
+    stage.delivery.before_commit = lambda: ahead.wait(60)
+    stage.run()
+    assert stage.delivery.done == [(["a"], [1])]
+    assert [offset for _, offset in stage.book.all_committed()] == [{"at": 1}]
+
+
+def replace_one(callback: str) -> Callbacks:
+    return Callbacks(records=False, commits=False, updates=False)._replace(**{callback: True})
+
+
+def _noted(item: Any, committed: list[int], stage: Stage) -> Callable[[], Any]:
+    def poll() -> Any:
+        committed.append(len(stage.delivery.done))
+        return item
+
+    return poll

@@ -1,5 +1,6 @@
 """A source task in a host."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ class SourceTaskClient:
         self._interrupt = interrupt
         self._events = events
         events.measure(line.opened["session"])
-        self._committed: list[Any] = []  # what the task's offset reader does not know yet
+        self._committed: deque[Any] = deque()  # what the task's offset reader does not know yet
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         request: dict[str, Any] = {"op": "poll", "committed": self._take_committed()}
@@ -52,8 +53,7 @@ class SourceTaskClient:
         self._interrupt(self._line.opened["session"])
 
     def _take_committed(self) -> list[Any]:
-        taken, self._committed = self._committed, []
-        return taken
+        return [self._committed.popleft() for _ in range(len(self._committed))]  # others may be added meanwhile
 
 
 def listed(offsets: CommittedOffsets) -> list[Any]:
