@@ -33,9 +33,16 @@ def send(connection: socket.socket, head: Mapping[str, Any], buffers: Iterable[t
     for _, view in listed:
         parts += [view, b"\0" * (-len(view) % 8)]
     text = _written(head)
-    connection.sendall(_LENGTHS.pack(len(text), sum(map(len, parts))) + text)
+    _send_all(connection, [_LENGTHS.pack(len(text), sum(map(len, parts))) + text, *parts])
+
+
+def _send_all(connection: socket.socket, parts: list[bytes | memoryview]) -> None:
+    """Send parts, in one call if the other side takes them all: each call may wake it."""
+    sent = connection.sendmsg(parts)
     for part in parts:
-        connection.sendall(part)
+        if sent < len(part):
+            connection.sendall(memoryview(part)[sent:])
+        sent = max(sent - len(part), 0)
 
 
 def receive(connection: socket.socket) -> Message | None:
