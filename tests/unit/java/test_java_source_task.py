@@ -35,6 +35,7 @@ from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
 from support.scripted_plugins import PRICES, plugins_with
 from support.source_stage import SourceStage
 
+NONE = Callbacks(records=False, places=False, commits=False, updates=False)
 TELLS = Callbacks(records=True, places=True, commits=True, updates=False)
 THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
 
@@ -660,7 +661,7 @@ def test_a_batch_of_java_is_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("callback", Callbacks._fields)
 def test_a_task_that_is_called_after_commits_polls_only_then(tmp_path: Path, callback: str) -> None:
-    callbacks = replace_one(callback)
+    callbacks = NONE._replace(**{callback: True})
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)], callbacks=callbacks)
     committed: list[int] = []
     stage.java.script = [each if callable(each) else _noted(each, committed, stage) for each in stage.java.script]
@@ -671,7 +672,7 @@ def test_a_task_that_is_called_after_commits_polls_only_then(tmp_path: Path, cal
 
 def test_a_task_that_is_never_called_after_commits_polls_meanwhile(tmp_path: Path) -> None:
     """Its offset reader learns of commits with later polls, and of nothing else."""
-    stage = Stage(tmp_path, callbacks=Callbacks(records=False, commits=False, updates=False))
+    stage = Stage(tmp_path, callbacks=NONE)
     begun = threading.Event()
 
     def second() -> Any:
@@ -688,7 +689,7 @@ def test_a_task_that_is_never_called_after_commits_polls_meanwhile(tmp_path: Pat
 
 
 def test_what_a_task_has_polled_ahead_is_dropped_when_it_stops(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, callbacks=Callbacks(records=False, commits=False, updates=False))
+    stage = Stage(tmp_path, callbacks=NONE)
     ahead = threading.Event()
 
     def second() -> Any:
@@ -701,10 +702,6 @@ def test_what_a_task_has_polled_ahead_is_dropped_when_it_stops(tmp_path: Path) -
     stage.run()
     assert stage.delivery.done == [(["a"], [1])]
     assert [offset for _, offset in stage.book.all_committed()] == [{"at": 1}]
-
-
-def replace_one(callback: str) -> Callbacks:
-    return Callbacks(records=False, commits=False, updates=False)._replace(**{callback: True})
 
 
 def _noted(item: Any, committed: list[int], stage: Stage) -> Callable[[], Any]:
