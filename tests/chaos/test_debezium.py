@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import random
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-import psutil
 import pytest
 from bench.postgres import DEBEZIUM
 
@@ -24,9 +22,8 @@ from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced
 from support.chaos.evidence import Evidence
-from support.chaos.processes import is_alive
+from support.chaos.java_faults import JavaFault, nothing, strike
 from support.cluster import LightWorker
-from support.host_processes import hosts
 from support.long_form import IS_LONG
 from support.mariadb import PASSWORD, USER, running_mariadb
 from support.maven_plugin import plugin
@@ -143,49 +140,16 @@ def insert(database: Database, first: int, count: int) -> None:
         database.sql(f"insert into shop.orders (id, name) values {rows}")
 
 
-def strike(worker: Worker, database: Database, fault: str) -> Callable[[], None]:
-    """Carry out a fault of what runs the task; returns what is to follow once the next rows have arrived."""
-    (host,) = eventually(lambda: hosts(worker), within_s=WITHIN_S)
-    slot = host.parent()
-    assert slot is not None
-    match fault:
-        case "SIGKILL of the host":
-            host.kill()
-        case "SIGKILL of the slot":
-            slot.kill()
-        case "crash of the database":
-            database.stop()
-            database.start()
-        case "SIGKILL of the worker with all below it, started again":
-            worker.kill()
-            worker.start()
-        case "SIGSTOP of slot and host, replaced, SIGCONT":
-            for each in (slot, host):
-                each.suspend()
-            return lambda: _wake(slot, host)
-        case "SIGSTOP of the slot, whose host goes on, replaced, SIGCONT":
-            slot.suspend()
-            return lambda: _wake(slot, host)
-    return lambda: None
-
-
-FAULTS = (
-    "SIGKILL of the host",
-    "SIGKILL of the slot",
-    "crash of the database",
-    "SIGKILL of the worker with all below it, started again",
-    "SIGSTOP of slot and host, replaced, SIGCONT",
+CRASH = "crash of the database"
+FAULTS: tuple[JavaFault | str, ...] = (
+    CRASH,
+    JavaFault.KILL_HOST,
+    JavaFault.KILL_SLOT,
+    JavaFault.KILL_WORKER,
+    JavaFault.STOP_BOTH,
 )
 # Postgres gives a replication slot to one reader at a time: a host that goes on keeps it, and its successor waits.
-_MORE = {"mysql": ("SIGSTOP of the slot, whose host goes on, replaced, SIGCONT",), "postgres": ()}
-
-
-def _wake(*zombies: psutil.Process) -> None:
-    """Let them go on: they end by themselves."""
-    for each in zombies:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGCONT)
-    eventually(lambda: not any(map(is_alive, zombies)), within_s=WITHIN_S)
+_MORE: Mapping[str, tuple[JavaFault, ...]] = {"mysql": (JavaFault.STOP_SLOT,), "postgres": ()}
 
 
 @pytest.mark.timeout(300 * len(FAULTS) * PASSES)
@@ -197,7 +161,8 @@ def test_debezium_loses_and_doubles_nothing(
     seed: int,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    drawn, total, of_kind = random.Random(seed), BEFORE, (*FAULTS, *_MORE[kind])
+    drawn, total = random.Random(seed), BEFORE
+    of_kind = (*FAULTS, *_MORE[kind])
     faults = [fault for _ in range(PASSES) for fault in drawn.sample(of_kind, len(of_kind))]
     insert(database, 1, BEFORE)
     with (
@@ -222,14 +187,20 @@ def test_debezium_loses_and_doubles_nothing(
         for number, fault in enumerate(faults, 1):
             insert(database, total + 1, ROWS // 2)
             began = time.monotonic()
-            end = strike(worker, database, fault)
+            if isinstance(fault, JavaFault):
+                end = strike(worker, fault)
+            else:
+                end = nothing
+                database.stop()
+                database.start()
             insert(database, total + 1 + ROWS // 2, ROWS // 2)
             total += ROWS
             arrive()
             took_s = time.monotonic() - began
             end()
-            evidence.fault(fault, "any moment", None, took_s, door="Java")
-            print(f"fault {number}: {fault}: {took_s:.1f} s to the rows after it", flush=True)
+            what = fault.value if isinstance(fault, JavaFault) else fault
+            evidence.fault(what, "any moment", None, took_s, door="Java")
+            print(f"fault {number}: {what}: {took_s:.1f} s to the rows after it", flush=True)
         found = judge({"orders": list(range(1, total + 1))}, reader.read_all(60), sighting=sighting)
         print(f"{kind}: {found}", flush=True)
         evidence.records, evidence.verdict = total, "clean" if found.is_clean else "anomaly"

@@ -3,18 +3,21 @@
 It commits the offsets of our member's group itself, in transactions of its own, together with what it writes.
 """
 
+import contextlib
 import os
-import signal
+import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from support.chaos.evidence import Evidence
+from support.chaos.java_faults import JavaFault, strike
 from support.cluster import LightWorker
 from support.iceberg import SETTINGS, iceberg, rows, sink_config
 from support.long_form import IS_LONG
@@ -23,7 +26,15 @@ from support.worker import Worker
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
 WITHIN_S = 240
 TABLE = "shop.orders"
-ROUNDS, RECORDS = 9, 200
+PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
+RECORDS = 200
+FAULTS = (
+    JavaFault.KILL_HOST,
+    JavaFault.KILL_SLOT,
+    JavaFault.KILL_WORKER,
+    JavaFault.STOP_BOTH,
+    JavaFault.STOP_SLOT,
+)
 
 
 @pytest.fixture
@@ -31,7 +42,13 @@ def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     iceberg(plugins)
-    settings = {"plugin.path": str(plugins), "spark.master": "local[4]", "slots.max": "2", **SETTINGS}
+    settings = {
+        "plugin.path": str(plugins),
+        "spark.master": "local[4]",
+        "slots.max": "2",
+        "slot.lease.ms": "2000",
+        **SETTINGS,
+    }
     with LightWorker(kafka.bootstrap_servers, tmp_path, settings, group=f"iceberg-{os.getpid()}") as running:
         yield running
 
@@ -43,21 +60,15 @@ def produce(kafka: EmbeddedKafka, topic: str, first: int, count: int) -> None:
     assert producer.flush(60) == 0
 
 
-def strike(worker: Worker, number: int) -> None:
-    """Kill the host, the slot, or the worker with all below it."""
-    slot = next(iter(worker.slots().values()))
-    match number % 3:
-        case 0:
-            for child in psutil.Process(slot).children(recursive=True):
-                child.kill()
-        case 1:
-            os.kill(slot, signal.SIGKILL)
-        case 2:
-            worker.kill()
-            worker.start()
-
-
-def test_its_table_has_each_record_once(worker: Worker, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(300 * len(FAULTS) * PASSES)
+def test_its_table_has_each_record_once(
+    worker: Worker,
+    kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+    seed: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     warehouse = tmp_path / "warehouse"
     produce(kafka, topic_name, 0, RECORDS)
     answer = worker.create(topic_name, sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE))
@@ -68,12 +79,22 @@ def test_its_table_has_each_record_once(worker: Worker, kafka: EmbeddedKafka, to
 
     eventually(lambda: len(ids()) == RECORDS, within_s=WITHIN_S)
     total = RECORDS
-    for number in range(ROUNDS):
-        produce(kafka, topic_name, total, RECORDS // 2)
-        strike(worker, number)
-        produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
-        total += RECORDS
-        eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
-        assert ids() == Counter(range(total)), f"after fault {number}"
-    eventually(lambda: sum(worker.sink_offsets(topic_name).values()) == total, within_s=WITHIN_S)
-    print(f"{total} records, each once, after {ROUNDS} kills")
+    drawn = random.Random(seed)
+    with capfd.disabled(), contextlib.closing(Evidence("iceberg", seed)) as evidence:
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        for number, fault in enumerate((f for _ in range(PASSES) for f in drawn.sample(FAULTS, len(FAULTS))), 1):
+            produce(kafka, topic_name, total, RECORDS // 2)
+            began = time.monotonic()
+            end = strike(worker, fault)
+            produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
+            total += RECORDS
+            eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
+            took_s = time.monotonic() - began
+            end()
+            evidence.fault(fault.value, "any moment", None, took_s, door="Java")
+            print(f"fault {number}: {fault.value}: {took_s:.1f} s to the records after it", flush=True)
+            assert ids() == Counter(range(total)), f"after fault {number}"
+        eventually(lambda: sum(worker.sink_offsets(topic_name).values()) == total, within_s=WITHIN_S)
+        assert ids() == Counter(range(total))
+        print(f"{total} records, each once", flush=True)
+        evidence.records, evidence.verdict = total, "clean"

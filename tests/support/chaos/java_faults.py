@@ -7,7 +7,7 @@ import signal
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -21,6 +21,7 @@ from support.chaos.evidence import Evidence
 from support.chaos.java_targets import JavaTarget
 from support.chaos.processes import command, is_alive
 from support.chaos.sink_gates import Life, SinkGates, Stop
+from support.host_processes import hosts
 from support.worker import Worker
 
 _T = TypeVar("_T")
@@ -245,6 +246,41 @@ class JavaFaults:
         self._recoveries[fault].append(took_s)
         self._evidence.fault(fault.value, point, None, took_s, door="Java", round=number)
         print(f"round {number}: {fault.value}, {target}, {point}: {took_s:.1f} s", flush=True)
+
+
+def nothing() -> None:
+    """Do nothing: nothing is to follow."""
+
+
+def strike(worker: Worker, fault: JavaFault) -> Callable[[], None]:
+    """Carry out a fault of a worker's only Java task; returns what is to follow when its successor has gone on."""
+    (host,) = eventually(lambda: hosts(worker), within_s=RECOVERY_S)
+    slot = host.parent()
+    assert slot is not None
+    match fault:
+        case JavaFault.KILL_HOST:
+            host.kill()
+        case JavaFault.KILL_SLOT:
+            slot.kill()
+        case JavaFault.KILL_WORKER:
+            worker.kill()
+            worker.start()
+        case JavaFault.STOP_SLOT | JavaFault.STOP_BOTH:
+            slot.suspend()
+            if fault is JavaFault.STOP_BOTH:
+                host.suspend()
+            return lambda: _wake(slot, host)
+        case _:
+            raise AssertionError(fault)
+    return nothing
+
+
+def _wake(*zombies: psutil.Process) -> None:
+    """Let them go on: they end by themselves."""
+    for each in zombies:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGCONT)
+    eventually(lambda: not any(map(is_alive, zombies)), within_s=RECOVERY_S)
 
 
 def _left(victims: Sequence[_Victim]) -> bool:
