@@ -4,14 +4,14 @@
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from fencepost.api.errors import ConnectError, RetriableError
 from fencepost.api.sink import SinkTask, SinkTaskContext
-from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourceTask, SourceTaskContext
+from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourcePartition, SourceTask, SourceTaskContext
 from fencepost.config import Setting
-from fencepost.record import Batch, SinkRecord, TopicPartition
+from fencepost.record import Batch, Repeated, SinkRecord, SourceRecord, TopicPartition
 
 TASK_CLASS = "task.class"
 """The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
@@ -179,6 +179,8 @@ class HostedBatch(Batch):
 
     @classmethod
     def of(cls, batch: Batch, left_out: Sequence[LeftOut]) -> "HostedBatch":
+        if isinstance(batch, HostedBatch):
+            return replace(batch, left_out=left_out)
         return cls(**{each.name: getattr(batch, each.name) for each in fields(batch)}, left_out=left_out)
 
     def slice(self, start: int, stop: int) -> Batch:
@@ -186,6 +188,30 @@ class HostedBatch(Batch):
         if (start, stop) != (0, len(self)):
             raise ValueError("a batch of another process is not divided")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch(HostedBatch):
+    """What `poll` of a hosted task returned whose chain is mixed: records with schemas of their own, for converters."""
+
+    records_of_rows: Sequence[SourceRecord] = field(kw_only=True)
+
+    @classmethod
+    def holding(
+        cls, records: Sequence[Any], ends: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> "RecordBatch":
+        return cls(
+            [record.topic for record in records],
+            [record.value for record in records],
+            [record.source_partition for record in records],
+            Repeated(None, len(records)),
+            ends=ends,
+            left_out=(),
+            records_of_rows=records,
+        )
+
+    def record(self, index: int) -> SourceRecord:
+        return self.records_of_rows[index]
 
 
 class HostedSinkContext(SinkTaskContext, Protocol):
@@ -224,6 +250,10 @@ class HostedSink(SinkTask):
 
     removed: int = 0
     """How many records of the batch that was put last the other process has filtered or dropped."""
+
+    @staticmethod
+    def require_form(record: SinkRecord) -> None:
+        """Raise RecordError if a record of a mixed chain has a value that cannot be sent to the other process."""
 
     def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
         """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""

@@ -39,15 +39,17 @@ class JavaTask:
     def _id(self) -> str:
         return f"{self.context.place.connector}-{self.context.place.task}"
 
-    def _common_start(self) -> dict[str, Any]:
+    def _common_start(self, *, is_source: bool) -> dict[str, Any]:
         """Return the arguments of a `TaskStart`."""
         place = self.context.place
-        connector_config = dict(place.connector_config)
+        divided = self.config.plugins.names.divide(place.connector_config, is_source=is_source)
+        connector_config = dict(place.connector_config if divided is None else divided.hosted)
         return {
             "connector": place.connector,
             "task": place.task,
             "java_class": JavaClass(self.context.configs[TASK_CLASS], self.config.java.location),
             "task_config": self.context.configs,
             "connector_config": connector_config,
-            "classes": self.config.plugins.find_classes(connector_config),
+            "classes": self.config.plugins.names.classes(connector_config),
+            "passes_records": divided is not None,
         }

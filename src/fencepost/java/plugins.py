@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fencepost.java.error import HostEndedError, JavaPluginError
 from fencepost.java.facts import ClassFacts
@@ -24,10 +24,35 @@ _JAVAS = {"ALL": "TRACE", "WARNING": "WARN", "CRITICAL": "ERROR", "FATAL": "ERRO
 """The nearest level of Java's; what is below ours is dropped here."""
 
 
-class FindClasses(Protocol):
-    """Finds what the class names in a connector's config mean to a Java connector."""
+class Divided(NamedTuple):
+    """The config of a Java connector that names Python classes, too: what its host does, and what is left to its slot.
 
-    def __call__(self, config: Mapping[str, str]) -> Classes: ...
+    The host has the Java transforms next to the task: the first of a source, the last of a sink. Everything else,
+    Java classes among it, is a mixed chain in the slot, and what passes between the two are records, not bytes.
+    """
+
+    hosted: Mapping[str, str]
+    rest: Mapping[str, str]
+
+
+class Names(Protocol):
+    """Knows what the class names in the configs of Java connectors mean."""
+
+    def classes(self, config: Mapping[str, str]) -> Classes:
+        """Return the Java classes."""
+
+    def divide(self, config: Mapping[str, str], *, is_source: bool) -> Divided | None:
+        """Divide a config between host and slot; None if all that it names is Java's."""
+
+
+class _NoNames:
+    """Leaves all names to the host."""
+
+    def classes(self, config: Mapping[str, str]) -> Classes:
+        return {}
+
+    def divide(self, config: Mapping[str, str], *, is_source: bool) -> Divided | None:
+        return None
 
 
 class JavaHosts:
@@ -94,7 +119,7 @@ class JavaPlugins:
         self.index = index
         self.hosts = hosts
         self.questions = Questions(ClassFacts(hosts.inspection, facts_directory), hosts.inspection)
-        self.find_classes: FindClasses = lambda config: {}
+        self.names: Names = _NoNames()
         self._make = make
         self._made: dict[tuple[JavaKind, JavaClass], type[Any]] = {}
         self._lock = threading.Lock()

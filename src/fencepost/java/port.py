@@ -209,6 +209,8 @@ class TaskStart:
     connector_config: Mapping[str, str] = field(repr=False)
     """The effective config: transforms, predicates, `errors.*`, and the three converters, the worker's if need be."""
     classes: Classes = field(default_factory=dict)
+    passes_records: bool = False
+    """Whether records cross with their values, because converters, and transforms next to them, are in Python."""
 
 
 ReadCommitted = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
@@ -270,7 +272,8 @@ class Processing:
 class Polled:
     """What a poll gave.
 
-    `batch` has bytes: `BinaryColumn`s, already transformed and converted. Rows that `processing.failures` names are
+    `batch` has bytes: `BinaryColumn`s, already transformed and converted; with `passes_records` it is a `RecordBatch`,
+    transformed and not converted. Rows that `processing.failures` names are
     dropped records. Records have no offsets of their own; `batch.ends` has those after the batch of all its source
     partitions, with those of filtered and dropped records. So a batch is committed as a whole or not at all, together
     with the other parts of the poll up to a mark. It may be without records and still have `ends`.
@@ -353,8 +356,8 @@ class HostedSinkTask(Protocol):
 
     def put(self, batch: SinkBatch) -> Effects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
-        `HeaderColumn`. After a JavaRetriableError in `thrown`, call it again with the same batch: it is not
-        converted again."""
+        `HeaderColumn`; with `passes_records` they are values, which are only transformed. After a JavaRetriableError in
+        `thrown`, call it again with the same batch: it is not converted again."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         """Return the offsets that may be committed."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
+from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask
 from fencepost.java.kept_batches import KeptBatches
@@ -27,10 +28,11 @@ from fencepost.java.port import (
     HostedSinkTask,
     SinkTaskStart,
 )
-from fencepost.record import SinkBatch, TopicPartition
+from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
+_FORM = Crossing(is_source=False)
 _MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
 
 
@@ -66,8 +68,14 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._hosted: HostedSinkTask | None = None
         self._hosted = self._call(
             self._lease.host.sink_task,
-            SinkTaskStart(**self._common_start(), has_reporter=self._has_reporter, committed=self.context.committed),
+            SinkTaskStart(
+                **self._common_start(is_source=False), has_reporter=self._has_reporter, committed=self.context.committed
+            ),
         )
+
+    @staticmethod
+    def require_form(record: SinkRecord) -> None:
+        _FORM.written([record])
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         self._open(partitions)

@@ -96,7 +96,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._hosted = self._call(
             self._lease.host.source_task,
             SourceTaskStart(
-                **self._common_start(),
+                **self._common_start(is_source=True),
                 offsets=self.context.offsets(),
                 defines_transactions=self.context.transaction is not None,
             ),

@@ -7,6 +7,7 @@ committed together, as in Kafka Connect. A poll is divided only where the task i
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fencepost.api.hosted_task import RecordBatch
 from fencepost.java.port import Polled
 from fencepost.record import Batch, Repeated, joined_column, partition_key
 
@@ -29,6 +30,8 @@ def joined(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     ends = {partition_key(partition): (partition, offset) for batch in batches for partition, offset in batch.ends}
+    if isinstance(batches[0], RecordBatch):
+        return RecordBatch.holding([record for batch in batches for record in batch.records()], list(ends.values()))
 
     def column(name: str, empty: Any = None) -> Any:
         """Return a column; None if no part has it."""

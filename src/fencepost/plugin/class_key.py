@@ -31,6 +31,11 @@ def class_keys(config: Mapping[str, str | None]) -> Iterator[ClassKey]:
         if key in config:
             yield ClassKey(kind, key, f"{key}.")
     for key, kind in _LISTS.items():
-        for alias in filter(None, map(str.strip, (config.get(key) or "").split(","))):
+        for alias in aliases_of(config, key):
             prefix = f"{key}.{alias}."
             yield ClassKey(kind, f"{prefix}type", prefix)
+
+
+def aliases_of(config: Mapping[str, str | None], key: str) -> list[str]:
+    """Return the names in a list of transforms or predicates."""
+    return [alias for alias in map(str.strip, (config.get(key) or "").split(",")) if alias]

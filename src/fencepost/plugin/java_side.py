@@ -2,24 +2,33 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.config.connector import PLUGIN_VERSION
+from fencepost.config.class_name import answers_to
+from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.java.connector import class_for, java_class_of
 from fencepost.java.error import JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
-from fencepost.java.plugins import JavaHosts, JavaPlugins
+from fencepost.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.plugin.builtin import BUILT_IN
-from fencepost.plugin.class_key import class_keys
+from fencepost.plugin.class_key import aliases_of, class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry
 
 log = logging.getLogger(__name__)
 
 _OF_KAFKA = "org.apache.kafka."
+_TRANSFORMS, _PREDICATES = (ConnectorConfig.key_of(name) for name in ("transforms", "predicates"))
+_OF_BYTES = {
+    ConnectorConfig.key_of("key_converter"): f"{_OF_KAFKA}connect.converters.ByteArrayConverter",
+    ConnectorConfig.key_of("value_converter"): f"{_OF_KAFKA}connect.converters.ByteArrayConverter",
+    ConnectorConfig.key_of("header_converter"): f"{_OF_KAFKA}connect.storage.SimpleHeaderConverter",
+}
+"""What the host of a mixed chain has as converters, and does not use."""
 _KINDS: Mapping[PluginKind, Sequence[JavaKind]] = {
     PluginKind.CONNECTOR: (JavaKind.SINK, JavaKind.SOURCE),
     PluginKind.TRANSFORM: (JavaKind.TRANSFORM,),
@@ -64,7 +73,7 @@ class JavaSide:
     ) -> None:
         """`start` starts a host, by default a real one; `facts_directory` keeps what classes say of themselves."""
         self.plugins = JavaPlugins(index, JavaHosts(options, start), class_for, facts_directory=facts_directory)
-        self.plugins.find_classes = self.classes
+        self.plugins.names = self
         self.registry = JavaRegistry(registry, self)
         """Finds what configs of Java connectors name."""
         self._broken: dict[JavaClass, str] = {}
@@ -146,9 +155,35 @@ class JavaSide:
                 found[name] = java_class
         return found
 
+    def divide(self, config: Mapping[str, str], *, is_source: bool) -> Divided | None:
+        """Divide the config of a Java connector between its host and its slot; None if the host does all of it."""
+        python = {key for kind, key, prefix in class_keys(config) if self._is_python(kind, config, key, prefix)}
+        if not python:
+            return None
+        aliases = aliases_of(config, _TRANSFORMS)
+        is_java = [python.isdisjoint(_keys_of_classes(config, alias)) for alias in aliases]
+        count = len(list(takewhile(bool, is_java if is_source else reversed(is_java))))
+        at = count if is_source else len(aliases) - count
+        hosted, rest = (aliases[:at], aliases[at:]) if is_source else (aliases[at:], aliases[:at])
+        own = {**config, _TRANSFORMS: ",".join(hosted), **_OF_BYTES}
+        return Divided(own, {**config, _TRANSFORMS: ",".join(rest)})
+
+    def _is_python(self, kind: PluginKind, config: Mapping[str, str], key: str, prefix: str) -> bool:
+        try:
+            cls = self.registry.find(kind, config.get(key, "").strip(), config.get(prefix + PLUGIN_VERSION))
+        except ConfigError:  # the host looks for it, and says what is wrong
+            return False
+        return java_class_of(cls) is None
+
+
+def _keys_of_classes(config: Mapping[str, str], alias: str) -> set[str]:
+    """Return the keys with the classes of a transform and of its predicate."""
+    prefix = f"{_TRANSFORMS}.{alias}."
+    return {f"{prefix}type", f"{_PREDICATES}.{config.get(f'{prefix}predicate', '').strip()}.type"}
+
 
 class JavaRegistry(PluginRegistry):
-    """The registry as configs of Java connectors see it: connectors as everywhere, and everything else Java's.
+    """The registry as configs of Java connectors see it: connectors as everywhere, and all else Java's if it is there.
 
     Kafka's own transforms, predicates and converters are those of its runtime, in which the host runs.
     """
@@ -166,7 +201,7 @@ class JavaRegistry(PluginRegistry):
         kind = PluginKind(kind)
         if kind is PluginKind.CONNECTOR or kind not in _KINDS:
             return self._registry.names(kind)
-        return sorted(self._not_built_in(kind))
+        return sorted({*self._not_built_in(kind), *self._registry.python_names(kind)})
 
     def beside(self, connector: type[Any]) -> PluginRegistry:
         return self._registry.beside(connector)
@@ -174,7 +209,10 @@ class JavaRegistry(PluginRegistry):
     def _installed(self, kind: PluginKind, name: str) -> tuple[str, Sequence[Installed]]:
         if kind is PluginKind.CONNECTOR or kind not in _KINDS:
             return self._registry._installed(kind, name)
-        return self._chosen(kind, name, self._not_built_in(kind))
+        found = self._not_built_in(kind)
+        is_java = any(answers_to(full, name, kind.suffix) for full in found) or self._side.outside(kind, name)
+        python = None if is_java else self._registry.in_python(kind, name)
+        return self._chosen(kind, name, found) if python is None else python
 
     def _names_java(self, kind: PluginKind) -> bool:
         return True
@@ -188,6 +226,6 @@ class JavaRegistry(PluginRegistry):
 
     def _advice(self, kind: PluginKind, name: str) -> str | None:
         return (
-            f"A Java connector names Java classes: install the plug-in of {name} in plugin.path "
-            "(`fencepost plugin install`), and restart the worker"
+            f"Install the plug-in of {name} in plugin.path (`fencepost plugin install`, if it is a Java class), and "
+            "restart the worker"
         )

@@ -184,6 +184,14 @@ class PluginRegistry:
             return built_in, [*of_java.get(built_in, ()), _Installed(__version__, target=BUILT_IN[kind][built_in])]
         return self._chosen(kind, name, self._not_built_in(kind))
 
+    def in_python(self, kind: PluginKind, name: str) -> "tuple[str, Sequence[Installed]] | None":
+        """Return the full name of a class in Python, and its versions; None if there is none, or more than one."""
+        if _built_in(kind, name) is not None:
+            return self._installed(kind, name)
+        own = self._third_party()[kind]
+        matches = [full for full in own if answers_to(full, name, kind.suffix)]
+        return (matches[0], _in_order(own[matches[0]])) if len(matches) == 1 else None
+
     def _chosen(
         self, kind: PluginKind, name: str, found: "Mapping[str, Sequence[Installed]]"
     ) -> "tuple[str, Sequence[Installed]]":
@@ -211,7 +219,7 @@ class PluginRegistry:
 
     def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
         """Return the built-in ones before the others, and sinks before sources, as Kafka Connect does."""
-        of_java = [] if self.java is None else self.java.descriptions(kind, hidden=self._python_names(kind))
+        of_java = [] if self.java is None else self.java.descriptions(kind, hidden=self.python_names(kind))
         found = [
             *(
                 PluginDescription(full, kind.type_of(_loaded(target)), __version__)
@@ -231,7 +239,7 @@ class PluginRegistry:
         self._third_party()
         return (*self._failures, *(() if self.java is None else self.java.failures))
 
-    def _python_names(self, kind: PluginKind) -> set[str]:
+    def python_names(self, kind: PluginKind) -> set[str]:
         return {*BUILT_IN[kind], *self._third_party()[kind]}
 
     def _third_party(self) -> "_Found":

@@ -1,11 +1,14 @@
 """Records that cross between a Python connector and Java classes in its chain, in a real host."""
 
+import contextlib
 import datetime as dt
+import gzip
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +18,11 @@ from hypothesis import strategies as st
 from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.api.hosted_chain import RAW, Passed, Refused
 from fencepost.java.chain_port import ChainStart, ChainStep, HostedSteps
-from fencepost.java.error import JavaError, JavaRetriableError
+from fencepost.java.error import JavaError
 from fencepost.java.port import JavaClass, JavaHost, Location
 from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
 from support.kafka_values import FIXTURES, answer, meaning
+from support.postgres import debezium
 from support.schemas import schemas, values_of
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
@@ -77,7 +81,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(typed() | st.tuples(st.none(), plain), typed() | st.tuples(st.none(), plain)), max_size=4))
 def test_values_of_all_types_come_back_as_they_are(nothing: HostedSteps, pairs: Any) -> None:
     records = [
@@ -118,7 +122,9 @@ def test_places_and_headers_of_sinks_and_sources_are_those_of_the_record(opened:
     header = Header("n", 3, INT32)
     at = TopicPartition("read", 2)
     sink = SinkRecord("t", 5, 17, "v", STRING, None, None, 1_700_000_000_123, (header, header), at)
-    assert passed(opened(is_source=False), [sink, sink.replace(timestamp=None)]) == [sink, sink.replace(timestamp=None)]
+    chain = opened(is_source=False)
+    assert passed(chain, [sink, sink.replace(timestamp=None)]) == [sink, sink.replace(timestamp=None)]
+    assert passed(chain, []) == []
 
 
 @pytest.mark.parametrize(
@@ -206,34 +212,54 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def in_java(opened: Opened) -> Callable[[dict[str, str], ConnectRecord], ConnectRecord | None]:
-    made: dict[tuple[str, bool], HostedSteps] = {}
+OF_DEBEZIUM = [
+    case
+    for case in json.loads(gzip.decompress((FIXTURES / "debezium-3.6.1" / "values.json.gz").read_bytes()))
+    if "value" in case
+]
 
-    def apply(given: dict[str, str], record: ConnectRecord) -> ConnectRecord | None:
-        is_source = isinstance(record, SourceRecord)
-        at = json.dumps(given, sort_keys=True), is_source
-        if at not in made:
-            config = {f"transforms.a.{key}": value for key, value in given.items() if key != "type"}
-            step = ChainStep("transform", JavaClass(given["type"]), "transforms.a.")
-            try:
-                made[at] = opened(step, is_source=is_source, **config)
-            except JavaError as error:
-                raise RecordError(str(error)) from error
-        found = made[at].run([record], 0, 1, None)
+
+class InJava:
+    """Applies transforms in Java, each in a chain of its own: some remember what they have seen."""
+
+    def __init__(self, host: JavaHost, location: Location | None = None) -> None:
+        self._host = host
+        self._location = location
+
+    def __call__(self, given: dict[str, str], record: ConnectRecord) -> ConnectRecord | None:
+        config = {f"transforms.a.{key}": value for key, value in given.items() if key != "type"}
+        step = ChainStep("transform", JavaClass(given["type"], self._location), "transforms.a.")
+        try:
+            chain = self._host.chain(ChainStart("made-0", isinstance(record, SourceRecord), config, [step]))
+        except JavaError as error:
+            raise RecordError(str(error)) from error
+        with contextlib.closing(chain):
+            found = chain.run([record], 0, 1, None)
         if isinstance(found, Refused):
-            assert isinstance(found.error, JavaError | JavaRetriableError)
             raise RecordError(str(found.error))
         return found.records[0] if found.records else None
 
-    return apply
 
-
-def test_kafkas_transforms_make_of_crossed_records_what_they_make_in_java(in_java: Any) -> None:
+def test_kafkas_transforms_make_of_crossed_records_what_they_make_in_java(host: JavaHost) -> None:
     """The golden cases: Python's JSON converter ▸ Java's transform ▸ Python's JSON converter."""
-    wrong = [
-        (case, found)
-        for case in CASES
-        if meaning(found := answer(case, in_java), case) != meaning(case["answer"], case)
-    ]
+    in_java = InJava(host)
+    wrong = [case for case in CASES if meaning(answer(case, in_java), case) != meaning(case["answer"], case)]
     assert not wrong, (len(wrong), len(CASES), wrong[:5])
+
+
+def test_debeziums_transforms_make_of_crossed_events_what_they_make_in_java(host: JavaHost, tmp_path: Path) -> None:
+    """The golden cases of ExtractNewRecordState and the outbox EventRouter, those that differ in Python included.
+
+    EventRouter orders the fields of structs in an array by a hash, which is another one in another JVM.
+    """
+    debezium(tmp_path)
+    plugin = tmp_path / "debezium-connector-postgres"
+    in_java = InJava(host, Location(str(plugin), tuple(sorted(map(str, plugin.glob("*.jar"))))))
+    found = [(case, answer(case, in_java)) for case in OF_DEBEZIUM]
+    wrong = [(case, ours) for case, ours in found if meaning(ours, case) != meaning(case["answer"], case)]
+    assert [one for one in wrong if not _is_in_another_order(*one)] == []
+    assert len(wrong) < 10
+
+
+def _is_in_another_order(case: dict[str, Any], ours: dict[str, Any]) -> bool:
+    return "error" not in ours and sorted(ours["value"]) == sorted(case["answer"].get("value") or "")

@@ -16,6 +16,27 @@ from support.java_plugins import compile_plugins
 from support.java_program import ensure_compiler, kafka_jar
 from support.worker import Worker
 
+LOUD = '''
+from fencepost.api import Converter, RecordError, Transform
+
+class Loud(Transform):
+    """Adds an exclamation mark; refuses 0:3."""
+
+    def apply(self, record):
+        if record.value == "0:3":
+            raise RecordError("not that one")
+        return record.replace(value=f"{record.value}!")
+
+class LoudConverter(Converter):
+    def from_connect_data(self, topic, schema, value):
+        return None if value is None else f"loud:{value}".encode()
+
+    def to_connect_data(self, topic, data):
+        if data is not None and not data.startswith(b"loud:"):
+            raise RecordError("it is not loud")
+        return None, None if data is None else data.decode().removeprefix("loud:")
+'''
+
 
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,6 +51,7 @@ def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (services / SINK).write_text("tests.LinesSinkConnector\n")
     for module in ("connect-file", "connect-test-plugins"):
         shutil.copy(kafka_jar(module), top)
+    (top / "loud.py").write_text(LOUD)
     start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
     return top
 

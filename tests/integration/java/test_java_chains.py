@@ -1,7 +1,9 @@
-"""Python connectors whose configs name Java transforms and converters."""
+"""Configs that name classes of both languages: Java ones for Python connectors, and Python ones for Java connectors."""
 
 from collections.abc import Mapping
 from pathlib import Path
+
+from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
@@ -13,6 +15,13 @@ WITHIN_S = 240
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PICKY = {"transforms": "picky", "transforms.picky.type": "tests.Picky"}
 REVERSED = {"value.converter": "tests.ReversedConverter", "value.converter.prefix": "r:"}
+
+
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.context.headers.enable": "true",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+}
 
 
 def created(worker: Worker, name: str, config: Mapping[str, str]) -> None:
@@ -83,3 +92,61 @@ def test_settings_of_java_parts_are_validated_and_shown(worker: Worker, name: st
         "/connector-plugins/FileStreamSource/config/validate", json=wrong | {"transforms.picky.type": "Nothing"}
     )
     assert "Class Nothing could not be found" in listed.text
+
+
+def test_a_java_source_goes_through_python_and_java_again(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    """Java's RegexRouter in the host, Python's Loud, Java's HoistField in a second crossing, Java's JsonConverter."""
+    kafkas = "org.apache.kafka.connect.transforms."
+    config = {
+        "connector.class": "tests.NumberSourceConnector",
+        "topic": name,
+        "count": "20",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "route,loud,hoist",
+        "transforms.route.type": f"{kafkas}RegexRouter",
+        "transforms.route.regex": "(.*)",
+        "transforms.route.replacement": "$1-routed",
+        "transforms.loud.type": "Loud",
+        "transforms.hoist.type": f"{kafkas}HoistField$Value",
+        "transforms.hoist.field": "n",
+        "errors.deadletterqueue.topic.name": f"{name}-letters",
+    } | LETTERS
+    created(worker, name, config)
+    expected = [f'{{"n":"0:{number}!"}}'.encode() for number in range(1, 21) if number != 3]
+    eventually(lambda: len(values(kafka, f"{name}-routed")) >= len(expected), within_s=WITHIN_S)
+    assert values(kafka, f"{name}-routed") == expected
+    assert values(kafka, f"{name}-letters") == [b'"0:3"']
+    offsets = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+    assert [one["offset"]["number"] for one in offsets] == [20]
+
+
+def test_a_java_sink_is_given_what_python_has_converted(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in (b"loud:a", b"quiet", b"loud:bad", b"loud:drop", b"loud:b"):
+        producer.produce(name, value, partition=0)
+    assert producer.flush(60) == 0
+    config = {
+        "connector.class": "tests.LinesSinkConnector",
+        "topics": name,
+        "file": str(out),
+        "value.converter": "LoudConverter",
+        "transforms": "loud,picky",
+        "transforms.loud.type": "Loud",
+        "transforms.loud.predicate": "never",
+        "transforms.picky.type": "tests.Picky",
+        "predicates": "never",
+        "predicates.never.type": "TopicNameMatches",
+        "predicates.never.pattern": "never",
+        "errors.deadletterqueue.topic.name": f"{name}-letters",
+    } | LETTERS
+    created(worker, name, config)
+    eventually(lambda: out.exists() and len(out.read_text().splitlines()) >= 2, within_s=WITHIN_S)
+    assert out.read_text().splitlines() == [f"{name}-0@0 a", f"{name}-0@4 b"]
+    eventually(
+        lambda: sorted(map(str, values(kafka, f"{name}-letters"))) == ["b'loud:bad'", "b'quiet'"], within_s=WITHIN_S
+    )
+    eventually(lambda: worker.sink_offsets(name) == {(name, 0): 5}, within_s=WITHIN_S)

@@ -100,10 +100,55 @@ def test_a_java_part_is_of_no_use_where_only_pythons_are(tmp_path: Path) -> None
     transform.close()
 
 
+@pytest.mark.parametrize(
+    ("transforms", "is_source", "hosted", "rest"),
+    [
+        ("java,python,java2", True, "java", "python,java2"),
+        ("java,python,java2", False, "java2", "java,python"),
+        ("chosen,java", True, "", "chosen,java"),
+        ("java,java2", True, "java,java2", ""),
+    ],
+)
+def test_the_config_of_a_java_connector_is_divided_where_python_begins(
+    tmp_path: Path, transforms: str, is_source: bool, hosted: str, rest: str
+) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    (tmp_path / "own.py").write_text(
+        "from fencepost.api import Predicate, Transform\n"
+        "class OwnTransform(Transform):\n    def apply(self, record): return record\n"
+        "class OwnPredicate(Predicate):\n    def test(self, record): return True\n"
+    )
+    config = {
+        "transforms": transforms,
+        "transforms.java.type": ROUND,
+        "transforms.java2.type": "RegexRouter",
+        "transforms.python.type": "OwnTransform",
+        "transforms.chosen.type": ROUND,
+        "transforms.chosen.predicate": "p",
+        "predicates": "p",
+        "predicates.p.type": "OwnPredicate",
+        "value.converter": "fencepost.converter.number.IntegerConverter",
+    }
+    assert registry.java is not None
+    divided = registry.java.divide(config, is_source=is_source)
+    assert divided is not None
+    assert (divided.hosted["transforms"], divided.rest["transforms"]) == (hosted, rest)
+    assert divided.rest["value.converter"] == config["value.converter"]
+    assert divided.hosted["value.converter"].endswith("ByteArrayConverter")
+
+
+def test_a_config_that_names_only_java_is_not_divided(tmp_path: Path) -> None:
+    registry = plugins_with(tmp_path, SERVICES)
+    config = {"transforms": "a", "transforms.a.type": ROUND, "value.converter": _KAFKA + "json.JsonConverter"}
+    assert registry.java is not None
+    assert registry.java.divide(config, is_source=True) is None
+    assert registry.java.divide(config | {"value.converter": "org.example.Unknown"}, is_source=True) is None
+
+
 def test_a_java_connector_that_names_an_unknown_class_is_told_where_to_put_its_jars(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path)
     java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
-    with pytest.raises(ConfigError, match=r"install the plug-in of com\.acme\.Upper in plugin\.path"):
+    with pytest.raises(ConfigError, match=r"Install the plug-in of com\.acme\.Upper in plugin\.path"):
         java.find(PluginKind.TRANSFORM, "com.acme.Upper")
 
 

@@ -7,7 +7,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry, process
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.life.plugins import config_of, connector_of, converter_of
+from fencepost.task.life.plugins import ChainConfig, config_of, connector_of, converter_of
 from fencepost.transform.chain import Chain
 from fencepost.worker.connector_classes import class_of, type_of, version_of
 from fencepost.worker.operation.connector.masking import masked
@@ -96,7 +96,8 @@ def test_transforms_and_converters_run_in_the_versions_that_a_config_asks_for() 
     made = Chain.from_config(config | {"transforms.old.plugin.version": "[1.0]"}, process.find)
     assert [link.transform.version for link in made.links] == [OLDEST, NEWEST]  # type: ignore[attr-defined]
     properties = {"key.converter": "Text", "key.converter.plugin.version": "1.0", "value.converter": "Text"}
-    converters = [converter_of(properties, f"{side}.converter") for side in ("key", "value")]
+    chain = ChainConfig(properties, process.find)
+    converters = [converter_of(chain, f"{side}.converter") for side in ("key", "value")]
     assert [one.version for one in converters] == [OLDEST, NEWEST]
     assert "plugin.version" not in converters[0].originals
 

@@ -4,23 +4,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Literal
 
+from fencepost.api.hosted_task import RecordBatch
+from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.wire import Message
 from fencepost.java.port import Failure, Mark, Polled, Processing
-from fencepost.record import Batch, BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Runs
+from fencepost.record import Batch, BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Runs, SourceRecord
 
 _NO_TIMESTAMP = -(2**63)
 _NO_PARTITION = -1
 _Buffers = Mapping[str, memoryview]
 
 
-def polled_of(message: Message) -> Polled | None:
-    """Return what the host answered to `poll`."""
+def polled_of(message: Message, crossing: Crossing) -> Polled | None:
+    """Return what the host answered to `poll`; `crossing` reads records that have their values."""
     found = message.head["result"]
     if found is None:
         return None
     return Polled(
         found["number"],
-        _batch(found, message.buffers),
+        _records(found, message.buffers, crossing) if "records" in message.buffers else _batch(found, message.buffers),
         found["is_whole"],
         None if found["mark"] is None else Mark(found["mark"]),
         processing_of(found, found["dropped"]),
@@ -32,6 +34,12 @@ def processing_of(found: Mapping[str, Any], offsets: Iterable[Any] = ()) -> Proc
     pairs = zip(found["failures"], chain(offsets, repeat(None)), strict=False)
     failures = [Failure(*[*each, offset]) for each, offset in pairs]
     return Processing(found["filtered"], tuple(failures), found["retries"])
+
+
+def _records(found: Mapping[str, Any], buffers: _Buffers, crossing: Crossing) -> RecordBatch:
+    given = [SourceRecord(partition, None, "") for partition in _runs(found["sources"])]
+    records = crossing.read(buffers["schemas"], buffers["records"], given)
+    return RecordBatch.holding(records, [(partition, offset) for partition, offset in found["ends"]])
 
 
 def _batch(found: Mapping[str, Any], buffers: _Buffers) -> Batch:

@@ -16,7 +16,7 @@ from typing import Any
 from fencepost.api.hosted_chain import RAW
 from fencepost.java.client.value_reader import ValueReader
 from fencepost.java.client.value_writer import ValueWriter
-from fencepost.record import ConnectRecord, Header, Schema, SinkRecord, SourceRecord
+from fencepost.record import ConnectRecord, Header, Schema
 from fencepost.record.schema import INT32, INT64, STRING
 
 _NO_SCHEMA, _RAW = -1, -2
@@ -27,7 +27,9 @@ _COLUMNS: dict[int, Schema | None] = {_NO_SCHEMA: None, _RAW: RAW}
 class Crossing:
     """Both directions of one connection. Schemas that stay the same are the same objects in all batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_source: bool = True) -> None:
+        """`is_source`: whether the records that are written are those of a source, or of a sink."""
+        self._write_origins = _write_sources if is_source else _write_places
         self._written: dict[int, tuple[Schema, bytes]] = {}  # by the id of a schema, which is kept alive
         self._read: dict[bytes, Schema] = {}
 
@@ -43,7 +45,7 @@ class Crossing:
         headers = list(chain.from_iterable(record.headers for record in records))
         writer.column(STRING, [header.key for header in headers])
         table.typed(writer, [header.schema for header in headers], [header.value for header in headers])
-        _write_origins(writer, records)
+        self._write_origins(writer, records)
         return [("schemas", table.written()), ("records", writer.taken())]
 
     def read(self, schemas: memoryview, records: memoryview, given: Sequence[ConnectRecord]) -> Sequence[ConnectRecord]:
@@ -139,14 +141,13 @@ def _typed(reader: ValueReader, table: Sequence[Schema], count: int) -> list[tup
     return [next(columns[number]) for number in numbers]
 
 
-def _write_origins(writer: ValueWriter, records: Sequence[ConnectRecord]) -> None:
-    sources = [record for record in records if isinstance(record, SourceRecord)]
-    if len(sources) == len(records):
-        writer.column(None, [record.source_partition for record in sources])
-        writer.column(None, [record.source_offset for record in sources])
-        return
-    sinks = [record for record in records if isinstance(record, SinkRecord)]
-    places = [record.at or (record.topic, record.kafka_partition or 0) for record in sinks]
+def _write_sources(writer: ValueWriter, records: Sequence[Any]) -> None:
+    writer.column(None, [record.source_partition for record in records])
+    writer.column(None, [record.source_offset for record in records])
+
+
+def _write_places(writer: ValueWriter, records: Sequence[Any]) -> None:
+    places = [record.at or (record.topic, record.kafka_partition or 0) for record in records]
     writer.column(STRING, [topic for topic, _ in places])
-    writer.column(INT64, [record.kafka_offset for record in sinks])
+    writer.column(INT64, [record.kafka_offset for record in records])
     writer.column(INT32, [partition for _, partition in places])

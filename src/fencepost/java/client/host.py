@@ -108,12 +108,12 @@ class HostClient:
     def sink_task(self, start: SinkTaskStart) -> HostedSinkTask:
         opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
         line = Line(self._process, opening, replies_of(start.committed))
-        return SinkTaskClient(line, self._interrupt, self._events)
+        return SinkTaskClient(line, self._interrupt, self._events, passes_records=start.passes_records)
 
     def chain(self, start: ChainStart) -> HostedSteps:
         steps = [{**step._asdict(), "class": _described(step.java_class), "java_class": None} for step in start.steps]
         opening = {"op": "chain", "owner": start.owner, "is_source": start.is_source, "config": dict(start.config)}
-        return ChainClient(Line(self._process, {**opening, "steps": steps}))
+        return ChainClient(Line(self._process, {**opening, "steps": steps}), is_source=start.is_source)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self._controlled("levels", levels=dict(levels))
@@ -156,4 +156,5 @@ def _opening(start: TaskStart) -> dict[str, Any]:
         "task_config": dict(start.task_config),
         "connector_config": dict(start.connector_config),
         "classes": {name: _described(each) for name, each in start.classes.items()},
+        "passes_records": start.passes_records,
     }

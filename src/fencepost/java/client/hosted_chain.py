@@ -15,9 +15,9 @@ from fencepost.record import ConnectRecord
 class ChainClient:
     """Sends records through the steps of a session of its own."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, *, is_source: bool) -> None:
         self._line = line
-        self._crossing = Crossing()
+        self._crossing = Crossing(is_source=is_source)
         self._given: Sequence[ConnectRecord] = ()
 
     def run(

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.java.client.columns import processing_of
+from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line, Reply
-from fencepost.java.client.raw_records import columns_of
+from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaPluginError, JavaRetriableError
 from fencepost.java.port import Effects, Errant, Figures, GroupMember, ReadCommitted
@@ -26,8 +27,11 @@ def replies_of(committed: ReadCommitted) -> Reply:
 class SinkTaskClient:
     """Implements `HostedSinkTask`."""
 
-    def __init__(self, line: Line, interrupt: Callable[[int], None], events: Events) -> None:
+    def __init__(
+        self, line: Line, interrupt: Callable[[int], None], events: Events, *, passes_records: bool = False
+    ) -> None:
         """`interrupt` interrupts the thread of a session; `events` has its metrics."""
+        self._crossing = Crossing(is_source=False) if passes_records else None
         self._line = line
         self._interrupt = interrupt
         self._events = events
@@ -43,11 +47,16 @@ class SinkTaskClient:
         if batch is self._refused:
             found = self._line.result("put", again=True)
         else:
-            head, buffers = columns_of(batch)
+            head, buffers = self._written(batch)
             found = self._line.ask({"op": "put", **head}, buffers).head["result"]
         effects = _effects(found)
         self._refused = batch if isinstance(effects.thrown, JavaRetriableError) else None
         return effects
+
+    def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
+        if self._crossing is None:
+            return columns_of(batch)
+        return {"rows": len(batch)}, [*self._crossing.written(list(batch))]
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         found = self._line.result("pre_commit", offsets=_listed(offsets))

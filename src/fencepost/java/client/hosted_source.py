@@ -6,6 +6,7 @@ from typing import Any
 
 from fencepost.api import RecordMetadata
 from fencepost.java.client.columns import polled_of
+from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
 from fencepost.java.port import CommittedOffsets, Figures, Polled
@@ -19,6 +20,7 @@ class SourceTaskClient:
         self._has_commit: bool = line.opened["callbacks"]["commits"]
         self._line = line
         self._interrupt = interrupt
+        self._crossing = Crossing()
         self._events = events
         events.measure(line.opened["session"])
         self._committed: deque[Any] = deque()  # what the task's offset reader does not know yet
@@ -27,7 +29,7 @@ class SourceTaskClient:
         request: dict[str, Any] = {"op": "poll", "committed": self._take_committed()}
         if max_bytes is not None:
             request["max_bytes"] = max_bytes
-        return polled_of(self._line.ask(request))
+        return polled_of(self._line.ask(request), self._crossing)
 
     def commit_records(self, number: int, metadata: Sequence[RecordMetadata | None] | None) -> None:
         listed = None if metadata is None else [None if each is None else tuple(each) for each in metadata]

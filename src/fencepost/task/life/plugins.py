@@ -1,19 +1,20 @@
 """Builds a task, its transforms and its converters from the class names in a spec's configs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.api.hosted_task import ChoosesTaskClass, TaskPlace, converts_itself
+from fencepost.api.hosted_task import ChoosesTaskClass, HostedTask, TaskPlace, converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
-from fencepost.plugin import find, use_plugin_path
+from fencepost.plugin import find, registry, use_plugin_path
+from fencepost.record import SinkRecord
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.transform.chain import Chain
+from fencepost.transform.chain import Chain, Find
 
 Conversion = tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]
 """Transforms, the converters of key, value and headers, and the error handling around them."""
@@ -84,26 +85,46 @@ def conversion_of(
         task_id=spec.id,
         counters=counters,
     )
-    if way_out is None and _converts_itself(spec):
-        way_out = dict.fromkeys(_CONVERTERS, _BYTES)
-    properties = properties if way_out is None else dict(way_out)
-    key: Converter = converter_of(properties, _KEY)
-    value: Converter = converter_of(properties, _VALUE)
-    header: HeaderConverter = converter_of(properties, _HEADER, kind="header_converter")
-    return Chain.from_config(properties, find), key, value, header, tolerance
+    chain = chain_config(spec) if way_out is None else ChainConfig(way_out, find)
+    key: Converter = converter_of(chain, _KEY)
+    value: Converter = converter_of(chain, _VALUE)
+    header: HeaderConverter = converter_of(chain, _HEADER, kind="header_converter")
+    return Chain.from_config(chain.properties, chain.find), key, value, header, tolerance
 
 
-def _converts_itself(spec: TaskSpec) -> bool:
-    """Say whether the connector's tasks return or take bytes: transforms and converters are applied elsewhere."""
+class ChainConfig(NamedTuple):
+    """What names the transforms and converters that a slot applies, and how their classes are found."""
+
+    properties: Mapping[str, str]
+    find: Find
+    takes_records: bool = False
+    """Whether the rest of the chain is in the host of a Java task: records cross with their values."""
+    require_form: Callable[[SinkRecord], None] | None = None
+    """Raises RecordError for what a sink's host cannot be sent."""
+
+
+def chain_config(spec: TaskSpec) -> ChainConfig:
+    """Return the part of a config that the slot applies. Tasks that convert themselves leave only bytes to it."""
+    properties = given_properties(spec)
     try:
-        return converts_itself(getattr(connector_class(spec), "task", None))
+        connector = connector_class(spec)
+        task = getattr(connector, "task", None)
     except (ConfigError, KeyError):  # the task cannot be created either
-        return False
+        return ChainConfig(properties, find)
+    if not isinstance(task, type) or not converts_itself(task):
+        return ChainConfig(properties, find)
+    plugins = registry()
+    java = plugins.java
+    divided = None if java is None else java.divide(properties, is_source=issubclass(task, HostedTask))
+    if divided is None:
+        return ChainConfig(dict.fromkeys(_CONVERTERS, _BYTES), find)
+    form = getattr(task, "require_form", None)
+    return ChainConfig(divided.rest, plugins.beside(connector).find, takes_records=True, require_form=form)
 
 
-def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:
+def converter_of(chain: ChainConfig, key: str, kind: str = "converter") -> Any:
     """Return the converter that `key` names, configured with the properties that start with `key.`."""
     prefix = f"{key}."
-    own = {k[len(prefix) :]: v for k, v in properties.items() if k.startswith(prefix)}
+    own = {k[len(prefix) :]: v for k, v in chain.properties.items() if k.startswith(prefix)}
     own["converter.type"] = key.split(".")[0]
-    return find(kind, properties[key], own.pop(PLUGIN_VERSION, None))(own)
+    return chain.find(kind, chain.properties[key], own.pop(PLUGIN_VERSION, None))(own)

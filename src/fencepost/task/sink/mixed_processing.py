@@ -1,6 +1,6 @@
 """Converters and transforms of a sink of which some run in another process (`task/life/mixed.py`)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fencepost.api import SinkRecord, SourceRecord
@@ -10,9 +10,9 @@ from fencepost.record import SinkBatch
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.life.mixed import Mixed, Row, Step, hosted_parts, steps_of_links
+from fencepost.task.life.mixed import LocalStep, Mixed, Row, Step, hosted_parts, steps_of_links
 from fencepost.task.life.mixed_bytes import ToBytes, converter_step, pairs, raw
-from fencepost.task.life.plugins import Conversion, conversion_of, given_properties
+from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.sink.processing import SinkProcessor, before_resent, raw_record
 
 
@@ -25,6 +25,8 @@ class MixedSinkProcessor(SinkProcessor):
     """
 
     use: ChainUse = field(kw_only=True)
+    require_form: Callable[[SinkRecord], None] | None = None
+    """Raises RecordError for a record that the task of a Java sink cannot be sent."""
 
     def __post_init__(self) -> None:
         steps: list[Step] = [
@@ -33,6 +35,8 @@ class MixedSinkProcessor(SinkProcessor):
             converter_step(Role.HEADER, self.header_converter, self._convert_headers),
             *steps_of_links(self.chain, self.use.config),
         ]
+        if self.require_form is not None:
+            steps.append(LocalStep(Role.TRANSFORM, self._has_form))
         self._mixed = Mixed(steps, self.use, self.tolerance)
         self._back: Mixed | None = None
 
@@ -73,6 +77,11 @@ class MixedSinkProcessor(SinkProcessor):
         )
         return Row(index, original, record)
 
+    def _has_form(self, row: Row) -> bool:
+        assert self.require_form is not None
+        self.require_form(row.record)
+        return True
+
     def _convert_key(self, row: Row) -> bool:
         record = row.record
         found = self.key_converter.to_connect_record(record.topic, pairs(record), record.key)
@@ -111,16 +120,21 @@ def _placed(row: Row) -> SinkRecord:
 
 
 def sink_processor(
-    spec: TaskSpec, conversion: Conversion, config: Mapping[str, str], resend_topic: str = ""
+    spec: TaskSpec,
+    conversion: Conversion,
+    config: Mapping[str, str],
+    resend_topic: str = "",
+    require_form: Callable[[SinkRecord], None] | None = None,
 ) -> SinkProcessor:
     """Return what records go through, wherever its parts run. `config` names them."""
-    if not hosted_parts(*conversion[:-1]):
+    if require_form is None and not hosted_parts(*conversion[:-1]):
         return SinkProcessor(*conversion, resend_topic=resend_topic)
     use = ChainUse(spec.id, spec.incarnation, is_source=False, config=config)
-    return MixedSinkProcessor(*conversion, resend_topic=resend_topic, use=use)
+    return MixedSinkProcessor(*conversion, resend_topic=resend_topic, use=use, require_form=require_form)
 
 
 def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
     """Return the converters, transforms and error handling that a sink's config asks for."""
+    config = chain_config(spec)
     conversion = conversion_of(spec, control, counters)
-    return sink_processor(spec, conversion, given_properties(spec), spec.input.resend_topic)
+    return sink_processor(spec, conversion, config.properties, spec.input.resend_topic, config.require_form)

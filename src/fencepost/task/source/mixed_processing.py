@@ -6,6 +6,7 @@ from functools import partial
 
 from fencepost.api import SourceRecord
 from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep
+from fencepost.api.hosted_task import HostedBatch
 from fencepost.record import Batch
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -15,7 +16,7 @@ from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.mixed import Mixed, Row, hosted_parts, steps_of_links
 from fencepost.task.life.mixed_bytes import ToBytes, pairs
-from fencepost.task.life.plugins import Conversion, conversion_of, given_properties
+from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.source.processing import Processor, column_or_none
 
 
@@ -54,7 +55,9 @@ class MixedProcessor(Processor):
         """
         if self.letters is not None:
             self.letters.clear()
-        rows = [Row(index, record, record) for index, record in enumerate(batch.records())]
+        dropped = self.tell_of_left_out(batch) if isinstance(batch, HostedBatch) else ()
+        records = enumerate(batch.records())
+        rows = [Row(index, record, record) for index, record in records if index not in dropped]
         early = self._early()
         rows = self._mixed.run(rows, [*self._links, *early])
         done = [row for row in rows if early and self._is_converted(row.record)]
@@ -104,16 +107,21 @@ class MixedProcessor(Processor):
         )
 
 
-def source_processor(spec: TaskSpec, conversion: Conversion, config: Mapping[str, str]) -> Processor:
+def source_processor(
+    spec: TaskSpec, conversion: Conversion, config: Mapping[str, str], *, takes_records: bool = False
+) -> Processor:
     """Return what records go through, wherever its parts run. `config` names them."""
-    if not hosted_parts(*conversion[:-1]):
+    if not takes_records and not hosted_parts(*conversion[:-1]):
         return Processor(*conversion)
     return MixedProcessor(*conversion, use=ChainUse(spec.id, spec.incarnation, is_source=True, config=config))
 
 
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
     """Return the transforms, converters and error handling that a source's config asks for."""
-    processor = source_processor(spec, conversion_of(spec, control, counters), given_properties(spec))
+    config = chain_config(spec)
+    processor = source_processor(
+        spec, conversion_of(spec, control, counters), config.properties, takes_records=config.takes_records
+    )
     if spec.dead_letters.topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
         processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell

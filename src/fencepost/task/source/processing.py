@@ -92,15 +92,19 @@ class Processor:
 
     def _without_left_out(self, batch: HostedBatch) -> OutgoingColumns:
         """Return what another process has converted; what it has dropped is counted, logged and a dead letter here."""
-        for row, stage, error, offset in batch.left_out:
-            self.tolerance.failed(stage, error, replace(batch.record(row), source_offset=offset))
-            if self.letters is not None:
-                self.letters.at(row)
-        rows = {each.row for each in batch.left_out}
+        rows = self.tell_of_left_out(batch)
         kept = RecordColumns.of_batch(batch).select([row for row in range(len(batch)) if row not in rows])
         outgoing = self._converted_columns(kept)
         assert outgoing is not None  # bytes pass as they are
         return replace(outgoing, letters=None if self.letters is None else self.letters.take())
+
+    def tell_of_left_out(self, batch: HostedBatch) -> set[int]:
+        """Count and log what another process has dropped, and make dead letters of it. Returns the rows."""
+        for row, stage, error, offset in batch.left_out:
+            self.tolerance.failed(stage, error, replace(batch.record(row), source_offset=offset))
+            if self.letters is not None:
+                self.letters.at(row)
+        return {each.row for each in batch.left_out}
 
     def _columns(self, batch: RecordColumns) -> OutgoingColumns | None:
         """Return the records as columns; None if something in the batch, or anything that handles it, is unusual.

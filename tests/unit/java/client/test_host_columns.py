@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.java.client.columns import polled_of
+from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.wire import Message
 from fencepost.java.port import Failure, Mark, Polled
@@ -36,13 +37,13 @@ _HEAD: dict[str, Any] = {
 
 def answered(**buffers: Any) -> Polled:
     views = {name.replace("_of_", "."): memoryview(bytes(buffer)) for name, buffer in buffers.items()}
-    found = polled_of(Message({"result": _HEAD}, views))
+    found = polled_of(Message({"result": _HEAD}, views), Crossing())
     assert found is not None
     return found
 
 
 def test_a_poll_of_nothing_is_none() -> None:
-    assert polled_of(Message({"result": None}, {})) is None
+    assert polled_of(Message({"result": None}, {}), Crossing()) is None
 
 
 def test_facts_of_a_poll_are_kept() -> None:

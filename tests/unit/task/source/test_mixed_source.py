@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, Header, RecordError, RetriableError, SourceRecord
-from fencepost.api.hosted_task import HostLostError
+from fencepost.api.hosted_task import ForeignRecordError, HostedBatch, HostLostError, LeftOut, RecordBatch
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.record import Batch
+from fencepost.record.schema import STRING
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
@@ -29,7 +30,14 @@ ROUTE = {
 FAR_VALUE = {"value.converter": "FarConverter"}
 
 
-def processor(side: FarSide, config: dict[str, str], *, retry_ms: int = 0, tolerates_all: bool = False) -> Processor:
+def processor(
+    side: FarSide,
+    config: dict[str, str],
+    *,
+    retry_ms: int = 0,
+    tolerates_all: bool = False,
+    takes_records: bool = False,
+) -> Processor:
     spec = lone_spec("c", {}, transactional_id="t", producer_conf={}, offsets_topic="o", plugins="")
     tolerance = Tolerance(tolerates_all, retry_ms, 1, False, False, Control(is_paused=False), "c-0")
     kinds: dict[str, Any] = {"key.converter": StringConverter, "value.converter": StringConverter}
@@ -38,7 +46,7 @@ def processor(side: FarSide, config: dict[str, str], *, retry_ms: int = 0, toler
         for key in ("key.converter", "value.converter", "header.converter")
     ]
     chain = Chain.from_config(config, side.find)
-    made: Any = source_processor(spec, (chain, *converters, tolerance), config)  # type: ignore[arg-type]
+    made: Any = source_processor(spec, (chain, *converters, tolerance), config, takes_records=takes_records)  # type: ignore[arg-type]
     return made  # type: ignore[no-any-return]
 
 
@@ -168,6 +176,18 @@ def test_the_loss_of_the_other_process_is_no_error_of_a_record() -> None:
     side.errors["a"] = [RetriableError("later"), HostLostError("gone")]
     with pytest.raises(HostLostError):
         outgoing(again, records("a"))
+
+
+def test_records_of_a_host_have_their_own_schemas_and_those_it_dropped_are_told() -> None:
+    side = FarSide()
+    made = processor(side, UPPER, tolerates_all=True, takes_records=True)
+    given = [SourceRecord({"p": 1}, None, "t", value, STRING if value == "b" else None) for value in ("a", "b", "c")]
+    batch = RecordBatch.holding(given, [({"p": 1}, {"n": 9})])
+    error = ForeignRecordError.of("E", "bad", "C")
+    found = outgoing(made, HostedBatch.of(batch, [LeftOut(0, "TRANSFORMATION", error, {"n": 1})]))
+    assert (list(found.values), found.sources) == ([b"B", b"C"], [1, 2])
+    assert made.tolerance.counters.skipped == 1
+    assert list(outgoing(processor(side, {}, takes_records=True), batch).values) == [b"a", b"b", b"c"]
 
 
 def test_the_chain_is_opened_once_and_ended() -> None:

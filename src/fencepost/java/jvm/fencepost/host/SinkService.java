@@ -8,6 +8,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
@@ -19,6 +20,7 @@ import org.apache.kafka.connect.sink.SinkTask;
 final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private final Membership membership = new Membership();
     private final SinkContext context;
+    private final Records form = new Records();
     private List<SinkRecord> records = List.of();
     private int filtered;
 
@@ -91,6 +93,10 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     /** The runs of "places" are [topic, partition, topic of the records, how many] each. */
     private void convert(Request request) throws InterruptedException {
+        if (request.buffer("records") != null) {
+            take(request);
+            return;
+        }
         SinkColumns columns = new SinkColumns(request);
         List<?> places = request.list("places");
         records = new ArrayList<>(columns.rows);
@@ -106,6 +112,25 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
                 }
             }
         }
+    }
+
+    /** Take records that Python has converted. */
+    private void take(Request request) throws InterruptedException {
+        records = new ArrayList<>();
+        int row = 0;
+        for (ConnectRecord<?> each : form.read(request, false)) {
+            conversion.tolerance.begin();
+            SinkRecord changed = transformed((SinkRecord) each, row++);
+            if (changed != null) {
+                records.add(changed);
+            }
+        }
+    }
+
+    private SinkRecord transformed(SinkRecord record, int row) throws InterruptedException {
+        SinkRecord changed = conversion.chain.apply(record, conversion.tolerance, row);
+        filtered += changed == null && !conversion.tolerance.hasFailed() ? 1 : 0;
+        return changed;
     }
 
     /** "topic" is not that of "place" if the record was resent: it is one of the topic from which it once came. */
@@ -126,9 +151,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         SinkRecord record = new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(),
                 value.value(), columns.offset(row), columns.timestamp(row), columns.timestampType(row), found,
                 place.topic(), place.partition(), columns.offset(row));
-        SinkRecord changed = conversion.chain.apply(record, tolerance, row);
-        filtered += changed == null && !tolerance.hasFailed() ? 1 : 0;
-        return changed;
+        return transformed(record, row);
     }
 
     private ConnectHeaders headers(String topic, RecordHeaders raw) {

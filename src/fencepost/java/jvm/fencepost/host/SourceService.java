@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.runtime.WorkerTransactionContext;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
@@ -15,12 +16,14 @@ import org.apache.kafka.connect.storage.OffsetUtils;
 /** A source task. */
 final class SourceService extends TaskService<SourceTask, SourceRecord> {
     private static final int MOST_BYTES = 4 << 20;
+    private static final Headers NO_HEADERS = new RecordHeaders();
 
     private final Offsets offsets;
     private final WorkerTransactionContext transaction;
     private final SourceColumns columns = new SourceColumns();
     private final Callbacks callbacks;
     private final Delivered delivered;
+    private final HandedRecords handed;
     private List<SourceRecord> polled = List.of();
     private int next;
     private long number;
@@ -32,6 +35,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         transaction = request.flag("defines_transactions") ? new WorkerTransactionContext() : null;
         callbacks = Callbacks.of(task);
         delivered = callbacks.records() ? new Delivered(task) : null;
+        handed = request.flag("passes_records") ? new HandedRecords() : null;
         start();
     }
 
@@ -85,7 +89,10 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             int row = columns.rows();
             boolean isKept = isConverted(record);
             if (conversion.tolerance.hasFailed()) {
-                columns.addDropped(record, conversion.tolerance.keepsRecords);
+                columns.addDropped(record, handed == null && conversion.tolerance.keepsRecords);
+                if (handed != null) {
+                    handed.addDropped(record);
+                }
                 part.dropped.add(record.sourceOffset());
             }
             part.taken++;
@@ -117,6 +124,13 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         SourceRecord record = conversion.chain.apply(polled, tolerance, row);
         if (record == null) {
             return false;
+        }
+        if (handed != null) {  // Python converts it
+            tolerance.run("VALUE_CONVERTER", conversion.value, row, () -> handed.add(record));
+            if (!tolerance.hasFailed()) {
+                columns.add(polled, record, NO_HEADERS, null, null);
+            }
+            return !tolerance.hasFailed();
         }
         Headers headers = tolerance.run("HEADER_CONVERTER", conversion.header, row, () -> conversion.headers(record));
         byte[] key = tolerance.hasFailed() ? null : tolerance.run("KEY_CONVERTER", conversion.key, row,
@@ -162,7 +176,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             polled = List.of();
             next = 0;
         }
-        return columns.answer(facts);
+        return handed == null ? columns.answer(facts) : handed.answer(columns.answer(facts));
     }
 
     private Answer commitRecords(Request request) {

@@ -56,6 +56,11 @@ final class ValueWriter {
             case ARRAY -> lists(schema.valueSchema(), values);
             case MAP -> maps(schema.keySchema(), schema.valueSchema(), values);
             case STRUCT -> {
+                for (Object each : values) {  // converters refuse it, too
+                    if (!((Struct) each).schema().equals(schema)) {
+                        throw new DataException("Mismatching schema.");
+                    }
+                }
                 for (Field field : schema.fields()) {
                     List<Object> members = new ArrayList<>(values.size());
                     values.forEach(each -> members.add(((Struct) each).getWithoutDefault(field.name())));
