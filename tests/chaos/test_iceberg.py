@@ -71,7 +71,9 @@ def test_its_table_has_each_record_once(
 ) -> None:
     warehouse = tmp_path / "warehouse"
     produce(kafka, topic_name, 0, RECORDS)
-    answer = worker.create(topic_name, sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE))
+    soon = {"iceberg.kafka.session.timeout.ms": "6000", "iceberg.kafka.heartbeat.interval.ms": "2000"}
+    config = sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE) | soon  # when it notices its own dead
+    answer = worker.create(topic_name, config)
     assert answer.status_code == 201, answer.text
 
     def ids() -> Counter[int]:
