@@ -47,7 +47,17 @@ final class ValueWriter {
         if (schema == null) {
             union(found);
         } else {
+            requireOf(schema, found);
             typed(schema, found);
+        }
+    }
+
+    /** Refuse structs of another schema, as converters do. Defaults may be such: they were made before their schema. */
+    private static void requireOf(Schema schema, List<Object> values) {
+        for (Object each : values) {
+            if (each instanceof Struct struct && !struct.schema().equals(schema)) {
+                throw new DataException("Mismatching schema.");
+            }
         }
     }
 
@@ -56,11 +66,6 @@ final class ValueWriter {
             case ARRAY -> lists(schema.valueSchema(), values);
             case MAP -> maps(schema.keySchema(), schema.valueSchema(), values);
             case STRUCT -> {
-                for (Object each : values) {  // converters refuse it, too
-                    if (!((Struct) each).schema().equals(schema)) {
-                        throw new DataException("Mismatching schema.");
-                    }
-                }
                 for (Field field : schema.fields()) {
                     List<Object> members = new ArrayList<>(values.size());
                     values.forEach(each -> members.add(((Struct) each).getWithoutDefault(field.name())));
