@@ -130,6 +130,55 @@ def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of
     assert reported["__connect.errors.exception.message"] == b"unwanted"
 
 
+def test_a_record_that_is_not_tolerated_fails_the_task_and_is_a_dead_letter_with_javas_stack(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out, dead = tmp_path / "out", f"{name}-dead"
+    produce(kafka, name, ['"a"', "{no json", '"b"'])
+    more = _JSON | {
+        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    created(worker, name, out, **more)
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert "stage 'VALUE_CONVERTER' failed for the record for topic" in trace
+    assert "com.fasterxml.jackson.core.JsonParseException" in trace
+    (letter,) = eventually(lambda: list(dead_letters(kafka, dead).items()), within_s=WITHIN_S)
+    assert letter[0] == b"{no json"
+    stack = letter[1]["__connect.errors.exception.stacktrace"] or b""
+    assert stack.startswith(b"org.apache.kafka.connect.errors.DataException")
+    assert b"Caused by: " in stack
+    assert worker.sink_offsets(name).get((name, 0), 0) <= 1
+
+
+def test_a_resent_record_is_read_from_the_sinks_own_topic(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    out, again = tmp_path / "out", f"{name}-again"
+    more = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        "errors.deadletterqueue.resend.topic.name": again,
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.route.topic.field": "of",
+    }
+    produce(kafka, name, ['{"n": 1}'])
+    created(worker, name, out, **(_JSON | more))
+    eventually(lambda: len(lines(out)) == 1, within_s=WITHIN_S)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(again, b'{"n": 2}', partition=0, headers=[("__fencepost.resent.topic", name.encode())])
+    assert producer.flush(60) == 0
+    eventually(lambda: len(lines(out)) == 2, within_s=WITHIN_S)
+    for line, topic, number in zip(lines(out), (name, again), (1, 2), strict=True):
+        place, *value = line.strip("}").replace("{", "").replace(",", "").split()
+        assert (place, sorted(value)) == (f"{topic}-0@0", [f"n={number}", f"of={name}"])
+
+
 def test_what_put_throws_fails_the_task_and_is_not_committed(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
