@@ -12,6 +12,7 @@ data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.
 registries  `schema_registry` is a real one for the whole run, `memory_registry` stands in for one.
             `scripted_registry` answers what a test wants, and `avro_topic` writes topics of Avro.
+            `apicurio_converter` is Apicurio's plug-in in Java.
 services    `http_answers` answers HTTP requests by a function of a test, with a `certificate` if it likes;
             `gcp_account` makes an account of Google's.
 made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_values`; `column_records` also compares

@@ -113,8 +113,8 @@ final class ValueWriter {
     }
 
     private void strings(List<Object> values) {
-        values.forEach(each -> integer(((String) each).length()));
-        values.forEach(each -> characters((String) each));
+        values.forEach(each -> integer(((CharSequence) each).length()));
+        values.forEach(each -> characters(each.toString()));
     }
 
     private void byteStrings(List<byte[]> values) {
@@ -169,7 +169,7 @@ final class ValueWriter {
             return 2;
         } else if (value instanceof Double || value instanceof Float) {
             return 3;
-        } else if (value instanceof String) {
+        } else if (value instanceof CharSequence) {  // Avro's, too
             return 4;
         } else if (value instanceof byte[] || value instanceof ByteBuffer) {
             return 5;
