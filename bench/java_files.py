@@ -45,7 +45,7 @@ def run(options: Options) -> Result:
         plugins = directory / "plugins"
         file_plugin(plugins)
         for turn in options.turns_of(3):
-            for name in options.sides(turn):
+            for name in options.sides(turn) if {*cases} & {*_FILES} else ():
                 settings = {"plugin.path": str(plugins), **(options.ours if name == "fencepost" else {})}
                 with SIDES[name](kafka.bootstrap_servers, directory, settings) as side:
                     for case in [each for each in _FILES if each in cases]:
@@ -130,15 +130,11 @@ def _is_host(process: psutil.Process) -> bool:
 def _memory_rows(tasks: int, found: Sequence[Mapping[str, float]]) -> list[Row]:
     reach = "170 or less" if tasks == 1 else "230 or less"
     noun = "a Java file source" if tasks == 1 else f"{tasks} Java file sources"
-    samples = {"fencepost": [each["both"] for each in found]}
+    detail = {"fencepost": [{key: round(value, 1) for key, value in each.items()} for each in found]}
+    both, private = ({"fencepost": [each[what] for each in found]} for what in ("both", "private"))
     return [
-        Row(
-            f"resident size of a slot with {noun}, and of its host",
-            "MB",
-            samples,
-            reach=reach,
-            detail={"fencepost": [{key: round(value, 1) for key, value in each.items()} for each in found]},
-        )
+        Row(f"resident size of a slot with {noun}, and of its host", "MB", both, reach=reach, detail=detail),
+        Row(f"what no other process has mapped of a slot with {noun}, and of its host", "MB", private),
     ]
 
 
