@@ -34,7 +34,7 @@ def compiled(directory: Path, classes: Mapping[str, str]) -> Path:
 def file_plugin(plugin_path: Path) -> None:
     """Add Kafka's file connectors under the names SOURCE and SINK: the plug-in that both sides race with."""
     plugin = plugin_path / "java-file"
-    classes = compiled(plugin_path.parent / "java-file-classes", {SOURCE: "source", SINK: "sink"})
+    classes = compiled(plugin_path.with_name(f"{plugin_path.name}-classes"), {SOURCE: "source", SINK: "sink"})
     plugin.mkdir(parents=True)
     shutil.make_archive(str(plugin / "names"), "zip", classes)
     (plugin / "names.zip").rename(plugin / "names.jar")
