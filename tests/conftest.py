@@ -12,6 +12,7 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.telemetry import secret
+from support.drawn import DRAW, draw, keep_drawn
 from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
 from support.seed import new_seed
@@ -37,6 +38,18 @@ _BROKER_PROPERTIES = {
     "log.cleaner.backoff.ms": "500",
 }
 _START_S = 240  # a second or two where nothing else runs; tests share the machine
+
+
+def pytest_configure() -> None:
+    draw()
+
+
+def pytest_report_header() -> str:
+    return f"{DRAW}={os.environ[DRAW]}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    keep_drawn(config, items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,7 +23,7 @@ elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clie
             Iceberg's sink, and reads its tables. `maven_plugin` fetches such.
 no JVM      `scripted_plugins`: a registry whose Java plug-ins are `jars` without code, and whose hosts are scripted
             (`java_host`). `hosted_parts`: transforms and converters of another process, which is scripted.
-pytest      `seed`, `shared`, `long_form`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
+pytest      `seed`, `shared`, `long_form`, `drawn`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.
 packages    `chaos` plans and carries out faults under load, `late` delivers single requests late, `mirror` compares
             two clusters.
 """

@@ -12,6 +12,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
 
+pytestmark = pytest.mark.drawn(2)
+
 Write = Callable[..., None]
 
 

@@ -25,6 +25,8 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 
+pytestmark = pytest.mark.drawn(2)
+
 _LINES = 6_000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ALL = [*(f"line {n:06} {'.' * 200}" for n in range(_LINES - 1)), "last"]

@@ -32,6 +32,8 @@ from fencepost.task.channel.message import Path
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.worker.channel import ChannelServer
 
+pytestmark = pytest.mark.drawn(2)
+
 SCHEMA = {"value.schema": "n INT, name STRING"}
 TOLERANT = {**SCHEMA, "errors.tolerance": "all"}
 EVERYTHING = ["key", "value", "topic", "partition", "offset", "timestamp"]

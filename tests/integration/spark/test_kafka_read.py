@@ -32,7 +32,10 @@ from support.quick import spark_properties
 from support.seed import new_seed
 from support.slow_batch import PlainRecord
 
-pytestmark = pytest.mark.timeout(900)  # a Spark, its jars, and twenty topics that two sources read
+pytestmark = [
+    pytest.mark.timeout(900),  # a Spark, its jars, and twenty topics that two sources read
+    pytest.mark.drawn(2),
+]
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]
 LAYOUTS = 30 if IS_LONG else 20

@@ -29,6 +29,8 @@ from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 from support.proxy import Action, ApiKey, KafkaProxy
 
+pytestmark = pytest.mark.drawn(2)
+
 
 @pytest.fixture
 def worker(runtime: SparkRuntime, kafka: EmbeddedKafka, topic_name: str) -> Iterator[SplitWorker]:

@@ -16,6 +16,8 @@ from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from support.worker import Worker
 
+pytestmark = pytest.mark.drawn(2)
+
 Values = Callable[..., list[str]]
 
 

@@ -17,6 +17,8 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
 
+pytestmark = pytest.mark.drawn(2)
+
 
 @pytest.fixture
 def partitions() -> int:
