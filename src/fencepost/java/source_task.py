@@ -254,13 +254,21 @@ class _UpdatesOffsets(JavaSourceTask):
     def update_offsets(
         self, offsets: Mapping[PartitionKey, SourceOffset | None]
     ) -> Mapping[PartitionKey, SourceOffset | None] | None:
-        """Let Java change what is about to be committed. Without any offset, Java is asked only between its polls."""
-        if not self._has_polled(waits=bool(offsets)):
+        """Let Java change what is about to be committed, but not while records are polled and not sent.
+
+        It could answer with its position, which is behind those records: they would be lost. Then the offsets of what
+        is sent are committed as they are. Without any offset, Java is asked only between its polls.
+        """
+        if not self._has_polled(waits=bool(offsets)) or not self._is_whole or self._holds_records():
             return None
         pairs = [(dict(key), None if offset is None else dict(offset)) for key, offset in offsets.items()]
         found: CommittedOffsets = self._call(self._task.update_offsets, pairs)
         self._changes = {partition_key(partition): (partition, offset) for partition, offset in found}
         return {key: offset for key, (_, offset) in self._changes.items()}
+
+    def _holds_records(self) -> bool:
+        """Say whether a `poll` has returned what is not sent: records, offsets, or an error."""
+        return self._asked is not None and (self._asked.exception() is not None or bool(self._asked.result()))
 
     def _has_polled(self, *, waits: bool) -> bool:
         """Say whether no `poll` of Java's is under way. One that is to stop is interrupted."""

@@ -233,8 +233,9 @@ def test_offsets_are_updated_at_least_once_too(tmp_path: Path) -> None:
     assert written == ["a", '{"at":1}', '{"at":20}']
 
 
+@pytest.mark.parametrize("finds", [False, True], ids=["that finds nothing", "and for its records to be sent"])
 def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finds: bool
 ) -> None:
     now = [0.0]
     waits = threading.Event()
@@ -251,7 +252,7 @@ def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_c
         return []
 
     stage = updating(update, tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
-    gate = Gate(stage, polled(1, [b"b"], 2))
+    gate = Gate(stage, polled(1, [b"b"], 2) if finds else None)
     stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
     thread, ends = running(stage)
     assert gate.is_reached.wait(60)
@@ -261,8 +262,10 @@ def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_c
     gate.is_open.set()
     thread.join(60)
     assert ends == [LoopEnd.STOPPED]
-    assert asked[0] == [({"f": 1}, {"at": 1})]
-    assert [value for values, _ in stage.delivery.done for value in values] == ["a", "b"]
+    assert asked[0] == [({"f": 1}, {"at": 2 if finds else 1})]
+    if finds:  # Java's position was 2 when 1 was committed
+        assert stage.delivery.done[0] == (["a"], [1])
+    assert [value for values, _ in stage.delivery.done for value in values] == ["a", *["b"] * finds]
 
 
 def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) -> None:

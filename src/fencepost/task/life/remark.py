@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import FrameType
 from typing import Any
 
 from fencepost.config import ConfigError
@@ -35,7 +36,7 @@ class Remark:
         self._timeout_s = _timeout_s(spec)
         self._since: float | None = None  # the last turn before it stood still
         self._text: str | None = None
-        self._waits_for_kafka = False
+        self._in_kafka_at: float | None = None  # when it was last seen waiting for Kafka, standing still
         self.trace: str | None = None  # said with the last change of state
 
     def of(self, state: RunState) -> str | None:
@@ -44,15 +45,15 @@ class Remark:
 
     def counters(self, state: RunState) -> dict[str, float]:
         stands_still = self._stillness(state) is not None
-        return {STANDS_STILL: float(stands_still), HANGS: float(stands_still and not self._waits_for_kafka)}
+        return {STANDS_STILL: float(stands_still), HANGS: float(stands_still and self._in_kafka_at is None)}
 
     def _stillness(self, state: RunState) -> str | None:
         """Return since when the task has stood still, and the stack of its thread then; None if it moves.
 
-        The text does not change until the task has moved.
+        The text does not change until the task has moved, or has been in another call than Kafka's for as long.
         """
         moved_at = self._control.moved_at
-        if moved_at == self._since:
+        if moved_at == self._since and not self._has_left_kafka():
             return self._text if state in _WATCHED else None
         stands_s = time.monotonic() - moved_at
         if self._timeout_s is None or stands_s < self._timeout_s or state not in _WATCHED:
@@ -60,11 +61,11 @@ class Remark:
                 log.warning("task %s moves again", self._task)
                 self._since = self._text = None
             return None
-        frame = sys._current_frames().get(self._thread.ident or 0)
+        frame = self._frame()
         if frame is None:
             return None
         stack = "".join(traceback.format_stack(frame)).rstrip()
-        self._waits_for_kafka = any(_is_of_kafka(each.f_globals) for each, _ in traceback.walk_stack(frame))
+        self._in_kafka_at = time.monotonic() if _is_in_kafka(frame) else None
         since = datetime.now(UTC) - timedelta(seconds=stands_s)
         what = "has been starting" if state is RunState.STARTING else "has stood still"
         self._since, self._text = (
@@ -77,6 +78,19 @@ class Remark:
         log.warning("task %s: %s", self._task, self._text)
         return self._text
 
+    def _has_left_kafka(self) -> bool:
+        """Say whether a task that stood still in a call of Kafka's has been in others for the timeout since then."""
+        frame = None if self._in_kafka_at is None else self._frame()
+        if self._in_kafka_at is None or frame is None:
+            return False
+        now = time.monotonic()
+        if _is_in_kafka(frame):
+            self._in_kafka_at = now
+        return self._timeout_s is not None and now - self._in_kafka_at >= self._timeout_s
+
+    def _frame(self) -> FrameType | None:
+        return sys._current_frames().get(self._thread.ident or 0)
+
 
 def _timeout_s(spec: TaskSpec) -> float | None:
     try:
@@ -84,6 +98,10 @@ def _timeout_s(spec: TaskSpec) -> float | None:
     except ConfigError:  # another worker may have stored it
         return None
     return timeout_ms / 1000 or None
+
+
+def _is_in_kafka(frame: FrameType) -> bool:
+    return any(_is_of_kafka(each.f_globals) for each, _ in traceback.walk_stack(frame))
 
 
 def _is_of_kafka(module: Mapping[str, Any]) -> bool:

@@ -82,6 +82,9 @@ def wait_in_vain(event: threading.Event) -> None:
     event.wait(120)
 
 
+def after_kafka() -> None: ...
+
+
 class Running(TaskLife):
     """A task that counts until it is told to stop."""
 
@@ -102,6 +105,7 @@ class Running(TaskLife):
                 raise ValueError(error) if isinstance(error, str) else error
             if self.spec.task in self.hangs:
                 wait_in_vain(self.hangs[self.spec.task])
+                after_kafka()
             self.counters.records_written += 1
             self.control.wait(0.01)
 
@@ -240,7 +244,7 @@ def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_go
     assert len(texts) == 1
 
 
-def test_a_task_that_waits_for_kafka_stands_still_but_does_not_hang(
+def test_a_task_that_waits_for_kafka_does_not_hang_before_it_is_in_another_call_for_as_long(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker.progress_timeout_ms = "200"
@@ -252,8 +256,13 @@ def test_a_task_that_waits_for_kafka_stands_still_but_does_not_hang(
     monkeypatch.setattr(Running, "hangs", {0: released})
     eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["stands_still"], within_s=60)
     assert worker.of(0)[-1].counters["hangs"] == 0
-    monkeypatch.setattr(Running, "hangs", {})
+    elsewhere = threading.Event()
+    monkeypatch.setitem(globals(), "after_kafka", lambda: elsewhere.wait(120))
     released.set()
+    eventually(lambda: worker.of(0)[-1].counters["hangs"], within_s=60)
+    assert "elsewhere.wait(120)" in (worker.of(0)[-1].trace or "")
+    monkeypatch.setattr(Running, "hangs", {})
+    elsewhere.set()
 
 
 def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(
