@@ -16,6 +16,11 @@ class KeptBatches:
         self.size_bytes = 0
         """About how much memory they take."""
 
+    @property
+    def places(self) -> set[TopicPartition]:
+        """Return the partitions of the records that are kept."""
+        return {place for kept in self._kept for place in kept.batch.places}
+
     def add(self, batch: SinkBatch) -> None:
         if len(batch):
             self._kept.append(_Kept(batch))

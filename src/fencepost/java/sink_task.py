@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencepost.api import FatalError
+from fencepost.api import ConnectError, FatalError
 from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaRetriableError
@@ -61,6 +61,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
         self._take_host()
         self._kept = KeptBatches()
+        self._commit_at_bytes = _MOST_KEPT_BYTES
         self._is_idle = threading.Event()
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
@@ -99,7 +100,7 @@ class JavaSinkTask(JavaTask, HostedSink):
             self._heed(effects)
             self._owed = _Owed(batch, effects, deque(self._reports(effects, batch)))
         self._pay()
-        if self._kept.size_bytes > _MOST_KEPT_BYTES:
+        if self._kept.size_bytes > self._commit_at_bytes:
             self.context.request_commit()
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -107,7 +108,17 @@ class JavaSinkTask(JavaTask, HostedSink):
         allowed, effects = found
         self._heed_all(effects)
         self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
+        self._forget_committed()
         return allowed
+
+    def _forget_committed(self) -> None:
+        """Forget what a task has committed by itself, as Iceberg's sink does: its preCommit covers nothing."""
+        if self._kept.size_bytes > _MOST_KEPT_BYTES:
+            try:
+                self._kept.forget_below(self.context.committed(self._kept.places))
+            except ConnectError as error:
+                log.warning("task %s keeps its records until the next commit: %s", self._id, error)
+        self._commit_at_bytes = self._kept.size_bytes + _MOST_KEPT_BYTES
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone."""

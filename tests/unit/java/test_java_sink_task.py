@@ -6,6 +6,7 @@ not safe.
 
 import sys
 import threading
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, RetriableError, SinkRecord
+from fencepost.api import ConnectError, FatalError, RetriableError, SinkRecord
 from fencepost.api.hosted_task import HostLostError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java import sink_task
@@ -22,7 +23,7 @@ from fencepost.java.port import Effects, Errant, Failure, GroupMember, Processin
 from fencepost.java.sink_task import JavaSinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
-from fencepost.record import Header
+from fencepost.record import Header, SinkBatch, TopicPartition
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.dead_letter import context_headers, origin_of
 from fencepost.task.failure.tolerance import Tolerance
@@ -367,6 +368,31 @@ def test_a_commit_is_asked_for_when_many_bytes_are_kept(tmp_path: Path, monkeypa
     stage = Stage(tmp_path)
     stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), records((A, 2)))
     assert stage.log.index(("commit", {A: 2})) < stage.log.index(("put", 2))
+
+
+def test_what_a_task_has_committed_by_itself_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Iceberg's sink does, with the transactions of a producer of its own; its preCommit covers nothing."""
+    monkeypatch.setattr(sink_task, "_MOST_KEPT_BYTES", 1)
+    stage = Stage(tmp_path)
+    asked: list[set[TopicPartition]] = []
+
+    def stored(places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        asked.append(set(places))
+        if len(asked) == 2:
+            raise ConnectError("the coordinator is away")
+        return {A: len(asked)}
+
+    monkeypatch.setattr(stage.context, "committed", stored)
+    stage.task.start()
+    monkeypatch.setattr(stage.sink, "pre_commit", lambda _: ({}, Effects()))
+    kept = []
+    for n in range(3):
+        stage.task.put(SinkBatch.of_records([SinkRecord(A.topic, A.partition, n, b"value", at=A)]))
+        assert stage.task.pre_commit({A: n + 1}) == {}
+        kept.append([stage.task._kept.find(A, m) is not None for m in range(n + 1)])
+    stage.task.stop()
+    assert asked == [{A}] * 3
+    assert kept == [[False], [False, True], [False, False, False]]
 
 
 def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:

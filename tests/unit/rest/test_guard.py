@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -224,9 +225,11 @@ def test_a_browser_changes_nothing_for_a_page_of_another_site(
     assert client.get("/connectors").status_code == 200
 
 
-def asked_at_once(worker: FakeWorker, passwords: Passwords, headers: list[dict[str, str]]) -> list[int]:
+def asked_at_once(
+    worker: FakeWorker, passwords: Passwords, headers: list[dict[str, str]], **others: Passwords
+) -> list[int]:
     """Return the answers to requests that are sent at the same time."""
-    app = create_app(worker.operations, options=RestOptions(access=Access({"basic": passwords})))
+    app = create_app(worker.operations, options=RestOptions(access=Access({"basic": passwords, **others})))
 
     async def send() -> list[int]:
         transport = httpx.ASGITransport(app, client=("10.0.0.9", 1))
@@ -250,3 +253,36 @@ def test_right_credentials_at_the_same_time_are_checked_a_few_times_only(
 ) -> None:
     assert set(asked_at_once(worker, passwords, [RIGHT] * 200)) == {200}
     assert len(passwords.asked) <= 4
+
+
+class SilentIssuer(Passwords):
+    """Answers only once a password was checked."""
+
+    def __init__(self, passwords: Passwords) -> None:
+        super().__init__(scheme="bearer", challenge="Bearer")
+        self.passwords = passwords
+        self.was_asked = threading.Event()
+
+    def authenticate(self, credentials: str) -> Checked | None:
+        self.was_asked.wait(30)
+        return Checked(Principal("bob"), 1e9) if self.passwords.asked else None
+
+
+@dataclass
+class Signalling(Passwords):
+    """Passwords that tell an issuer when one was checked."""
+
+    issuer: SilentIssuer | None = None
+
+    def authenticate(self, credentials: str) -> Checked | None:
+        checked = super().authenticate(credentials)
+        assert self.issuer is not None
+        self.issuer.was_asked.set()
+        return checked
+
+
+def test_who_has_a_password_does_not_wait_for_an_issuer_that_does_not_answer(worker: FakeWorker) -> None:
+    passwords = Signalling()
+    issuer = passwords.issuer = SilentIssuer(passwords)
+    tokens = [{"authorization": f"Bearer {n}"} for n in range(8)]
+    assert asked_at_once(worker, passwords, [*tokens, RIGHT], bearer=issuer) == [200] * 9

@@ -27,7 +27,7 @@ from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.limits import NO_LIMITS, Limits
 
-_MOST_CHECKED = 4  # at the same time: a hash takes a core for 40 ms
+_MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 40 ms, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))
 
 
@@ -61,7 +61,7 @@ class Guard:
         self._is_shared = is_shared
         self._attempts = Attempts(now_s=now_s)
         self._requests = _of_rate(limits.requests_per_s, now_s)
-        self._checking = asyncio.Semaphore(_MOST_CHECKED)
+        self._checking = {scheme: asyncio.Semaphore(_MOST_CHECKED) for scheme in access.authenticators}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -140,7 +140,7 @@ class Guard:
             raise self._unauthorized(f"User cannot access the resource: this worker does not take {_shown(scheme)}")
         known = self._known.get(header)
         if known is None:
-            async with self._checking:
+            async with self._checking[authenticator.scheme]:
                 # Those that have waited here may find the same credentials checked, or too many wrong ones counted.
                 known = self._known.get(header) or await self._checked(request, authenticator, credentials.strip())
                 self._known.keep(header, known)
