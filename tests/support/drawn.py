@@ -2,7 +2,7 @@
 
 A module with `pytestmark = pytest.mark.drawn(2)` has half of its tests run, `drawn(3)` a third: many examples of one
 thing, each of which takes seconds. FENCEPOST_TESTS_DRAWN_BY repeats a choice; where examples are to stay the same, it
-is the commit. A test that is asked for by name is always run.
+is the commit; `all` runs them all. A test that is asked for by name is always run.
 """
 
 import os
@@ -25,7 +25,12 @@ def draw() -> None:
 
 def keep_drawn(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Remove the tests that are not drawn this time."""
-    if IS_LONG or any("::" in argument for argument in config.args) or config.getoption("keyword"):
+    if (
+        IS_LONG
+        or os.environ[DRAW] == "all"
+        or any("::" in argument for argument in config.args)
+        or config.getoption("keyword")
+    ):
         return
     dropped = [item for item in items if not _is_drawn(item)]
     if dropped:

@@ -174,7 +174,7 @@ def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(
 
         silent.setattr(Topics, "get_all", ask)
         for _ in range(3):
-            assert scene.round() is None
+            assert scene.round() in (None, "No answer")  # the latter where the group's offsets are still there
         assert scene.topic in scene.leader.snapshot.retention
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 

@@ -12,7 +12,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
 
-pytestmark = pytest.mark.drawn(2)
+pytestmark = pytest.mark.drawn(3)
 
 Write = Callable[..., None]
 

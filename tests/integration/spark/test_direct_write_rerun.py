@@ -25,7 +25,7 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 
-pytestmark = pytest.mark.drawn(2)
+pytestmark = pytest.mark.drawn(3)
 
 _LINES = 6_000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"

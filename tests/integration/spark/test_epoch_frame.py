@@ -32,7 +32,7 @@ from fencepost.task.channel.message import Path
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.worker.channel import ChannelServer
 
-pytestmark = pytest.mark.drawn(2)
+pytestmark = pytest.mark.drawn(3)
 
 SCHEMA = {"value.schema": "n INT, name STRING"}
 TOLERANT = {**SCHEMA, "errors.tolerance": "all"}

@@ -21,6 +21,8 @@ from fencepost.spark.slot.ended import signal_of
 from fencepost.spark.slot.job import SlotJobs
 from fencepost.testing import eventually
 
+pytestmark = pytest.mark.drawn(2)
+
 
 class Slots:
     """SlotJobs of `slot_entry.run`, with the ends that were reported."""

@@ -29,7 +29,7 @@ from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 from support.proxy import Action, ApiKey, KafkaProxy
 
-pytestmark = pytest.mark.drawn(2)
+pytestmark = pytest.mark.drawn(3)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
+pytestmark = pytest.mark.drawn(3)
 
 
 @pytest.fixture
