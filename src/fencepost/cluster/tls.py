@@ -4,14 +4,13 @@ Key stores and trust stores are PEM or PKCS12, told apart by their content. When
 made after that use the new certificates; if they cannot be used, the log says why, and those from before stay in use.
 """
 
-import os
 import ssl
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fencepost.config.errors import ConfigError
+from fencepost.config.pem import load_pem, pem_of_key_store
 from fencepost.config.rest import RestConfig
 from fencepost.config.rest_tls import LISTENERS_HTTPS, ListenerTlsConfig, tls_config
 from fencepost.config.setting import Secret
@@ -125,32 +124,22 @@ def _load_own(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
 
 
 def _load_pem(context: ssl.SSLContext, pem: bytes, password: str, name: str) -> None:
-    """Load a certificate and its key, which Python reads only from a file: a private one that lives for this call."""
-    descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(pem)
-        context.load_cert_chain(path, password=password)  # with "", OpenSSL does not ask the terminal
+        load_pem(context, pem, password)
     except ssl.SSLError as error:
         raise ConfigError(
             f"{_KEYSTORE}: {name} has no certificate with its key, or its password is wrong ({error.reason or error})"
         ) from None
-    finally:
-        os.unlink(path)
 
 
 def _pem_of_store(data: bytes, password: str | None, name: str) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
-
     try:
-        key, certificate, others = load_key_and_certificates(data, None if password is None else password.encode())
+        pem = pem_of_key_store(data, password)
     except ValueError:
         raise ConfigError(f"{_KEYSTORE}: {name} cannot be read as PKCS12, or ssl.keystore.password is wrong") from None
-    if key is None or certificate is None:
+    if pem is None:
         raise ConfigError(f"{_KEYSTORE}: {name} has no key with a certificate")
-    chain = [each.public_bytes(Encoding.PEM) for each in (certificate, *others)]
-    return b"".join([*chain, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())])
+    return pem
 
 
 def _load_trusted(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:

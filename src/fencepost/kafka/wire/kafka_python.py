@@ -1,12 +1,11 @@
 """kafka-python's connection settings, derived from librdkafka's."""
 
-import os
 import ssl
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.config.pem import load_pem, pem_of_key_store
 
 TOKEN_PROVIDER = "sasl_oauth_token_provider"
 """The argument of kafka-python's clients that gives them tokens of OAUTHBEARER."""
@@ -56,35 +55,19 @@ def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
         key = conf.get("ssl.key.location")
         context.load_cert_chain(conf["ssl.certificate.location"], key, password)
     elif "ssl.keystore.location" in conf:  # one in PEM has become ssl.certificate.location
-        _load_pem(context, _pem_of(str(conf["ssl.keystore.location"]), conf.get("ssl.keystore.password")), None)
+        load_pem(context, _pem_of(str(conf["ssl.keystore.location"]), conf.get("ssl.keystore.password")), None)
     elif "ssl.certificate.pem" in conf:
-        _load_pem(context, f"{conf['ssl.certificate.pem']}\n{conf.get('ssl.key.pem', '')}", password)
+        load_pem(context, f"{conf['ssl.certificate.pem']}\n{conf.get('ssl.key.pem', '')}".encode(), password)
     return context
 
 
-def _pem_of(path: str, password: str | None) -> str:
-    """Return the key and the certificates of a key store in PKCS12 as PEM, which is what Python's TLS reads."""
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
-
+def _pem_of(path: str, password: str | None) -> bytes:
     with open(path, "rb") as store:
         data = store.read()
     try:
-        key, certificate, others = load_key_and_certificates(data, None if password is None else password.encode())
+        pem = pem_of_key_store(data, password)
     except ValueError as error:
         raise ConfigError(f"ssl.keystore.location: {path} cannot be read as PKCS12: {error}") from None
-    if key is None or certificate is None:
+    if pem is None:
         raise ConfigError(f"ssl.keystore.location: {path} has no key with a certificate")
-    chain = [each.public_bytes(Encoding.PEM) for each in (certificate, *others)]
-    return b"".join([*chain, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())]).decode()
-
-
-def _load_pem(context: ssl.SSLContext, pem: str, password: str | None) -> None:
-    """Load a client certificate. Python reads it only from a file, so this uses a private, short-lived one (E11)."""
-    descriptor, path = tempfile.mkstemp(suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "w") as out:
-            out.write(pem)
-        context.load_cert_chain(path, password=password)
-    finally:
-        os.unlink(path)
+    return pem
