@@ -8,7 +8,6 @@ wait for an answer ends when the leader changes: one that hangs would never answ
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from fencepost.cluster.errors import (
     RequestTimeoutError,
 )
 from fencepost.cluster.operations import REQUEST_S
-from fencepost.cluster.session_key import signed_headers
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -184,20 +182,10 @@ class LeaderLine:
         url = self._peers.leader_url()
         if url is None or url == self._peers.url:  # the latter: elected, but not informed yet
             return None
-        audience, key = self._peers.incarnation(url), self._peers.session_key()
-        if audience is None or key is None:
+        headers = self._peers.signed(url, self._algorithm, method, path, body)
+        if headers is None:
             self._read_to_end(_READ_S)
             return None
-        headers = signed_headers(
-            key,
-            self._algorithm,
-            method,
-            path,
-            body,
-            audience=audience,
-            time_ms=int(time.time() * 1000),
-            nonce=uuid.uuid4().hex,
-        )
         headers["content-type"] = "application/json"
         client, whole = self._http.get(), url.rstrip("/") + path
         sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))

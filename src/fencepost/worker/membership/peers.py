@@ -1,13 +1,16 @@
 """The other workers of the cluster: which one leads, and which one runs what."""
 
 import logging
+import uuid
 from collections.abc import Callable
 from typing import Protocol
 
+from fencepost.cluster.command import now_ms
 from fencepost.cluster.info import LEADER, Place
 from fencepost.cluster.leadership import Leadership
+from fencepost.cluster.session_key import signed_headers
 from fencepost.kafka.group.group_admin import Group
-from fencepost.storage.change import SessionKey, WorkerAssignment
+from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -60,9 +63,16 @@ class Peers:
         """Return the incarnation of the process at `url`."""
         return self._topic.snapshot.incarnations.get(url)
 
-    def session_key(self) -> SessionKey | None:
-        """Return the key that signs requests between workers, as last read."""
-        return self._topic.snapshot.session_key
+    def signed(self, url: str, algorithm: str, method: str, path: str, body: bytes) -> dict[str, str] | None:
+        """Return the headers with which the worker at `url` accepts a request once.
+
+        None if its incarnation, or the key that signs requests between workers, has not been read yet.
+        """
+        audience, key = self.incarnation(url), self._topic.snapshot.session_key
+        if audience is None or key is None:
+            return None
+        nonce = uuid.uuid4().hex
+        return signed_headers(key, algorithm, method, path, body, audience=audience, time_ms=now_ms(), nonce=nonce)
 
     def locate(self, place: Place) -> str | None:
         """Return the address of the worker that is responsible for `place`; None if there is none."""

@@ -1,11 +1,10 @@
 """Requests of other workers to the leader."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 
 from fencepost.cluster.command import PutTaskConfigs, now_ms
 from fencepost.cluster.errors import NotLeadingError, NotReadyError, RequestTimeoutError
-from fencepost.cluster.session_key import RequestVerifier, for_caller, signed_headers
+from fencepost.cluster.session_key import RequestVerifier, for_caller
 from fencepost.config.raw import RawConfig
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.request import Requests
@@ -35,13 +34,11 @@ class InternalRequests:
         self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers)
 
     def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
-        audience, key = self._peers.incarnation(url), self._peers.session_key()
-        if audience is None or key is None:
+        headers = self._peers.signed(url, self._algorithm, for_caller(method, caller), path, body)
+        if headers is None:
             self._requests.catch_up()
             raise NotReadyError(f"This worker does not know yet how to sign requests to {url}; try again.")
-        whole = for_caller(method, caller)
-        time_ms, nonce = now_ms(), uuid.uuid4().hex
-        return signed_headers(key, self._algorithm, whole, path, body, audience=audience, time_ms=time_ms, nonce=nonce)
+        return headers
 
     def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers, caller=caller)
