@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 
 from fastapi import Path
 from pydantic import AfterValidator
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 PathText = Annotated[str, Path(), AfterValidator(unquote)]
@@ -19,6 +20,12 @@ TaskNumber = Annotated[int, Path(ge=0, description="Number of the task, from 0."
 def connector_location(name: str) -> str:
     """Path of a connector, as the Location header gives it."""
     return "/connectors/" + quote(name, safe="")
+
+
+def signed_target(request: Request) -> str:
+    """Path and query as they were sent, which other workers sign."""
+    path: str = request.scope.get("raw_path", b"").decode("latin-1")
+    return f"{path}?{request.url.query}" if request.url.query else path
 
 
 class EncodedPath:

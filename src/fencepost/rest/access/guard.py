@@ -26,6 +26,7 @@ from fencepost.rest.body import read_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.limits import NO_LIMITS, Limits
+from fencepost.rest.path import signed_target
 
 _MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 40 ms, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))
@@ -118,12 +119,11 @@ class Guard:
     async def _forwarded(self, request: Request) -> Principal:
         """Return the caller that another worker has identified, whose signature is verified."""
         stated = request.headers[CALLER]
-        path = request.scope.get("raw_path", b"").decode("latin-1")
-        target = f"{path}?{request.url.query}" if request.url.query else path
         try:
             body = await read_body(request)
             verify = self._gateway.operations.internal.verify_caller
-            await self._gateway.run(verify, stated, request.method, target, body, dict(request.headers))
+            headers = dict(request.headers)
+            await self._gateway.run(verify, stated, request.method, signed_target(request), body, headers)
             return decoded(stated)
         except OperationError as error:
             raise _RefusedError(error_answer(status_of(error), error.message)) from None

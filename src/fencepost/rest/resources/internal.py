@@ -6,7 +6,7 @@ from starlette.responses import Response
 from fencepost.rest.body import parse_json, read_body, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
-from fencepost.rest.path import ConnectorName
+from fencepost.rest.path import ConnectorName, signed_target
 from fencepost.rest.response import empty_response
 
 router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
@@ -32,9 +32,6 @@ async def fence(name: ConnectorName, request: Request, worker: Worker) -> Respon
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
     """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
     body = await read_body(request)
-    path = request.scope.get("raw_path", b"").decode("latin-1")
-    if request.url.query:
-        path += f"?{request.url.query}"  # it is signed too
     headers = dict(request.headers)
-    await worker.run(worker.operations.internal.verify, request.method, path, body, headers)
+    await worker.run(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
     return body
