@@ -37,10 +37,7 @@ class Listener:
     @property
     def is_loopback(self) -> bool:
         """Return whether only this machine can reach it."""
-        try:
-            return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
-        except ValueError:
-            return self.host.lower() == "localhost"
+        return is_loopback(self.host)
 
     @property
     def is_tls(self) -> bool:
@@ -53,6 +50,14 @@ class Listener:
 def bracketed(host: str) -> str:
     """Return a host as URLs write it: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is an address or name of this machine, for itself alone."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _reason(text: str) -> str | None:

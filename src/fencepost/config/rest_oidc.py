@@ -1,10 +1,10 @@
 """The settings of bearer tokens for the REST API."""
 
 import importlib.util
-import ipaddress
 from urllib.parse import urlsplit
 
 from fencepost.config.check import parsed_by
+from fencepost.config.listener import is_loopback
 from fencepost.config.setting import LOW, MEDIUM, Config, setting
 
 
@@ -12,15 +12,8 @@ def _secure_url(text: str) -> None:
     parts = urlsplit(text)
     if parts.scheme == "https" and parts.hostname:
         return
-    if parts.scheme != "http" or not _is_loopback(parts.hostname or ""):
+    if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
         raise ValueError("must be an https URL: whoever can change its answers can issue tokens")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 _URL = parsed_by(_secure_url, "an https URL")
