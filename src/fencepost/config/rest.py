@@ -118,6 +118,11 @@ class RestConfig(Config):
             return None
         return tuple(Listener.parse(text) for text in self.admin_listeners)
 
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """Return the addresses of the API and, if they are others, of the admin resources."""
+        return (*self.rest_listeners, *(self.admin_rest_listeners or ()))
+
     def advertised_url(self, *, default_host: str, bound_port: int | None = None) -> str:
         """Return the URL for other workers, with a slash at its end as Kafka Connect writes it.
 

@@ -80,13 +80,13 @@ class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig):
         """Return a fault for each listener that other machines can reach, unless the file accepts that."""
         if self.accepts_unprotected:
             return []
-        listeners = [one for one in (*self.rest_listeners, *(self.admin_rest_listeners or ())) if not one.is_loopback]
         return [
             f"{RestConfig.key_of('listeners')}: other machines can reach {one}, and the REST API has no "
             f"authentication: whoever calls it can read files and write to Kafka. Either {self.remedies()}; or listen "
             "on http://127.0.0.1:PORT; or, if a proxy or a firewall protects it, set "
             f"{RestConfig.key_of('rest_unprotected')}=accepted"
-            for one in listeners
+            for one in self.all_listeners
+            if not one.is_loopback
         ]
 
 

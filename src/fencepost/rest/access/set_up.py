@@ -39,10 +39,10 @@ def exposures(config: RestAccessConfig, access: Access) -> list[str]:
     if not access.asks:
         key = RestConfig.key_of("rest_unprotected")
         risk = f"there is no authentication, which {key} accepts; whoever reaches it may do everything"
-        return [f"REST at {one}: {risk}" for one in _all_listeners(config) if not one.is_loopback]
+        return [f"REST at {one}: {risk}" for one in config.all_listeners if not one.is_loopback]
     return [
         f"REST at {one}: passwords and tokens cross the network unencrypted; use https, or a proxy that does"
-        for one in _all_listeners(config)
+        for one in config.all_listeners
         if not one.is_loopback and not one.is_tls
     ]
 
@@ -58,7 +58,7 @@ def _together(config: RestAccessConfig, access: Access, certified: list[Listener
     return [
         f"{RestConfig.key_of('listeners')}: nobody could use {one}, as callers are known by their certificates alone: "
         f"remove it, or {config.remedies()}"
-        for one in _all_listeners(config)
+        for one in config.all_listeners
         if one not in certified
     ]
 
@@ -86,10 +86,6 @@ def _with_certificates(config: RestConfig) -> list[Listener]:
     admin = config.admin_rest_listeners or ()
     found = [(one, LISTENERS_HTTPS) for one in config.rest_listeners] + [(one, ADMIN_HTTPS) for one in admin]
     return [one for one, prefix in found if one.is_tls and tls_config(config.originals, prefix).asks_for_certificates]
-
-
-def _all_listeners(config: RestConfig) -> list[Listener]:
-    return [*config.rest_listeners, *(config.admin_rest_listeners or ())]
 
 
 def _collected(make: Callable[[], T], otherwise: T, faults: list[str]) -> T:
