@@ -151,7 +151,7 @@ class WorkerMetrics(Collector):
         text = "A metric that the plug-in of a Java connector has registered (KIP-877)."
         family = _metric(f"{_PLUGINS.prefix}_connector_value", text, ("connector", *_PLUGINS.labels))
         for connector, rows in self._figures.connector_figures().items():
-            for labels, (value,) in _rows({"rows": rows}, "rows", _PLUGINS):
+            for labels, (value,) in _rows(rows, _PLUGINS):
                 family.add_metric([connector, *labels], value)
         yield family
 
@@ -190,15 +190,15 @@ def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
         ]
         for report, figures in found:
             own = (report.connector, str(report.task))
-            for labels, values in _rows(figures, name, kind):
+            rows = figures.get(name) if isinstance(figures, dict) else None
+            for labels, values in _rows(rows, kind):
                 for family, value in zip(families, values, strict=True):
                     family.add_metric([*own, *labels], value)
         yield from families
 
 
-def _rows(figures: Any, name: str, kind: FigureKind) -> Iterator[tuple[list[str], list[float]]]:
+def _rows(rows: Any, kind: FigureKind) -> Iterator[tuple[list[str], list[float]]]:
     """Yield labels and values of the rows of a kind; malformed rows of an author's task are skipped."""
-    rows = figures.get(name, ()) if isinstance(figures, dict) else ()
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, list) and len(row) == len(kind.labels) + len(kind.values):
             labels, values = row[: len(kind.labels)], row[len(kind.labels) :]
