@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, add_subject
 
 _START = '{"time":'
@@ -41,10 +42,11 @@ def _without_surrogates(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_slot_log(level: str) -> None:
-    """Send all logging of this process to stderr, in the format of a slot."""
+    """Send all logging of this process to stderr, in the format of a slot and without secrets."""
     handler = logging.StreamHandler()
     handler.setFormatter(SlotFormatter())
     handler.addFilter(add_subject)
+    protect(handler)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

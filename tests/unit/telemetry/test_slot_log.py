@@ -90,6 +90,14 @@ def test_lines_of_a_task_have_its_fields_and_others_have_none(written: Callable[
     }
 
 
+def test_a_slot_writes_no_secret(written: Callable[[], list[str]]) -> None:
+    write_slot_log("INFO")
+    release = hold(["correct horse"])
+    logging.getLogger("fencepost.test").warning("it is %s", "correct horse")
+    release()
+    assert [json.loads(line)["event"] for line in written()] == ["it is [hidden]"]
+
+
 def test_a_level_of_the_worker_holds_for_what_its_slots_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="fencepost.x"):
         assert log_again(line_of(raised()).replace("ERROR", "WARNING"))

@@ -36,7 +36,6 @@ from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.telemetry.loggers import loggers
 from fencepost.telemetry.quiet import quiet_libraries
-from fencepost.telemetry.secret import protect
 from fencepost.telemetry.slot_log import write_slot_log
 from fencepost.telemetry.uncaught import log_what_nobody_catches
 
@@ -177,8 +176,6 @@ def run_slot(spec_text: str, attempt: int) -> None:
     spec = SlotSpec(**orjson.loads(spec_text))
     _allow_descriptors()
     write_slot_log(spec.log_level)
-    for handler in logging.getLogger().handlers:
-        protect(handler)
     quiet_libraries()
     log_what_nobody_catches()
     with rare_collections():
