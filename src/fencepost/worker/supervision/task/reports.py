@@ -86,4 +86,4 @@ def _fails_when_it_hangs(table: TaskTable, handle: TaskHandle) -> bool:
         choice = RuntimeChoice(given_values(table.snapshot.connectors.get(handle.id.connector, {})))
     except ConfigError:  # another worker may have stored it
         return False
-    return choice.progress_timeout_action == "fail"
+    return choice.progress_timeout_action.lower() == "fail"

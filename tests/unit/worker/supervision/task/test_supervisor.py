@@ -429,8 +429,9 @@ def test_a_task_whose_start_stands_still_says_so(stage: Stage) -> None:
     assert stage.board.said == [(FIRST, State.UNASSIGNED, "in start")]
 
 
-def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stage: Stage) -> None:
-    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": "fail"}))
+@pytest.mark.parametrize("action", ["fail", "FAIL"])
+def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stage: Stage, action: str) -> None:
+    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": action}))
     stage.tasks(2)
     stage.tick()
     deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
