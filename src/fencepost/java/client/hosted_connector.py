@@ -5,22 +5,19 @@ from collections.abc import Callable, Mapping
 from fencepost.api import ExactlyOnceSupport
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
-from fencepost.java.port import CommittedOffsets, Figures, JavaClass, Location
+from fencepost.java.client.session import SessionClient
+from fencepost.java.port import CommittedOffsets, JavaClass, Location
 from fencepost.record import TopicPartition
 
 
-class ConnectorClient:
+class ConnectorClient(SessionClient):
     """Implements `HostedConnector`."""
 
     def __init__(self, line: Line, interrupt: Callable[[int], None], events: Events) -> None:
-        """`interrupt` interrupts the thread of a session; `events` has its metrics."""
+        super().__init__(line, interrupt, events)
         name, path, archives = line.opened["task_class"]
         self.task_class = JavaClass(name, None if path is None else Location(path, tuple(archives)))
         self.version: str = line.opened["version"]
-        self._line = line
-        self._interrupt = interrupt
-        self._events = events
-        events.measure(line.opened["session"])
 
     def start(self, properties: Mapping[str, str]) -> None:
         self._line.result("start", properties=dict(properties))
@@ -47,12 +44,6 @@ class ConnectorClient:
     def stop(self) -> None:
         self._line.result("stop")
 
-    def interrupt(self) -> None:
-        self._interrupt(self._line.opened["session"])
-
-    def figures(self) -> Figures:
-        return self._events.figures(self._line.opened["session"])
-
     def close(self) -> None:
-        self._events.forget(self._line.opened["session"])
+        self._events.forget(self._session)
         self._line.close()

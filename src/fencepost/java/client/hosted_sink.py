@@ -8,9 +8,10 @@ from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import Buffers, columns_of
+from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaPluginError, JavaRetriableError
-from fencepost.java.port import Effects, Errant, Figures, GroupMember, ReadCommitted
+from fencepost.java.port import Effects, Errant, GroupMember, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
 
 
@@ -24,18 +25,14 @@ def replies_of(committed: ReadCommitted) -> Reply:
     return reply
 
 
-class SinkTaskClient:
+class SinkTaskClient(TaskClient):
     """Implements `HostedSinkTask`."""
 
     def __init__(
         self, line: Line, interrupt: Callable[[int], None], events: Events, *, passes_records: bool = False
     ) -> None:
-        """`interrupt` interrupts the thread of a session; `events` has its metrics."""
+        super().__init__(line, interrupt, events)
         self._crossing = Crossing(is_source=False) if passes_records else None
-        self._line = line
-        self._interrupt = interrupt
-        self._events = events
-        events.measure(line.opened["session"])
         self._refused: SinkBatch | None = None  # the host still has its converted records
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
@@ -64,16 +61,6 @@ class SinkTaskClient:
 
     def close(self, partitions: Sequence[TopicPartition]) -> Effects:
         return _effects(self._line.result("close", partitions=_named(partitions)))
-
-    def figures(self) -> Figures:
-        return self._events.figures(self._line.opened["session"])
-
-    def stop(self, timeout_s: float) -> None:
-        self._events.forget(self._line.opened["session"])
-        self._line.finish("stop", timeout_s)
-
-    def interrupt(self) -> None:
-        self._interrupt(self._line.opened["session"])
 
 
 def _effects(found: Mapping[str, Any]) -> Effects:

@@ -9,20 +9,17 @@ from fencepost.java.client.columns import polled_of
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
-from fencepost.java.port import CommittedOffsets, Figures, Polled
+from fencepost.java.client.session import TaskClient
+from fencepost.java.port import CommittedOffsets, Polled
 
 
-class SourceTaskClient:
+class SourceTaskClient(TaskClient):
     """Implements `HostedSourceTask`."""
 
     def __init__(self, line: Line, interrupt: Callable[[int], None], events: Events) -> None:
-        """`interrupt` interrupts the thread of a session; `events` has its metrics."""
+        super().__init__(line, interrupt, events)
         self._has_commit: bool = line.opened["callbacks"]["commits"]
-        self._line = line
-        self._interrupt = interrupt
         self._crossing = Crossing()
-        self._events = events
-        events.measure(line.opened["session"])
         self._committed: deque[Any] = deque()  # what the task's offset reader does not know yet
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
@@ -43,16 +40,6 @@ class SourceTaskClient:
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
         found: list[Any] = self._line.result("update_offsets", offsets=listed(offsets))
         return [(partition, offset) for partition, offset in found]
-
-    def figures(self) -> Figures:
-        return self._events.figures(self._line.opened["session"])
-
-    def stop(self, timeout_s: float) -> None:
-        self._events.forget(self._line.opened["session"])
-        self._line.finish("stop", timeout_s)
-
-    def interrupt(self) -> None:
-        self._interrupt(self._line.opened["session"])
 
     def _take_committed(self) -> list[Any]:
         return [self._committed.popleft() for _ in range(len(self._committed))]  # others may be added meanwhile
