@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from fencepost.api.errors import ConnectError, RetriableError
 from fencepost.api.sink import SinkTask, SinkTaskContext
@@ -263,6 +263,6 @@ class HostedSink(SinkTask):
         """End the other process at once: the task has not stopped in time. Called by any thread."""
 
 
-def converts_itself(task: object) -> bool:
+def converts_itself(task: object) -> TypeGuard[type[HostedTask | HostedSink]]:
     """Say whether a class of tasks has its records converted and transformed in another process."""
     return isinstance(task, type) and issubclass(task, HostedTask | HostedSink)

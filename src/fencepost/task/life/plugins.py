@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.api.hosted_task import ChoosesTaskClass, HostedTask, TaskPlace, converts_itself
+from fencepost.api.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, TaskPlace, converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
@@ -67,14 +67,13 @@ def place_of(spec: TaskSpec) -> TaskPlace:
 
 
 def conversion_of(
-    spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
+    spec: TaskSpec, control: Control, counters: ErrorCounters, chain: "ChainConfig | None" = None
 ) -> Conversion:
     """Return what records go through; nothing changes those of a task that converts them itself.
 
-    `way_out`: the properties that name converters and transforms, instead of the config's own.
+    `chain`: what names converters and transforms, by default `chain_config`.
     """
-    properties = given_properties(spec)
-    config = ConnectorConfig(properties)
+    config = ConnectorConfig(given_properties(spec))
     tolerance = Tolerance(
         tolerates_all=config.errors_tolerance.lower() == "all",
         retry_timeout_ms=config.errors_retry_timeout_ms,
@@ -85,7 +84,7 @@ def conversion_of(
         task_id=spec.id,
         counters=counters,
     )
-    chain = chain_config(spec) if way_out is None else ChainConfig(way_out, find)
+    chain = chain_config(spec) if chain is None else chain
     key: Converter = converter_of(chain, _KEY)
     value: Converter = converter_of(chain, _VALUE)
     header: HeaderConverter = converter_of(chain, _HEADER, kind="header_converter")
@@ -111,14 +110,14 @@ def chain_config(spec: TaskSpec) -> ChainConfig:
         task = getattr(connector, "task", None)
     except (ConfigError, KeyError):  # the task cannot be created either
         return ChainConfig(properties, find)
-    if not isinstance(task, type) or not converts_itself(task):
+    if not converts_itself(task):
         return ChainConfig(properties, find)
     plugins = registry()
     java = plugins.java
     divided = None if java is None else java.divide(properties, is_source=issubclass(task, HostedTask))
     if divided is None:
         return ChainConfig(dict.fromkeys(_CONVERTERS, _BYTES), find)
-    form = getattr(task, "require_form", None)
+    form = task.require_form if issubclass(task, HostedSink) else None
     return ChainConfig(divided.rest, plugins.beside(connector).find, takes_records=True, require_form=form)
 
 

@@ -136,5 +136,5 @@ def sink_processor(
 def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
     """Return the converters, transforms and error handling that a sink's config asks for."""
     config = chain_config(spec)
-    conversion = conversion_of(spec, control, counters)
+    conversion = conversion_of(spec, control, counters, config)
     return sink_processor(spec, conversion, config.properties, spec.input.resend_topic, config.require_form)

@@ -119,9 +119,8 @@ def source_processor(
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
     """Return the transforms, converters and error handling that a source's config asks for."""
     config = chain_config(spec)
-    processor = source_processor(
-        spec, conversion_of(spec, control, counters), config.properties, takes_records=config.takes_records
-    )
+    conversion = conversion_of(spec, control, counters, config)
+    processor = source_processor(spec, conversion, config.properties, takes_records=config.takes_records)
     if spec.dead_letters.topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
         processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell

@@ -13,6 +13,7 @@ from typing import Any, overload
 from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord, StreamTask
 from fencepost.config.output import output_properties
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.plugin import find
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -22,7 +23,7 @@ from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.plugins import conversion_of, given_properties
+from fencepost.task.life.plugins import ChainConfig, conversion_of, given_properties
 from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.mixed_processing import source_processor
@@ -239,5 +240,6 @@ def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounter
     given = given_properties(spec)
     incoming = sink_processor(spec, conversion_of(spec, control, counters), given, spec.input.resend_topic)
     output = output_properties(given)
-    outgoing = source_processor(spec, conversion_of(spec, control, counters, output), output)
+    way_out = ChainConfig(output, find)
+    outgoing = source_processor(spec, conversion_of(spec, control, counters, way_out), output)
     return StreamProcessor(spec, incoming, outgoing)
