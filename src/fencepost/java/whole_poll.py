@@ -5,11 +5,11 @@ committed together, as in Kafka Connect. A poll is divided only where the task i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 from fencepost.api.hosted_task import RecordBatch
 from fencepost.java.port import Polled
-from fencepost.record import Batch, Repeated, joined_column, partition_key
+from fencepost.record import Batch, joined_member, partition_key
 
 
 def whole_poll(poll: Callable[[], Polled | None]) -> list[Polled]:
@@ -32,15 +32,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
     ends = {partition_key(partition): (partition, offset) for batch in batches for partition, offset in batch.ends}
     if isinstance(batches[0], RecordBatch):
         return RecordBatch.holding([record for batch in batches for record in batch.records()], list(ends.values()))
-
-    def column(name: str, empty: Any = None) -> Any:
-        """Return a column; None if no part has it."""
-        columns = [getattr(batch, name) for batch in batches]
-        if all(each is None for each in columns):
-            return None
-        pairs = zip(batches, columns, strict=True)
-        return joined_column([Repeated(empty, len(batch)) if each is None else each for batch, each in pairs])
-
+    column = partial(joined_member, batches)
     return Batch(
         topics=column("topics"),
         values=column("values"),

@@ -9,7 +9,7 @@ from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import BytesColumn, Chained, PolledAt, PositionColumn, Repeated, Runs, Utf8Column, distinct
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
-from fencepost.record.joined_column import joined_column
+from fencepost.record.joined_column import joined_column, joined_member
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.pick import picked
 from fencepost.record.record import (
@@ -57,6 +57,7 @@ __all__ = [
     "distinct",
     "is_same",
     "joined_column",
+    "joined_member",
     "partition_key",
     "picked",
     "place_names",

@@ -30,6 +30,15 @@ def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
     return list(chain.from_iterable(full))
 
 
+def joined_member(parts: Sequence[Any], name: str, empty: Any = None) -> Any:
+    """Return the column `name` of all parts, with `empty` for the records of parts without it; None if none has it."""
+    columns = [getattr(part, name) for part in parts]
+    if all(each is None for each in columns):
+        return None
+    pairs = zip(parts, columns, strict=True)
+    return joined_column([Repeated(empty, len(part)) if each is None else each for part, each in pairs])
+
+
 def _runs(columns: Sequence[Any]) -> Repeated[Any] | Runs[Any]:
     values: list[Any] = []
     counts: list[int] = []

@@ -7,7 +7,7 @@ from types import EllipsisType
 from typing import Any
 
 from fencepost.record.column import Repeated
-from fencepost.record.joined_column import joined_column
+from fencepost.record.joined_column import joined_member
 from fencepost.record.pick import picked
 from fencepost.record.record import Header, SinkRecord, TopicPartition
 from fencepost.record.schema import Schema
@@ -83,14 +83,7 @@ class SinkBatch:
         """Concatenate several batches."""
         if len(batches) <= 1:
             return batches[0] if batches else cls.of_records([])
-        has_headers = any(batch.headers is not None for batch in batches)
-        columns: dict[str, Any] = {
-            field.name: joined_column([getattr(batch, field.name) for batch in batches])
-            for field in fields(cls)
-            if field.name != "headers"
-        }
-        headers = [batch.headers or Repeated((), len(batch)) for batch in batches]
-        return cls(**columns, headers=joined_column(headers) if has_headers else None)
+        return cls(**{field.name: joined_member(batches, field.name, ()) for field in fields(cls)})
 
     def to(
         self,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.record import BinaryColumn, HeaderColumn, Repeated, Runs, joined_column
+from fencepost.record import Batch, BinaryColumn, HeaderColumn, Repeated, Runs, joined_column, joined_member
 
 _BYTES = st.one_of(st.none(), st.binary(max_size=3))
 _COLUMNS = st.one_of(
@@ -44,3 +44,16 @@ def binary(*values: bytes | None) -> BinaryColumn:
 )
 def test_the_cheapest_kind_that_all_have_is_kept(columns: list[Sequence[Any]], kind: type) -> None:
     assert type(joined_column(columns)) is kind
+
+
+def batch(keys: Sequence[bytes | None] | None) -> Batch:
+    return Batch(["t", "t"], [b"1", b"2"], [{}, {}], [{}, {}], keys=keys)
+
+
+def test_a_part_without_a_column_has_its_empty_value_for_each_record() -> None:
+    assert list(joined_member([batch(None), batch([b"k", None])], "keys", b"-")) == [b"-", b"-", b"k", None]
+
+
+def test_a_column_that_no_part_has_is_none() -> None:
+    assert joined_member([batch(None), batch(None)], "keys") is None
+    assert joined_member([], "keys") is None

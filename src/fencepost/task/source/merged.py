@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from fencepost.record import Repeated, joined_column
+from fencepost.record import joined_member
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
 
@@ -18,15 +18,11 @@ def merged(parts: Sequence[OutgoingColumns]) -> OutgoingColumns:
     is_ordered = order == list(range(len(order)))
 
     def column(name: str) -> Any:
-        columns = [getattr(part, name) for part in full]
-        if all(each is None for each in columns):
-            return None
-        empty: Any = () if name == "headers" else None
-        given = [Repeated(empty, len(part)) if each is None else each for part, each in zip(full, columns, strict=True)]
-        if is_ordered:
-            return joined_column(given)
-        joined = list(chain.from_iterable(given))
-        return [joined[index] for index in order]
+        joined = joined_member(full, name, () if name == "headers" else None)
+        if is_ordered or joined is None:
+            return joined
+        values = list(joined)
+        return [values[index] for index in order]
 
     return OutgoingColumns(
         column("topics") or (),
