@@ -10,7 +10,7 @@ none, or -2 for bytes of a converter; then there is a column for each of these n
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from fencepost.api.hosted_chain import RAW
@@ -54,7 +54,7 @@ class Crossing:
         topics = reader.column(STRING, count)
         partitions, timestamps = reader.column(INT32, count), reader.column(INT64, count)
         keys, values = _typed(reader, table, count), _typed(reader, table, count)
-        ends = list(accumulate(reader.integers(count), initial=0))
+        ends = reader.ends(count)
         names = reader.column(STRING, ends[-1])
         headers = [
             Header(name, value, schema)

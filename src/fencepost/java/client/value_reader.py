@@ -64,7 +64,7 @@ class ValueReader:
         return numbers.tolist()
 
     def _strings(self, count: int) -> list[Any]:
-        ends = list(accumulate(self._numbers("i", count), initial=0))
+        ends = self.ends(count)
         data = self._take(2 * ends[-1])
         text = bytes(data).decode("utf-16-le", "surrogatepass")
         if len(text) == ends[-1]:  # every unit is a character
@@ -72,17 +72,17 @@ class ValueReader:
         return [bytes(data[2 * start : 2 * end]).decode("utf-16-le", "surrogatepass") for start, end in pairwise(ends)]
 
     def _byte_strings(self, count: int) -> list[Any]:
-        ends = list(accumulate(self._numbers("i", count), initial=0))
+        ends = self.ends(count)
         data = bytes(self._take(ends[-1]))
         return [data[start:end] for start, end in pairwise(ends)]
 
     def _lists(self, items: Schema | None, count: int) -> list[Any]:
-        ends = list(accumulate(self._numbers("i", count), initial=0))
+        ends = self.ends(count)
         values = self.column(items, ends[-1])
         return [values[start:end] for start, end in pairwise(ends)]
 
     def _maps(self, keys: Schema | None, members: Schema | None, count: int) -> list[Any]:
-        ends = list(accumulate(self._numbers("i", count), initial=0))
+        ends = self.ends(count)
         names, values = self.column(keys, ends[-1]), self.column(members, ends[-1])
         try:
             return [dict(zip(names[start:end], values[start:end], strict=True)) for start, end in pairwise(ends)]
@@ -133,6 +133,10 @@ class ValueReader:
 
     def integers(self, count: int) -> Sequence[int]:
         return self._numbers("i", count)
+
+    def ends(self, count: int) -> list[int]:
+        """Read lengths. Returns where each item ends, after a 0."""
+        return list(accumulate(self._numbers("i", count), initial=0))
 
     def bytes(self) -> bytes:
         return bytes(self._take(self.integer()))
