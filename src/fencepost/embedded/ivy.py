@@ -45,10 +45,14 @@ def retrieve(java: Java, coordinates: tuple[str, str, str], directory: Path, *, 
         JarError: Ivy failed; carries the end of its output.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    pattern = f"{directory}/[artifact]-[revision](-[classifier]).[ext]"
-    arguments = ["-dependency", *coordinates, "-confs", "default", "-retrieve", pattern]
+    arguments = ["-dependency", *coordinates, "-confs", "default", *into(directory)]
     with progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
         run(java, arguments, "Kafka", advance)
+
+
+def into(directory: Path) -> list[str]:
+    """Return the arguments with which Ivy puts what it fetches into a directory, under the names in the repository."""
+    return ["-retrieve", f"{directory}/[artifact]-[revision](-[classifier]).[ext]"]
 
 
 def run(java: Java, arguments: Sequence[str], what: str, advance: Advance | None = None) -> None:

@@ -1,7 +1,7 @@
 """The manifest of an installed plug-in: a file in its directory."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -22,7 +22,7 @@ class InstallManifest:
     @classmethod
     def of(cls, directory: Path, origin: str, identity: str) -> Self:
         """Return that of a directory's files."""
-        return cls(origin, identity, {name: sha256(directory / name) for name in _names(directory)})
+        return cls(origin, identity, _checksums(directory))
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
@@ -38,11 +38,9 @@ class InstallManifest:
 
     def changed(self, directory: Path) -> list[str]:
         """Return the names of files that were added, removed or changed since."""
-        present = {name: sha256(directory / name) for name in _names(directory)}
-        return sorted({name for name, _ in set(self.files.items()) ^ set(present.items())})
+        return sorted({name for name, _ in set(self.files.items()) ^ set(_checksums(directory).items())})
 
 
-def _names(directory: Path) -> Iterator[str]:
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.name != FILE_NAME:
-            yield str(path.relative_to(directory))
+def _checksums(directory: Path) -> dict[str, str]:
+    files = (path for path in sorted(directory.rglob("*")) if path.is_file() and path.name != FILE_NAME)
+    return {str(path.relative_to(directory)): sha256(path) for path in files}

@@ -37,9 +37,8 @@ def fetch(coordinates: Coordinates, directory: Path) -> None:
         with locked(default_cache() / "plugin-install.lock"), tempfile.TemporaryDirectory() as temporary:
             wanted = Path(temporary, "ivy.xml")
             wanted.write_text(_module(coordinates))
-            pattern = f"{directory}/[artifact]-[revision](-[classifier]).[ext]"
             with ivy.progress(str(coordinates)) as advance:
-                ivy.run(java, ["-ivy", str(wanted), "-retrieve", pattern], str(coordinates), advance)
+                ivy.run(java, ["-ivy", str(wanted), *ivy.into(directory)], str(coordinates), advance)
     except IvyError as error:
         raise InstallError(_reason(coordinates, error.lines) or str(error)) from error
     except EmbeddedKafkaError as error:
