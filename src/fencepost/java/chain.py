@@ -17,7 +17,7 @@ class JavaChain:
 
     def __init__(self, host: SharedHost, steps: Sequence[HostedStep], use: ChainUse) -> None:
         """Raises what a class throws when it is configured, and HostLostError if the host ends meanwhile."""
-        self._classes = [java_class_of(step) for step in steps]
+        self._classes = [_java_class(step) for step in steps]
         self._is_calling = False
         self._lease: Lease = host.take(use.incarnation)
         try:
@@ -68,7 +68,7 @@ class JavaChain:
             self._is_calling = False
 
 
-def java_class_of(step: HostedStep) -> JavaClass:
+def _java_class(step: HostedStep) -> JavaClass:
     found: JavaClass = step.part.java  # type: ignore[attr-defined]
     return found
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS
-from fencepost.java.port import JavaClass
+from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS, ForeignRecordError
+from fencepost.java.port import Failure, JavaClass
 from fencepost.java.shared_host import Lease
 
 STOP_S = 60.0
@@ -53,3 +53,8 @@ class JavaTask:
             "classes": self.config.plugins.names.classes(connector_config),
             "passes_records": divided is not None,
         }
+
+
+def error_of(failure: Failure) -> ForeignRecordError:
+    """Return what Java has thrown for a record that it dropped."""
+    return ForeignRecordError.of(failure.class_name, failure.message, failure.plugin, failure.trace)

@@ -19,23 +19,15 @@ from fencepost.api import ConnectError, FatalError
 from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaRetriableError
-from fencepost.java.java_task import STOP_S, JavaTask
+from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.kept_batches import KeptBatches
-from fencepost.java.port import (
-    Effects,
-    Errant,
-    Failure,
-    HostedSinkTask,
-    SinkTaskStart,
-)
+from fencepost.java.port import Effects, Errant, HostedSinkTask, SinkTaskStart
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
 _FORM = Crossing(is_source=False)
 _MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
-
-
 _INTERRUPTED_S = 1.0  # how long a call may go on after its interrupt
 
 _Report = Callable[[], object]
@@ -193,7 +185,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         """Yield what makes each report: of records that were left out, and of those that the task reports."""
         for failure in effects.processing.failures:
             assert batch is not None  # only `put` converts
-            yield partial(self.context.left_out, batch.record(failure.row), failure.stage, _error(failure))
+            yield partial(self.context.left_out, batch.record(failure.row), failure.stage, error_of(failure))
         for errant in effects.errant:
             yield partial(self._report, errant)
 
@@ -228,10 +220,6 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise self._lease.lost(error) from error
         finally:
             self._is_idle.set()
-
-
-def _error(failure: Failure) -> ForeignRecordError:
-    return ForeignRecordError.of(failure.class_name, failure.message, failure.plugin, failure.trace)
 
 
 def _unknown(errant: Errant) -> FatalError:

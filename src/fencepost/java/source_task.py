@@ -20,18 +20,11 @@ from functools import lru_cache
 from typing import Any, ClassVar, NoReturn
 
 from fencepost.api import Batch, RecordMetadata
-from fencepost.api.hosted_task import (
-    ForeignRecordError,
-    HostedBatch,
-    HostedTask,
-    HostedTaskContext,
-    HostLostError,
-    LeftOut,
-)
+from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
-from fencepost.java.java_task import STOP_S, JavaTask
+from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.port import Callbacks, CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
 from fencepost.record import PartitionKey, partition_key
@@ -293,5 +286,4 @@ def task_class_for(callbacks: Callbacks) -> type[JavaSourceTask]:
 
 def _left_out(failure: Failure, first: int) -> LeftOut:
     """Return a dropped record; `first` is the row at which its part of the batch begins."""
-    error = ForeignRecordError.of(failure.class_name, failure.message, failure.plugin, failure.trace)
-    return LeftOut(first + failure.row, failure.stage, error, failure.offset)
+    return LeftOut(first + failure.row, failure.stage, error_of(failure), failure.offset)
