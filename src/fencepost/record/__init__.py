@@ -7,7 +7,17 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 from fencepost.record.append_time import AppendTime
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
-from fencepost.record.column import BytesColumn, Chained, PolledAt, PositionColumn, Repeated, Runs, Utf8Column, distinct
+from fencepost.record.column import (
+    BytesColumn,
+    Chained,
+    PolledAt,
+    PositionColumn,
+    Repeated,
+    Runs,
+    Utf8Column,
+    distinct,
+    is_missing,
+)
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.joined_column import joined_column, joined_member
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
@@ -55,6 +65,7 @@ __all__ = [
     "TypedColumn",
     "Utf8Column",
     "distinct",
+    "is_missing",
     "is_same",
     "joined_column",
     "joined_member",

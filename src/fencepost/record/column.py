@@ -18,6 +18,15 @@ def distinct(column: Sequence[str]) -> set[str]:
     return set(column.values if isinstance(column, Runs) else column)
 
 
+def is_missing(column: Sequence[Any]) -> bool:
+    """Say whether all values of a column are None, without reading each if that is not necessary."""
+    if isinstance(column, Repeated):
+        return column.value is None
+    if isinstance(column, BinaryColumn):
+        return column.null_count == len(column)
+    return next(iter(column), None) is None and column.count(None) == len(column)
+
+
 class Utf8Column(Sequence[str]):
     """Text as UTF-8 bytes, in a list or a `BinaryColumn`: an item is decoded when it is read.
 

@@ -1,10 +1,13 @@
 """Columns that cost nothing until somebody looks inside."""
 
+from collections.abc import Sequence
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.record import Batch, Repeated, Runs
+from fencepost.record import Batch, BinaryColumn, Repeated, Runs, is_missing
 
 RUNS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=6)
 
@@ -33,3 +36,17 @@ def test_a_batch_of_runs_stands_at_the_last_offset_of_each() -> None:
     partitions = Runs([{"p": 0}, {"p": 1}, {"p": 0}], [2, 1, 1])
     batch = Batch(Repeated("t", 4), [b""] * 4, partitions, [{"n": 1}, None, {"n": 5}, {"n": 2}])
     assert batch.last_offsets() == [({"p": 0}, {"n": 1}), ({"p": 1}, {"n": 5}), ({"p": 0}, {"n": 2})]
+
+
+BYTES = st.lists(st.one_of(st.none(), st.binary(max_size=2)), min_size=1, max_size=4)
+
+
+@given(
+    st.one_of(
+        BYTES,
+        BYTES.map(lambda values: BinaryColumn(pa.array(values, pa.binary()))),
+        st.tuples(st.one_of(st.none(), st.binary(max_size=2)), st.integers(1, 3)).map(lambda pair: Repeated(*pair)),
+    )
+)
+def test_a_column_is_missing_if_all_its_values_are(column: Sequence[bytes | None]) -> None:
+    assert is_missing(column) == all(value is None for value in column)

@@ -27,7 +27,7 @@ from fencepost.kafka.value.whole import PlacedBatch, placed_records
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.kafka.wire.errors import AnswerError
-from fencepost.record import BinaryColumn, Repeated, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, TopicPartition, is_missing
 
 
 class BatchRecords(RecordProducer):
@@ -114,7 +114,7 @@ class BatchRecords(RecordProducer):
     ) -> dict[TopicPartition | str, Sequence[int]]:
         """Return the same for records of one topic that go to one partition, or each to that of its key."""
         count = len(self._leaders(topic))
-        has_key = _has_values(keys)
+        has_key = not is_missing(keys)
         is_keyed = has_key and isinstance(keys, BinaryColumn) and not keys.null_count
         if partition != NO_PARTITION or not has_key or (is_keyed and count == 1):
             return {self._place(topic, keys[0], partition): range(len(keys))}
@@ -259,15 +259,6 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _has_values(column: Sequence[Any]) -> bool:
-    """Say whether any value of a column is not missing, without reading each if that is not necessary."""
-    if isinstance(column, BinaryColumn):
-        return column.null_count < len(column)
-    if isinstance(column, Repeated):
-        return column.value is not None
-    return any(each is not None for each in column)
-
-
 def _times(timestamps: Sequence[int], now_ms: int) -> Any:
     """Return timestamps as a batch takes them: one for all, or an array."""
     distinct = set(timestamps)
@@ -290,7 +281,7 @@ def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Part
     has_headers = bool(headers.value) if isinstance(headers, Repeated) else any(headers)
     return PartitionColumns(
         binary(of(records.values)),
-        binary(keys) if _has_values(keys) else None,
+        None if is_missing(keys) else binary(keys),
         _times(of(records.timestamps), now_ms),
         headers if has_headers else None,
         callbacks,

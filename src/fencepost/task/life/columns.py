@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.api.batch_method import covers
-from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Schema, distinct, picked
+from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Schema, distinct, is_missing, picked
 
 _CONTRACT = (Converter, HeaderConverter)  # a class may be both
 _FROM_ONE, _FROM_MANY = frozenset({"from_connect_data", "from_connect_record"}), frozenset({"from_column"})
@@ -80,7 +80,7 @@ def column_to_connect(
     Returns None if it must be converted record by record.
     """
     converter = _for(converter, topics)
-    if not _is_empty(column):
+    if not is_missing(column):
         return bytes_to_values(converter, column)
     read = bytes_to_values(converter, [None])
     return None if read is None else (read[0], Repeated(read[1][0], len(column)))
@@ -94,11 +94,3 @@ def have_header_of(converters: Iterable[Converter], headers: Iterable[Sequence[t
 
 def _for(converter: Converter, topics: Sequence[str]) -> Converter:
     return converter.for_topic(topics[0]) if len(topics) else converter
-
-
-def _is_empty(column: Sequence[bytes | None]) -> bool:
-    if isinstance(column, Repeated):
-        return column.value is None
-    if isinstance(column, BinaryColumn):
-        return column.null_count == len(column)
-    return next(iter(column), None) is None and column.count(None) == len(column)
