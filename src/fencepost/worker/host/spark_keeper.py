@@ -176,8 +176,7 @@ class SparkKeeper:
             try:
                 runtime.start()
             except SparkError as error:
-                log.error("%s", error)
-                self._kept.absence = str(error)
+                self._kept.ended(gone, str(error))
                 self._detach()
                 self._stopping.wait(self._times.restart)
                 continue
