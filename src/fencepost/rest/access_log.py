@@ -9,6 +9,7 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.rest.access.caller import caller_of
+from fencepost.rest.path import sent_path
 
 access = logging.getLogger("fencepost.rest.access")
 
@@ -58,7 +59,7 @@ def _user(scope: Scope) -> str:
 
 
 def _target(scope: Scope) -> str:
-    path: str = scope.get("raw_path", b"").decode("latin-1") or scope["path"]
+    path = sent_path(scope)
     query = scope.get("query_string", b"").decode("latin-1")
     return _escaped(f"{path}?{query}" if query else path)
 

@@ -22,6 +22,11 @@ def connector_location(name: str) -> str:
     return "/connectors/" + quote(name, safe="")
 
 
+def sent_path(scope: Scope) -> str:
+    """Path of a request as it was sent, for logs."""
+    return scope.get("raw_path", b"").decode("latin-1") or str(scope["path"])
+
+
 def signed_target(request: Request) -> str:
     """Path and query as they were sent, which other workers sign."""
     path: str = request.scope.get("raw_path", b"").decode("latin-1")

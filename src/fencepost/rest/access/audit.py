@@ -8,18 +8,19 @@ import logging
 
 from starlette.types import Scope
 
+from fencepost.rest.path import sent_path
+
 audit = logging.getLogger("fencepost.rest.audit")
 
 
 def log_change(scope: Scope, user: str | None, status: int) -> None:
     """Log a request. `user` is None if the worker does not ask who its callers are, or does not know this one."""
     client = scope.get("client")
-    path = scope.get("raw_path", b"").decode("latin-1") or scope["path"]
     audit.info(
         "user=%s address=%s method=%s path=%s status=%d",
         "-" if user is None else json.dumps(user),
         client[0] if client else "-",
         scope["method"],
-        json.dumps(path),
+        json.dumps(sent_path(scope)),
         status,
     )
