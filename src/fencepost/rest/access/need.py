@@ -11,7 +11,6 @@ from enum import Enum
 
 from fencepost.rest.access.principal import Role
 
-_INTERNAL = re.compile(r"PUT /connectors/[^/]+/fence|POST /connectors/[^/]+/tasks")
 _VALIDATE = re.compile(r"PUT /connector-plugins/[^/]+/config/validate")
 _READING = ("GET", "HEAD", "OPTIONS")
 
@@ -78,6 +77,10 @@ NEEDS: Mapping[str, Need] = {
     "GET /admin/loggers/{logger}": _ADMIN_ALL,
     "PUT /admin/loggers/{logger}": _ADMIN_ALL,
 }
+
+
+_SIGNED_ROUTES = [route for route, need in NEEDS.items() if need.where is Where.SIGNED]
+_INTERNAL = re.compile("|".join(re.sub(r"\{\w+\}", "[^/]+", route) for route in _SIGNED_ROUTES))
 
 
 def is_between_workers(method: str, path: str) -> bool:
