@@ -10,10 +10,10 @@ any part of the value (E11).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fencepost.config.errors import ConfigError
 from fencepost.config.setting import Secret
+from fencepost.config.watched import read_text
 
 _TOKEN = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS = ("required", "requisite", "sufficient", "optional")
@@ -112,11 +112,7 @@ def _options(tokens: list[str]) -> dict[str, str]:
 
 def login_options(path: str, entry: str, module: str) -> dict[str, str]:
     """Return the options of the login module in an entry of a JAAS file. Raises ConfigError if it has another one."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    text = re.sub(r"/\*.*?\*/|(?m:^\s*//[^\n]*$)", "", text, flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/|(?m:^\s*//[^\n]*$)", "", read_text(path), flags=re.DOTALL)
     found = re.search(rf"\b{re.escape(entry)}\s*\{{(.*?)\}}\s*;", text, re.DOTALL)
     if found is None:
         raise ConfigError(f"{path}: it has no entry {entry} {{ ... }};")
