@@ -22,7 +22,7 @@ from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced
 from support.chaos.evidence import Evidence
-from support.chaos.java_faults import JavaFault, nothing, strike
+from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
 from support.long_form import IS_LONG
 from support.mariadb import PASSWORD, USER, running_mariadb
@@ -140,6 +140,13 @@ def insert(database: Database, first: int, count: int) -> None:
         database.sql(f"insert into shop.orders (id, name) values {rows}")
 
 
+@contextlib.contextmanager
+def crashed(database: Database) -> Iterator[None]:
+    database.stop()
+    database.start()
+    yield
+
+
 CRASH = "crash of the database"
 FAULTS: tuple[JavaFault | str, ...] = (
     CRASH,
@@ -187,17 +194,11 @@ def test_debezium_loses_and_doubles_nothing(
         for number, fault in enumerate(faults, 1):
             insert(database, total + 1, ROWS // 2)
             began = time.monotonic()
-            if isinstance(fault, JavaFault):
-                end = strike(worker, fault)
-            else:
-                end = nothing
-                database.stop()
-                database.start()
-            insert(database, total + 1 + ROWS // 2, ROWS // 2)
-            total += ROWS
-            arrive()
-            took_s = time.monotonic() - began
-            end()
+            with struck(worker, fault) if isinstance(fault, JavaFault) else crashed(database):
+                insert(database, total + 1 + ROWS // 2, ROWS // 2)
+                total += ROWS
+                arrive()
+                took_s = time.monotonic() - began
             what = fault.value if isinstance(fault, JavaFault) else fault
             evidence.fault(what, "any moment", None, took_s, door="Java")
             print(f"fault {number}: {what}: {took_s:.1f} s to the rows after it", flush=True)

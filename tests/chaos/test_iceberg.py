@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence
-from support.chaos.java_faults import JavaFault, strike
+from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
 from support.iceberg import SETTINGS, iceberg, rows, sink_config
 from support.long_form import IS_LONG
@@ -87,12 +87,11 @@ def test_its_table_has_each_record_once(
         for number, fault in enumerate((f for _ in range(PASSES) for f in drawn.sample(FAULTS, len(FAULTS))), 1):
             produce(kafka, topic_name, total, RECORDS // 2)
             began = time.monotonic()
-            end = strike(worker, fault)
-            produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
-            total += RECORDS
-            eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
-            took_s = time.monotonic() - began
-            end()
+            with struck(worker, fault):
+                produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
+                total += RECORDS
+                eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
+                took_s = time.monotonic() - began
             evidence.fault(fault.value, "any moment", None, took_s, door="Java")
             print(f"fault {number}: {fault.value}: {took_s:.1f} s to the records after it", flush=True)
             assert ids() == Counter(range(total)), f"after fault {number}"

@@ -20,6 +20,7 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced, Verdict
+from support.chaos.processes import standing_still
 from support.host_processes import hosts, living
 from support.worker import Worker
 
@@ -165,15 +166,8 @@ def test_a_zombies_host_gets_nothing_through(worker: Worker, kafka: EmbeddedKafk
     created(worker, name, numbers(name, count=1200, pause_ms=5))
     eventually(committed(kafka, name, 100), within_s=WITHIN_S)
     slot = next(pid for pid in worker.slots().values() if hosts(worker, pid))
-    zombies = [psutil.Process(slot), *hosts(worker, slot)]
-    for each in zombies:
-        each.suspend()
-    try:
+    with standing_still(psutil.Process(slot)):
         await_more(kafka, name, 1200)
-    finally:
-        for each in zombies:
-            if each.is_running():
-                each.resume()
     found = verdict(kafka, name, 1200)
     assert found.is_clean, found
 

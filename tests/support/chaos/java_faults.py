@@ -1,13 +1,11 @@
 """Faults of Java tasks: their hosts and slots are killed and paused while the tasks are held inside a call."""
 
 import contextlib
-import os
 import random
-import signal
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -19,7 +17,7 @@ from fencepost.testing import eventually
 from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
 from support.chaos.java_targets import JavaTarget
-from support.chaos.processes import command, is_alive
+from support.chaos.processes import command, is_alive, resume
 from support.chaos.sink_gates import Life, SinkGates, Stop
 from support.host_processes import hosts
 from support.worker import Worker
@@ -130,11 +128,7 @@ class _Victim:
     def wake(self) -> None:
         """Let go on what was stopped, and at once whatever it was held in."""
         self.let_go()
-        if self.blow.fault in _ZOMBIES:
-            assert is_alive(self.slot), "the zombie was gone before it could wake up"
-        for each in (self.host, self.slot):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                os.kill(each.pid, signal.SIGCONT) if each.is_running() else None
+        resume((self.host, self.slot))
 
     def is_gone(self) -> bool:
         """Say whether the host has ended, and the slot, if it was hit."""
@@ -182,12 +176,16 @@ class JavaFaults:
             self._note(number, each.of_worker, "all held", "worker", self._hit_worker(each.of_worker, victims))
             return
         steps = [time.monotonic()]
-        for victim in victims:
-            victim.hit(self._worker)
-        self._recover(victims)
-        steps.append(time.monotonic())
-        for victim in victims:
-            victim.wake()
+        try:
+            for victim in victims:
+                victim.hit(self._worker)
+            self._recover(victims)
+            steps.append(time.monotonic())
+            gone = [victim.slot for victim in victims if victim.blow.fault in _ZOMBIES and not is_alive(victim.slot)]
+            assert not gone, f"zombies were gone before they could wake up: {gone}"
+        finally:
+            for victim in victims:
+                victim.wake()
         eventually(lambda: all(victim.is_gone() for victim in victims) or _left(victims), within_s=RECOVERY_S)
         steps.append(time.monotonic())
         self.await_progress()
@@ -248,15 +246,16 @@ class JavaFaults:
         print(f"round {number}: {fault.value}, {target}, {point}: {took_s:.1f} s", flush=True)
 
 
-def nothing() -> None:
-    """Do nothing: nothing is to follow."""
+@contextlib.contextmanager
+def struck(worker: Worker, fault: JavaFault) -> Iterator[None]:
+    """Carry out a fault of a worker's only Java task: its successor goes on in the block.
 
-
-def strike(worker: Worker, fault: JavaFault) -> Callable[[], None]:
-    """Carry out a fault of a worker's only Java task; returns what is to follow when its successor has gone on."""
+    What was stopped wakes up at the end of the block, also of one that fails, and has to end by itself.
+    """
     (host,) = eventually(lambda: hosts(worker), within_s=RECOVERY_S)
     slot = host.parent()
     assert slot is not None
+    zombies: list[psutil.Process] = []
     match fault:
         case JavaFault.KILL_HOST:
             host.kill()
@@ -265,21 +264,18 @@ def strike(worker: Worker, fault: JavaFault) -> Callable[[], None]:
         case JavaFault.KILL_WORKER:
             worker.kill()
             worker.start()
-        case JavaFault.STOP_SLOT | JavaFault.STOP_BOTH:
-            slot.suspend()
-            if fault is JavaFault.STOP_BOTH:
-                host.suspend()
-            return lambda: _wake(slot, host)
+        case JavaFault.STOP_SLOT:
+            zombies = [slot]
+        case JavaFault.STOP_BOTH:
+            zombies = [slot, host]
         case _:
             raise AssertionError(fault)
-    return nothing
-
-
-def _wake(*zombies: psutil.Process) -> None:
-    """Let them go on: they end by themselves."""
-    for each in zombies:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGCONT)
+    try:
+        for each in zombies:
+            each.suspend()
+        yield
+    finally:
+        resume(zombies)
     eventually(lambda: not any(map(is_alive, zombies)), within_s=RECOVERY_S)
 
 

@@ -1,7 +1,7 @@
 """The processes of a worker: which of them is connected to the broker, and whether they are alive."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psutil
@@ -36,9 +36,14 @@ def standing_still(process: psutil.Process) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in still:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.resume()
+        resume(still)
+
+
+def resume(processes: Iterable[psutil.Process]) -> None:
+    """Let processes go on that were suspended; some may be gone."""
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.resume()
 
 
 def peer_ports(pid: int) -> set[int]:
