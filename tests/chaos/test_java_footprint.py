@@ -15,9 +15,8 @@ from fencepost.embedded.java import find_java
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from support.chaos.processes import command
 from support.cluster import LightWorker
-from support.host_processes import hosts
+from support.host_processes import hosts, hosts_of_connectors
 from support.java_plugins import compile_plugins
 from support.java_program import ensure_compiler
 from support.long_form import IS_LONG
@@ -28,7 +27,6 @@ TIMES, WARM_UP = 50 if IS_LONG else 5, 3
 RECORDS = 600_000
 MOST_GROWTH = 0.2  # if each record left a hundred bytes, a host would be half as large again
 _OWN_THREADS = 2  # of a JVM, compiling for example, which come and go
-_MAIN = "fencepost.host.Host"
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def left(worker: Worker) -> dict[str, int]:
     """Return how many threads, descriptors, processes and class loaders worker, slot and their hosts have."""
     assert worker.process is not None
     own, (slot,) = psutil.Process(worker.process.pid), worker.slots().values()
-    of_connectors = [each for each in own.children() if _MAIN in command(each)]
+    of_connectors = hosts_of_connectors(worker)
     found = {"hosts of the worker": len(of_connectors)}
     for role, each in {"worker": own, "slot": psutil.Process(slot), "host": hosts(worker)[0]}.items():
         found |= {

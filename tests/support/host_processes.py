@@ -1,10 +1,8 @@
-"""The JVMs of a worker's slots, which run its Java tasks."""
-
-import contextlib
-from collections.abc import Sequence
+"""The JVMs of a worker that run Java plug-ins: those of its slots, and its own."""
 
 import psutil
 
+from support.chaos.processes import command
 from support.worker import Worker
 
 
@@ -17,11 +15,7 @@ def hosts(worker: Worker, slot: int | None = None) -> list[psutil.Process]:
     return found
 
 
-def living(processes: Sequence[psutil.Process]) -> list[str]:
-    """Return the states of those processes that live."""
-    found = []
-    for each in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if each.is_running() and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(str(each))
-    return found
+def hosts_of_connectors(worker: Worker) -> list[psutil.Process]:
+    """Return the JVMs just below the worker, which run its Java connectors and validate their configs."""
+    assert worker.process is not None
+    return [one for one in psutil.Process(worker.process.pid).children() if "fencepost.host.Host" in command(one)]

@@ -12,7 +12,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.verdict import Verdict
-from support.host_processes import hosts, living
+from support.chaos.processes import is_alive
+from support.host_processes import hosts
 from support.worker import Worker
 
 SINK = "tests.LinesSinkConnector"
@@ -204,5 +205,5 @@ def test_a_put_that_never_returns_ends_with_its_host_when_the_connector_is_delet
     produce(kafka, name, ["!hang", "b"])
     eventually(lambda: (tmp_path / "out.hangs").exists(), within_s=WITHIN_S)
     worker.rest.delete(f"/connectors/{name}")
-    eventually(lambda: living(before) == [], within_s=WITHIN_S)
+    eventually(lambda: not any(map(is_alive, before)), within_s=WITHIN_S)
     assert set(lines(out)) == {f"{name}-0@0 a"}

@@ -20,8 +20,8 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced, Verdict
-from support.chaos.processes import standing_still
-from support.host_processes import hosts, living
+from support.chaos.processes import is_alive, standing_still
+from support.host_processes import hosts
 from support.worker import Worker
 
 SOURCE = "tests.NumberSourceConnector"
@@ -195,7 +195,7 @@ def test_a_poll_that_never_returns_ends_with_its_host_when_the_connector_is_dele
     before = hosts(worker)
     assert before
     worker.rest.delete(f"/connectors/{name}")
-    eventually(lambda: len(living(before)) < len(before), within_s=WITHIN_S)
+    eventually(lambda: not all(map(is_alive, before)), within_s=WITHIN_S)
     eventually(lambda: not worker.status(name), within_s=WITHIN_S)
     assert len(seen(kafka, name)) == 10
 

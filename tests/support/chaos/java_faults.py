@@ -17,9 +17,9 @@ from fencepost.testing import eventually
 from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
 from support.chaos.java_targets import JavaTarget
-from support.chaos.processes import command, is_alive, resume
+from support.chaos.processes import is_alive, resume
 from support.chaos.sink_gates import Life, SinkGates, Stop
-from support.host_processes import hosts
+from support.host_processes import hosts, hosts_of_connectors
 from support.worker import Worker
 
 _T = TypeVar("_T")
@@ -203,19 +203,14 @@ class JavaFaults:
             self._worker.kill()
             self._worker.start(RECOVERY_S)
         else:
-            before = self._hosts_of_connectors()
+            before = hosts_of_connectors(self._worker)
             for host in before:
                 host.kill()
-            eventually(lambda: set(self._hosts_of_connectors()) - set(before), within_s=RECOVERY_S)
+            eventually(lambda: set(hosts_of_connectors(self._worker)) - set(before), within_s=RECOVERY_S)
         for victim in victims:
             victim.let_go()
         self.await_progress()
         return time.monotonic() - began
-
-    def _hosts_of_connectors(self) -> list[psutil.Process]:
-        assert self._worker.process is not None
-        below = psutil.Process(self._worker.process.pid).children()
-        return [each for each in below if "fencepost.host.Host" in command(each)]
 
     def _recover(self, victims: Sequence[_Victim]) -> None:
         for victim in victims:
