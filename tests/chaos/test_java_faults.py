@@ -21,7 +21,6 @@ from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed
 from support.cluster import LightWorker
 from support.java_plugins import compile_plugins
-from support.java_program import ensure_compiler
 from support.long_form import IS_LONG
 from support.worker import Worker
 
@@ -40,9 +39,7 @@ SETTINGS = {
 
 @pytest.fixture
 def plugin_path(tmp_path: Path) -> Path:
-    ensure_compiler()
     top = tmp_path / "plugins"
-    (top / "gated").mkdir(parents=True)
     compile_plugins(top / "gated")
     return top
 

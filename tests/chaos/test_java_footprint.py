@@ -18,7 +18,6 @@ from fencepost.testing.reader import CommittedReader
 from support.cluster import LightWorker
 from support.host_processes import hosts, hosts_of_connectors
 from support.java_plugins import compile_plugins
-from support.java_program import ensure_compiler
 from support.long_form import IS_LONG
 from support.worker import Worker
 
@@ -31,8 +30,6 @@ _OWN_THREADS = 2  # of a JVM, compiling for example, which come and go
 
 @pytest.fixture
 def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
-    ensure_compiler()
-    (tmp_path / "plugins" / "numbers").mkdir(parents=True)
     compile_plugins(tmp_path / "plugins" / "numbers")
     settings = {"plugin.path": str(tmp_path / "plugins"), "spark.master": "local[4]", "slots.max": "1"}
     group = f"footprint-{uuid.uuid4().hex[:6]}"

@@ -19,7 +19,6 @@ from fencepost.testing.verdict import Observation, Sequenced
 from support.cluster import LightWorker
 from support.host_processes import hosts
 from support.java_plugins import compile_plugins
-from support.java_program import ensure_compiler
 from support.long_form import IS_LONG
 from support.worker import Worker
 
@@ -37,8 +36,6 @@ SETTINGS = {
 
 @pytest.fixture
 def worker(kafka: EmbeddedKafka, tmp_path: Path, seed: int) -> Iterator[Worker]:
-    ensure_compiler()
-    (tmp_path / "plugins" / "numbers").mkdir(parents=True)
     compile_plugins(tmp_path / "plugins" / "numbers")
     settings = {**SETTINGS, "plugin.path": str(tmp_path / "plugins")}
     with LightWorker(kafka.bootstrap_servers, tmp_path, settings, group=f"hangs-{seed}") as running:

@@ -20,7 +20,6 @@ def host() -> Iterator[JavaHost]:
 
 @pytest.fixture(scope="session")
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Location:
-    ensure_compiler()
     return compile_plugins(tmp_path_factory.mktemp("plugins"))
 
 

@@ -13,7 +13,7 @@ from fencepost.java.start import start_host
 from support.cluster import LightWorker
 from support.jars import SINK, SOURCE
 from support.java_plugins import compile_plugins
-from support.java_program import ensure_compiler, kafka_jar
+from support.java_program import kafka_jar
 from support.worker import Worker
 
 LOUD = '''
@@ -41,9 +41,7 @@ class LoudConverter(Converter):
 @pytest.fixture(scope="session")
 def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for `plugin.path`, with a source and a sink of the tests, and Kafka's for files and tests."""
-    ensure_compiler()
     top = tmp_path_factory.mktemp("java-plugins")
-    (top / "numbers").mkdir()
     compile_plugins(top / "numbers")
     services = top / "numbers" / "META-INF" / "services"
     services.mkdir(parents=True)
