@@ -123,13 +123,14 @@ class Stage(SourceStage):
     def host(self) -> ScriptedHost:
         return self.java.hosts[-1]
 
-    def run(self) -> LoopEnd:
+    def run(self, *, is_exactly_once: bool = True) -> LoopEnd:
         """Start the task, run its loop and stop it, as a runner does."""
         try:
             self.task.start()
             loop = self.loop(
                 self.task,
                 self.boundary,
+                is_exactly_once=is_exactly_once,
                 value_converter=ByteArrayConverter,  # type: ignore[arg-type]
                 tolerance={"tolerates_all": True},
             )
@@ -220,15 +221,7 @@ def test_java_may_change_what_is_about_to_be_committed(tmp_path: Path) -> None:
 
 def test_offsets_are_updated_at_least_once_too(tmp_path: Path) -> None:
     stage = updating(lambda offsets: [({"f": 2}, {"at": 20})], tmp_path, script=[polled(0, [b"a"], 1)])
-    stage.task.start()
-    loop = stage.loop(
-        stage.task,
-        stage.boundary,
-        is_exactly_once=False,
-        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
-    )
-    loop.run(stage.delivery)
-    stage.task.stop()
+    stage.run(is_exactly_once=False)
     written = [value for values, _ in stage.delivery.done for value in values]
     assert written == ["a", '{"at":1}', '{"at":20}']
 
@@ -288,15 +281,7 @@ def test_an_offset_that_java_gives_as_null_removes_the_committed_one(tmp_path: P
     stage.book.add([({"f": 1}, {"at": 3})])
     stage.book.seal()
     stage.book.committed()
-    stage.task.start()
-    loop = stage.loop(
-        stage.task,
-        stage.boundary,
-        is_exactly_once=is_exactly_once,
-        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
-    )
-    loop.run(stage.delivery)
-    stage.task.stop()
+    stage.run(is_exactly_once=is_exactly_once)
     assert stage.book.all_committed() == []
     expected = [(["a"], [None])] if is_exactly_once else [(["a"], []), ([""], [])]
     assert stage.delivery.done == expected
@@ -367,15 +352,7 @@ def test_a_batch_is_never_committed_in_part(
 
 def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_read(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)])
-    stage.task.start()
-    loop = stage.loop(
-        stage.task,
-        stage.boundary,
-        is_exactly_once=False,
-        value_converter=ByteArrayConverter,  # type: ignore[arg-type]
-    )
-    assert loop.run(stage.delivery) is LoopEnd.STOPPED
-    stage.task.stop()
+    assert stage.run(is_exactly_once=False) is LoopEnd.STOPPED
     assert stage.delivery.done == [(["a", "b"], [2])]
     told = ["commit_records 0 1", "commit_records 1 1", "commit [{'at': 2}]"]
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "stop"]
