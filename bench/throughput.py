@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.family import Everybody, MemorySampler, processor_s, since, threads_s
+from bench.family import MemorySampler, Spending, since, threads_s
 from bench.lines import TEXTS, TIMES, Lines, write_lines
 from bench.options import Options, say
 from bench.result import Result, Row
@@ -210,15 +210,12 @@ class _Arena:
             self._admin.topics.create(topic, partitions=1, replication=1)  # 1
         records = file.stat().st_size // (case.form.width + 1) * case.connectors
         with Watcher(self._kafka.bootstrap_servers, topics) as watcher, MemorySampler(side.pid) as memory:
-            before, broker_before, threads = processor_s(side.pid), processor_s(self._kafka.pid), threads_s(side.pid)
-            everybody = Everybody()
+            spending, threads = Spending(side.pid, self._kafka.pid), threads_s(side.pid)
             posted_at = time.monotonic()
             for topic in topics:
                 side.create(topic, {**case.config_of(side.name), "file": str(file), "topic": topic})  # 2
             done = watcher.until_quiet(records, _QUIET_S, _PATIENCE_S)  # 3
-            spent = since(before, processor_s(side.pid))
-            spent["broker"] = since(broker_before, processor_s(self._kafka.pid))["worker"]
-            spent["others"] = round(everybody.spent_s() - sum(spent.values()), 2)
+            spent = spending.spent()
             spent["busiest_thread"] = max(since(threads, threads_s(side.pid)).values())
         for topic in topics:
             self._check_last(topic, file, case.form)  # 4
