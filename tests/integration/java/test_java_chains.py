@@ -9,14 +9,12 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.host_processes import hosts
+from support.java_plugins import STRING
 from support.worker import Worker
 
 WITHIN_S = 240
-STRING = "org.apache.kafka.connect.storage.StringConverter"
 PICKY = {"transforms": "picky", "transforms.picky.type": "tests.Picky"}
 REVERSED = {"value.converter": "tests.ReversedConverter", "value.converter.prefix": "r:"}
-
-
 LETTERS = {
     "errors.tolerance": "all",
     "errors.deadletterqueue.context.headers.enable": "true",
@@ -41,12 +39,7 @@ def test_a_line_goes_through_java_to_kafka_and_back_whoever_kills_the_host(
     lines, out = tmp_path / "lines", tmp_path / "out"
     lines.write_text("one\nbad\ntwo\ndrop\n")
     letters = f"{name}-letters"
-    more = {
-        "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": letters,
-        "errors.deadletterqueue.context.headers.enable": "true",
-        "errors.deadletterqueue.topic.replication.factor": "1",
-    }
+    more = LETTERS | {"errors.deadletterqueue.topic.name": letters}
     source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": name}
     created(worker, name, source | PICKY | REVERSED | more)
     eventually(lambda: values(kafka, name) == [b"r:eno", b"r:owt"], within_s=WITHIN_S)

@@ -24,6 +24,15 @@ _JSON = {
 }
 
 
+def letters_to(topic: str) -> dict[str, str]:
+    """Return the settings of dead letters with headers in a topic."""
+    return {
+        "errors.deadletterqueue.topic.name": topic,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+
+
 def produce(kafka: EmbeddedKafka, topic: str, values: Sequence[str]) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
     for value in values:
@@ -109,12 +118,7 @@ def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of
 ) -> None:
     out, dead = tmp_path / "out", f"{name}-dead"
     produce(kafka, name, ['"a"', "{no json", '"!report"', '"!retriable"', '"b"'])
-    more = _JSON | {
-        "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": dead,
-        "errors.deadletterqueue.topic.replication.factor": "1",
-        "errors.deadletterqueue.context.headers.enable": "true",
-    }
+    more = _JSON | letters_to(dead) | {"errors.tolerance": "all"}
     created(worker, name, out, **more)
     eventually(lambda: worker.sink_offsets(name) == {(name, 0): 5}, within_s=WITHIN_S)
     assert {line.split()[1] for line in lines(out)} == {"a", "!report", "!retriable", "b"}
@@ -136,11 +140,7 @@ def test_a_record_that_is_not_tolerated_fails_the_task_and_is_a_dead_letter_with
 ) -> None:
     out, dead = tmp_path / "out", f"{name}-dead"
     produce(kafka, name, ['"a"', "{no json", '"b"'])
-    more = _JSON | {
-        "errors.deadletterqueue.topic.name": dead,
-        "errors.deadletterqueue.topic.replication.factor": "1",
-        "errors.deadletterqueue.context.headers.enable": "true",
-    }
+    more = _JSON | letters_to(dead)
     created(worker, name, out, **more)
     eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
     trace = worker.status(name)["tasks"][0]["trace"]
@@ -159,10 +159,8 @@ def test_a_resent_record_is_read_from_the_sinks_own_topic(
 ) -> None:
     out, again = tmp_path / "out", f"{name}-again"
     more = {
+        **letters_to(f"{name}-dead"),
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": f"{name}-dead",
-        "errors.deadletterqueue.topic.replication.factor": "1",
-        "errors.deadletterqueue.context.headers.enable": "true",
         "errors.deadletterqueue.resend.topic.name": again,
         "transforms": "route",
         "transforms.route.type": "org.apache.kafka.connect.transforms.InsertField$Value",
