@@ -32,10 +32,9 @@ def keep_drawn(config: pytest.Config, items: list[pytest.Item]) -> None:
         or config.getoption("keyword")
     ):
         return
-    dropped = [item for item in items if not _is_drawn(item)]
-    if dropped:
-        items[:] = [item for item in items if _is_drawn(item)]
-        config.hook.pytest_deselected(items=dropped)
+    drawn = {item for item in items if _is_drawn(item)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
+    items[:] = [item for item in items if item in drawn]
 
 
 def _is_drawn(item: pytest.Item) -> bool:

@@ -39,13 +39,12 @@ class Remark:
         self._in_kafka_at: float | None = None  # when it was last seen waiting for Kafka, standing still
         self.trace: str | None = None  # said with the last change of state
 
-    def of(self, state: RunState) -> str | None:
-        """Return the trace, and since when the task stands still, if it does."""
-        return "\n\n".join(filter(None, (self.trace, self._stillness(state)))) or None
-
-    def counters(self, state: RunState) -> dict[str, float]:
-        stands_still = self._stillness(state) is not None
-        return {STANDS_STILL: float(stands_still), HANGS: float(stands_still and self._in_kafka_at is None)}
+    def of(self, state: RunState) -> tuple[str | None, dict[str, float]]:
+        """Return the trace, with since when the task stands still, if it does; and the counters that say so."""
+        stillness = self._stillness(state)
+        stands_still = stillness is not None
+        counters = {STANDS_STILL: float(stands_still), HANGS: float(stands_still and self._in_kafka_at is None)}
+        return "\n\n".join(filter(None, (self.trace, stillness))) or None, counters
 
     def _stillness(self, state: RunState) -> str | None:
         """Return since when the task has stood still, and the stack of its thread then; None if it moves.
@@ -68,22 +67,21 @@ class Remark:
         self._in_kafka_at = time.monotonic() if _is_in_kafka(frame) else None
         since = datetime.now(UTC) - timedelta(seconds=stands_s)
         what = "has been starting" if state is RunState.STARTING else "has stood still"
-        self._since, self._text = (
-            moved_at,
-            (
-                f"The task {what} since {since.isoformat(timespec='seconds').replace('+00:00', 'Z')}, for longer than "
-                f"{RuntimeChoice.key_of('progress_timeout_ms')}, inside this call:\n{stack}"
-            ),
+        self._since = moved_at
+        self._text = (
+            f"The task {what} since {since.isoformat(timespec='seconds').replace('+00:00', 'Z')}, for longer than "
+            f"{RuntimeChoice.key_of('progress_timeout_ms')}, inside this call:\n{stack}"
         )
         log.warning("task %s: %s", self._task, self._text)
         return self._text
 
     def _has_left_kafka(self) -> bool:
         """Say whether a task that stood still in a call of Kafka's has been in others for the timeout since then."""
-        frame = None if self._in_kafka_at is None else self._frame()
-        if self._in_kafka_at is None or frame is None:
+        if self._in_kafka_at is None:
             return False
-        now = time.monotonic()
+        frame, now = self._frame(), time.monotonic()
+        if frame is None:
+            return False
         if _is_in_kafka(frame):
             self._in_kafka_at = now
         return self._timeout_s is not None and now - self._in_kafka_at >= self._timeout_s

@@ -180,8 +180,9 @@ class TaskLife(ABC):
     def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
         state = self.counters.state
-        counters = {**self.counters.to_json(), **self._remark.counters(state)}
-        report = report_of(self.spec, state, self._remark.of(state), counters, self.counters.topics)
+        trace, of_stillness = self._remark.of(state)
+        counters = {**self.counters.to_json(), **of_stillness}
+        report = report_of(self.spec, state, trace, counters, self.counters.topics)
         return replace(report, figures=self._measured())
 
     def figures(self) -> str:
