@@ -11,7 +11,6 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.data.ConnectSchema;
 import org.apache.kafka.connect.data.Date;
-import org.apache.kafka.connect.data.Decimal;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
@@ -59,10 +58,9 @@ final class ValueReader {
                 return structs(schema, count);
             case STRING:
                 return strings(count);
+            case BYTES:
+                return unionOf(ValueForm.kindOfBytes(schema), count);
             default:
-                if (schema.type() == Schema.Type.BYTES) {
-                    return unionOf(Decimal.LOGICAL_NAME.equals(schema.name()) ? 9 : 5, count);
-                }
                 List<Object> plain = numbers(schema, count);
                 plain.replaceAll(each -> logical(schema, each));
                 return plain;
@@ -174,7 +172,7 @@ final class ValueReader {
     private List<Object> union(int count) {
         byte[] kinds = new byte[count];
         in.get(kinds);
-        int[] counts = new int[11];
+        int[] counts = new int[ValueForm.TIME + 1];
         for (byte each : kinds) {
             counts[each]++;
         }
@@ -182,7 +180,7 @@ final class ValueReader {
         for (int kind = 0; kind < counts.length; kind++) {
             byKind.add(counts[kind] == 0 ? List.of() : unionOf(kind, counts[kind]));
         }
-        int[] next = new int[11];
+        int[] next = new int[ValueForm.TIME + 1];
         List<Object> found = new ArrayList<>(count);
         for (byte each : kinds) {
             found.add(byKind.get(each).get(next[each]++));
@@ -192,26 +190,26 @@ final class ValueReader {
 
     private List<Object> unionOf(int kind, int count) {
         switch (kind) {
-            case 1:
+            case ValueForm.BOOLEAN:
                 return numbers(Schema.BOOLEAN_SCHEMA, count);
-            case 2:
+            case ValueForm.INTEGER:
                 return numbers(Schema.INT64_SCHEMA, count);
-            case 3:
+            case ValueForm.FLOAT:
                 return numbers(Schema.FLOAT64_SCHEMA, count);
-            case 4:
+            case ValueForm.TEXT:
                 return strings(count);
-            case 5:
+            case ValueForm.BYTES:
                 return byteStrings(count);
-            case 6:
+            case ValueForm.LIST:
                 return lists(null, count);
-            case 7:
+            case ValueForm.MAP:
                 return maps(null, null, count);
-            case 10:
+            case ValueForm.TIME:
                 List<Object> times = numbers(Schema.INT64_SCHEMA, count);
                 times.replaceAll(each -> new java.util.Date((Long) each));
                 return times;
             default:
-                int[] scales = kind == 9 ? integers(count) : null;
+                int[] scales = kind == ValueForm.DECIMAL ? integers(count) : null;
                 List<Object> found = byteStrings(count);
                 for (int i = 0; i < count; i++) {
                     BigInteger number = new BigInteger((byte[]) found.get(i));
@@ -224,9 +222,9 @@ final class ValueReader {
     Schema definition() {
         Schema.Type type = Schema.Type.values()[in.get()];
         int flags = in.get();
-        String name = (flags & 4) == 0 ? null : text();
-        Integer version = (flags & 8) == 0 ? null : (Integer) in.getInt();
-        String doc = (flags & 16) == 0 ? null : text();
+        String name = (flags & ValueForm.HAS_NAME) == 0 ? null : text();
+        Integer version = (flags & ValueForm.HAS_VERSION) == 0 ? null : (Integer) in.getInt();
+        String doc = (flags & ValueForm.HAS_DOC) == 0 ? null : text();
         int count = in.getInt();
         Map<String, String> parameters = count == 0 ? null : new LinkedHashMap<>();
         for (int i = 0; i < count; i++) {
@@ -242,8 +240,8 @@ final class ValueReader {
                 fields.add(new Field(text(), i, definition()));
             }
         }
-        boolean isOptional = (flags & 1) != 0;
-        Object otherwise = (flags & 2) == 0 ? null
+        boolean isOptional = (flags & ValueForm.OPTIONAL) != 0;
+        Object otherwise = (flags & ValueForm.HAS_DEFAULT) == 0 ? null
                 : typed(new ConnectSchema(type, isOptional, null, name, version, doc, parameters, fields, keys, values), 1)
                         .get(0);
         return new ConnectSchema(type, isOptional, otherwise, name, version, doc, parameters, fields, keys, values);

@@ -9,7 +9,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.connect.data.Date;
-import org.apache.kafka.connect.data.Decimal;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
@@ -17,7 +16,7 @@ import org.apache.kafka.connect.data.Time;
 import org.apache.kafka.connect.data.Timestamp;
 import org.apache.kafka.connect.errors.DataException;
 
-/** Writes Connect's values column by column, in the form that Python's module "values" describes. */
+/** Writes Connect's values column by column, in the form that Python's module "value_writer" describes. */
 final class ValueWriter {
     private static final long FIRST_MS = -62_135_596_800_000L;  // the years 1 to 9999, which Python has
     private static final long LAST_MS = 253_402_300_799_999L;
@@ -73,7 +72,7 @@ final class ValueWriter {
                 }
             }
             case STRING -> strings(values);
-            case BYTES -> unionOf(Decimal.LOGICAL_NAME.equals(schema.name()) ? 9 : 5, values);
+            case BYTES -> unionOf(ValueForm.kindOfBytes(schema), values);
             default -> values.forEach(each -> number(schema.type(), plain(schema, each)));
         }
     }
@@ -164,25 +163,25 @@ final class ValueWriter {
 
     private static int kind(Object value) {
         if (value instanceof Boolean) {
-            return 1;
+            return ValueForm.BOOLEAN;
         } else if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
-            return 2;
+            return ValueForm.INTEGER;
         } else if (value instanceof Double || value instanceof Float) {
-            return 3;
+            return ValueForm.FLOAT;
         } else if (value instanceof CharSequence) {  // Avro's, too
-            return 4;
+            return ValueForm.TEXT;
         } else if (value instanceof byte[] || value instanceof ByteBuffer) {
-            return 5;
+            return ValueForm.BYTES;
         } else if (value instanceof List) {
-            return 6;
+            return ValueForm.LIST;
         } else if (value instanceof Map) {
-            return 7;
+            return ValueForm.MAP;
         } else if (value instanceof BigInteger) {
-            return 8;
+            return ValueForm.LARGE_INTEGER;
         } else if (value instanceof BigDecimal) {
-            return 9;
+            return ValueForm.DECIMAL;
         } else if (value instanceof java.util.Date date && date.getTime() >= FIRST_MS && date.getTime() <= LAST_MS) {
-            return 10;
+            return ValueForm.TIME;
         }
         String when = value instanceof java.util.Date date ? " (" + date.getTime() + " ms after 1970)" : "";
         throw new DataException("a value of " + value.getClass() + when + " without a schema cannot be handed to Python");
@@ -190,15 +189,17 @@ final class ValueWriter {
 
     private void unionOf(int kind, List<Object> values) {
         switch (kind) {
-            case 1 -> values.forEach(each -> number(Schema.Type.BOOLEAN, each));
-            case 2 -> values.forEach(each -> room(8).putLong(((Number) each).longValue()));
-            case 3 -> values.forEach(each -> room(8).putDouble(Double.parseDouble(each.toString())));  // 0.1 of a Float, too
-            case 4 -> strings(values);
-            case 5 -> byteStrings(values.stream().map(ValueWriter::bytes).toList());
-            case 6 -> lists(null, values);
-            case 7 -> maps(null, null, values);
-            case 8 -> byteStrings(values.stream().map(each -> ((BigInteger) each).toByteArray()).toList());
-            case 9 -> {
+            case ValueForm.BOOLEAN -> values.forEach(each -> number(Schema.Type.BOOLEAN, each));
+            case ValueForm.INTEGER -> values.forEach(each -> room(8).putLong(((Number) each).longValue()));
+            case ValueForm.FLOAT ->  // 0.1 of a Float, too
+                values.forEach(each -> room(8).putDouble(Double.parseDouble(each.toString())));
+            case ValueForm.TEXT -> strings(values);
+            case ValueForm.BYTES -> byteStrings(values.stream().map(ValueWriter::bytes).toList());
+            case ValueForm.LIST -> lists(null, values);
+            case ValueForm.MAP -> maps(null, null, values);
+            case ValueForm.LARGE_INTEGER ->
+                byteStrings(values.stream().map(each -> ((BigInteger) each).toByteArray()).toList());
+            case ValueForm.DECIMAL -> {
                 for (Object each : values) {
                     if (((BigDecimal) each).unscaledValue().bitLength() > MOST_BITS) {
                         throw new DataException("a decimal with more than 4,000 digits cannot be handed to Python");
@@ -213,8 +214,11 @@ final class ValueWriter {
 
     void definition(Schema schema) {
         put(schema.type().ordinal());
-        int flags = (schema.isOptional() ? 1 : 0) | (schema.defaultValue() != null ? 2 : 0)
-                | (schema.name() != null ? 4 : 0) | (schema.version() != null ? 8 : 0) | (schema.doc() != null ? 16 : 0);
+        int flags = (schema.isOptional() ? ValueForm.OPTIONAL : 0)
+                | (schema.defaultValue() != null ? ValueForm.HAS_DEFAULT : 0)
+                | (schema.name() != null ? ValueForm.HAS_NAME : 0)
+                | (schema.version() != null ? ValueForm.HAS_VERSION : 0)
+                | (schema.doc() != null ? ValueForm.HAS_DOC : 0);
         put(flags);
         if (schema.name() != null) {
             text(schema.name());
