@@ -9,6 +9,7 @@ import java.util.Date;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Struct;
 
@@ -32,7 +33,7 @@ final class DeadLetter {
             return bytes;
         }
         if (value instanceof ByteBuffer buffer) {
-            return copied(buffer);
+            return Utils.toArray(buffer);
         }
         try {
             return Wire.JSON.writeValueAsBytes(plain(value, 0));
@@ -52,7 +53,7 @@ final class DeadLetter {
             return Base64.getEncoder().encodeToString(bytes);
         }
         if (value instanceof ByteBuffer buffer) {
-            return Base64.getEncoder().encodeToString(copied(buffer));
+            return Base64.getEncoder().encodeToString(Utils.toArray(buffer));
         }
         if (value instanceof Struct struct) {
             Map<String, Object> found = new LinkedHashMap<>();
@@ -72,11 +73,5 @@ final class DeadLetter {
             return found;
         }
         return Thrown.whole(value instanceof Date date ? date.toInstant().toString() : String.valueOf(value));
-    }
-
-    private static byte[] copied(ByteBuffer buffer) {
-        byte[] bytes = new byte[buffer.remaining()];
-        buffer.duplicate().get(bytes);
-        return bytes;
     }
 }

@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.data.Date;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
@@ -103,12 +104,7 @@ final class ValueWriter {
     }
 
     private static byte[] bytes(Object value) {
-        if (value instanceof ByteBuffer buffer) {
-            byte[] found = new byte[buffer.remaining()];
-            buffer.duplicate().get(found);
-            return found;
-        }
-        return (byte[]) value;
+        return value instanceof ByteBuffer buffer ? Utils.toArray(buffer) : (byte[]) value;
     }
 
     private void strings(List<Object> values) {
