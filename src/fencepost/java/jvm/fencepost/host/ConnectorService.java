@@ -97,8 +97,7 @@ final class ConnectorService implements Service, Session.Described {
         Map<TopicPartition, Long> found = new HashMap<>();
         for (Object each : request.list("offsets")) {
             List<?> parts = (List<?>) each;
-            TopicPartition partition = new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
-            found.put(partition, (Long) parts.get(2));
+            found.put(Request.partition(parts), (Long) parts.get(2));
         }
         return found;
     }

@@ -48,9 +48,8 @@ final class Delivered {
         if (found == null) {
             return null;
         }
-        TopicPartition partition = new TopicPartition((String) found.get(0), ((Number) found.get(1)).intValue());
         long timestamp = found.get(3) == null ? -1 : ((Number) found.get(3)).longValue();
-        return new RecordMetadata(partition, ((Number) found.get(2)).longValue(), 0, timestamp, -1, -1);
+        return new RecordMetadata(Request.partition(found), ((Number) found.get(2)).longValue(), 0, timestamp, -1, -1);
     }
 
     private record Waiting(SourceRecord record, int row, String topic) {

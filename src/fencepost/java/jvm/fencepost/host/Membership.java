@@ -67,13 +67,11 @@ final class Membership {
     }
 
     private static Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
-        List<List<Object>> asked = places.stream().map(each -> List.<Object>of(each.topic(), each.partition())).toList();
         Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
         places.forEach(each -> found.put(each, null));  // as a consumer answers for those without an offset
-        for (Object each : (List<?>) Session.ask("committed", Map.of("partitions", asked))) {
+        for (Object each : (List<?>) Session.ask("committed", Map.of("partitions", SinkContext.named(places)))) {
             List<?> parts = (List<?>) each;
-            TopicPartition place = new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
-            found.put(place, new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
+            found.put(Request.partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
         }
         return found;
     }

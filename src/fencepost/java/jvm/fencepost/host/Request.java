@@ -5,6 +5,7 @@ import java.nio.ByteOrder;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
 
 /** A message from Python: JSON and buffers. */
 record Request(Map<String, Object> head, ByteBuffer bytes) {
@@ -56,6 +57,11 @@ record Request(Map<String, Object> head, ByteBuffer bytes) {
             found.put(pair.get(0), pair.get(1));
         }
         return found;
+    }
+
+    /** Return the partition that a list names first: its topic and its number. */
+    static TopicPartition partition(List<?> parts) {
+        return new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
     }
 
     /** Return the buffer of that name, little-endian; null if there is none. */

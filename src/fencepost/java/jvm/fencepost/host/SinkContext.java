@@ -104,7 +104,8 @@ final class SinkContext extends WorkerSinkTaskContext {
         return found;
     }
 
-    private static List<List<Object>> named(Collection<TopicPartition> partitions) {
+    /** Return the topic and the number of each partition, as Python has them. */
+    static List<List<Object>> named(Collection<TopicPartition> partitions) {
         return partitions.stream().map(each -> List.<Object>of(each.topic(), each.partition())).toList();
     }
 }

@@ -103,7 +103,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         int row = 0;
         for (Object each : places) {
             List<?> run = (List<?>) each;
-            TopicPartition place = partition(run);
+            TopicPartition place = Request.partition(run);
             String topic = (String) run.get(2);
             for (int end = row + ((Number) run.get(3)).intValue(); row < end; row++) {
                 SinkRecord record = converted(columns, row, place, topic);
@@ -166,7 +166,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         for (Object each : request.list("offsets")) {
             List<?> parts = (List<?>) each;
-            offsets.put(partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
+            offsets.put(Request.partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
         }
         Map<TopicPartition, OffsetAndMetadata> allowed = task.preCommit(offsets);
         List<List<Object>> found = new ArrayList<>();
@@ -186,11 +186,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     private static List<TopicPartition> partitions(Request request) {
         List<TopicPartition> found = new ArrayList<>();
-        request.list("partitions").forEach(each -> found.add(partition((List<?>) each)));
+        request.list("partitions").forEach(each -> found.add(Request.partition((List<?>) each)));
         return found;
-    }
-
-    private static TopicPartition partition(List<?> parts) {
-        return new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());
     }
 }
