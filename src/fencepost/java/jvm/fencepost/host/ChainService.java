@@ -1,11 +1,11 @@
 package fencepost.host;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.nio.ByteBuffer;
 import org.apache.kafka.connect.connector.ConnectRecord;
 
 /**

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -94,8 +95,7 @@ final class Records {
                 out.integer(number);
                 byNumber.computeIfAbsent(number, ignored -> new ArrayList<>()).add(values.get(i));
             }
-            byNumber.forEach((number, column) ->
-                    out.column(number == IS_RAW ? RAW : number == NO_SCHEMA ? null : schemas.get(number), column));
+            byNumber.forEach((number, column) -> out.column(schema(schemas, number), column));
         }
 
         ByteBuffer written() {
@@ -196,17 +196,17 @@ final class Records {
                 numbers[i] = in.integer();
                 counts.merge(numbers[i], 1, Integer::sum);
             }
-            Map<Integer, java.util.Iterator<Object>> columns = new HashMap<>();
+            Map<Integer, Iterator<Object>> columns = new HashMap<>();
             counts.forEach((number, count) -> columns.put(number, in.column(schema(table, number), count).iterator()));
             for (int number : numbers) {
                 schemas.add(schema(table, number));
                 values.add(columns.get(number).next());
             }
         }
+    }
 
-        private static Schema schema(List<Schema> table, int number) {
-            return number == IS_RAW ? RAW : number == NO_SCHEMA ? null : table.get(number);
-        }
+    private static Schema schema(List<Schema> table, int number) {
+        return number == IS_RAW ? RAW : number == NO_SCHEMA ? null : table.get(number);
     }
 
     /** Return headers of bytes as converters take them. */
