@@ -1,8 +1,8 @@
 package fencepost.host;
 
-import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
@@ -34,11 +34,19 @@ final class Conversion<R extends ConnectRecord<R>> implements AutoCloseable {
         return plugins.figures;
     }
 
-    Headers headers(R record) {
+    /** Return the headers of a record that goes to Kafka. */
+    static RecordHeaders raw(ConnectRecord<?> record, HeaderConverter converter) {
         RecordHeaders found = new RecordHeaders();
         for (Header each : record.headers()) {
-            found.add(each.key(), header.fromConnectHeader(record.topic(), each.key(), each.schema(), each.value()));
+            found.add(each.key(), converter.fromConnectHeader(record.topic(), each.key(), each.schema(), each.value()));
         }
+        return found;
+    }
+
+    /** Return the headers of a record that comes from Kafka. */
+    static ConnectHeaders connect(String topic, RecordHeaders raw, HeaderConverter converter) {
+        ConnectHeaders found = new ConnectHeaders();
+        raw.forEach(each -> found.add(each.key(), converter.toConnectHeader(topic, each.key(), each.value())));
         return found;
     }
 

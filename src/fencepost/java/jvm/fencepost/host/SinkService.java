@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaAndValue;
@@ -144,7 +143,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
                 () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
         ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", conversion.header, row,
-                () -> headers(topic, headers));
+                () -> Conversion.connect(topic, headers, conversion.header));
         if (tolerance.hasFailed()) {
             return null;
         }
@@ -152,14 +151,6 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
                 value.value(), columns.offset(row), columns.timestamp(row), columns.timestampType(row), found,
                 place.topic(), place.partition(), columns.offset(row));
         return transformed(record, row);
-    }
-
-    private ConnectHeaders headers(String topic, RecordHeaders raw) {
-        ConnectHeaders found = new ConnectHeaders();
-        for (Header each : raw) {
-            found.add(each.key(), conversion.header.toConnectHeader(topic, each.key(), each.value()));
-        }
-        return found;
     }
 
     private Answer preCommit(Request request) {

@@ -132,7 +132,8 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             }
             return !tolerance.hasFailed();
         }
-        Headers headers = tolerance.run("HEADER_CONVERTER", conversion.header, row, () -> conversion.headers(record));
+        Headers headers = tolerance.run("HEADER_CONVERTER", conversion.header, row,
+                () -> Conversion.raw(record, conversion.header));
         byte[] key = tolerance.hasFailed() ? null : tolerance.run("KEY_CONVERTER", conversion.key, row,
                 () -> conversion.key.fromConnectData(record.topic(), headers, record.keySchema(), record.key()));
         byte[] value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,

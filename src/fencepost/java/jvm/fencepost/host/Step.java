@@ -41,7 +41,8 @@ record Step(JavaClass described, Plugins plugins, Action action) {
             case "header": {
                 HeaderConverter converter = plugins.headerConverter(found, own);
                 return new Step(found, plugins, (record, isChosen, row) ->
-                        with(record, isSource ? toBytes(record, converter) : toConnect(record, converter)));
+                        with(record, isSource ? Records.connect(Conversion.raw(record, converter))
+                                : Conversion.connect(record.topic(), Records.raw(record.headers()), converter)));
             }
             default: {
                 Converter converter = plugins.converter(found, own, isKey);
@@ -58,23 +59,6 @@ record Step(JavaClass described, Plugins plugins, Action action) {
     private static ConnectRecord with(ConnectRecord record, ConnectHeaders headers) {
         return record.newRecord(record.topic(), record.kafkaPartition(), record.keySchema(), record.key(),
                 record.valueSchema(), record.value(), record.timestamp(), headers);
-    }
-
-    private static ConnectHeaders toBytes(ConnectRecord<?> record, HeaderConverter converter) {
-        ConnectHeaders found = new ConnectHeaders();
-        for (Header each : record.headers()) {
-            byte[] raw = converter.fromConnectHeader(record.topic(), each.key(), each.schema(), each.value());
-            found.add(each.key(), raw, Records.RAW);
-        }
-        return found;
-    }
-
-    private static ConnectHeaders toConnect(ConnectRecord<?> record, HeaderConverter converter) {
-        ConnectHeaders found = new ConnectHeaders();
-        for (Header each : record.headers()) {
-            found.add(each.key(), converter.toConnectHeader(record.topic(), each.key(), (byte[]) each.value()));
-        }
-        return found;
     }
 
     /** Headers that Python is still to convert would be of no use to the converter: the record comes a second time. */
