@@ -1,9 +1,6 @@
 package tests;
 
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
@@ -35,12 +32,7 @@ public final class Closing<R extends ConnectRecord<R>>
 
     @Override
     public void close() {
-        try {
-            Files.writeString(Path.of(properties.get("diary").toString()), "closed " + properties.get("alias") + "\n",
-                    StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } catch (IOException error) {
-            throw new ConnectException(error);
-        }
+        Diary.append(Path.of(properties.get("diary").toString()), "closed " + properties.get("alias") + "\n");
     }
 
     @Override

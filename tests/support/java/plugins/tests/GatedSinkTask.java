@@ -1,10 +1,6 @@
 package tests;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -94,17 +90,9 @@ public final class GatedSinkTask extends SinkTask {
     private void writeInHalves(String call, List<String> lines) {
         int middle = lines.size() / 2;
         gate.ask(call + " before");
-        write(lines.subList(0, middle));
+        Diary.append(file, String.join("", lines.subList(0, middle)));
         gate.ask(call + " during");
-        write(lines.subList(middle, lines.size()));
+        Diary.append(file, String.join("", lines.subList(middle, lines.size())));
         gate.ask(call + " after");
-    }
-
-    private void write(List<String> lines) {
-        try {
-            Files.writeString(file, String.join("", lines), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } catch (IOException error) {
-            throw new UncheckedIOException(error);
-        }
     }
 }

@@ -1,9 +1,6 @@
 package tests;
 
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Collection;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -43,7 +40,8 @@ public final class LinesSinkTask extends SinkTask {
             } else if (value.equals("!fail")) {
                 throw new ConnectException("it was told to fail");
             } else if (value.equals("!hang")) {
-                hang();
+                Diary.append(Path.of(file + ".hangs"), "");
+                Hang.loop();
             }
             lines.append(record.originalTopic()).append('-').append(record.originalKafkaPartition()).append('@')
                     .append(record.originalKafkaOffset()).append(' ').append(value).append('\n');
@@ -53,29 +51,10 @@ public final class LinesSinkTask extends SinkTask {
         }
     }
 
-    private void hang() {
-        write(Path.of(file + ".hangs"), "");
-        while (true) {
-            try {
-                Thread.sleep(1_000);
-            } catch (InterruptedException ignored) {
-                // as a plug-in that catches everything
-            }
-        }
-    }
-
     @Override
     public void flush(Map<TopicPartition, OffsetAndMetadata> offsets) {
-        write(file, lines);
+        Diary.append(file, lines);
         lines.setLength(0);
-    }
-
-    private static void write(Path path, CharSequence text) {
-        try {
-            Files.writeString(path, text, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } catch (IOException error) {
-            throw new ConnectException(error);
-        }
     }
 
     @Override

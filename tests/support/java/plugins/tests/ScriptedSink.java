@@ -2,9 +2,7 @@ package tests;
 
 import java.io.IOException;
 import java.lang.reflect.Field;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -129,10 +127,6 @@ public final class ScriptedSink extends SinkTask {
     }
 
     private void write(String line) {
-        try {
-            Files.writeString(diary, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } catch (IOException error) {
-            throw new ConnectException(error);
-        }
+        Diary.append(diary, line + "\n");
     }
 }

@@ -1,10 +1,7 @@
 package tests;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -177,10 +174,6 @@ public final class ScriptedTask extends SourceTask {
     }
 
     private void write(String line) {
-        try {
-            Files.write(diary, (line + "\n").getBytes(StandardCharsets.UTF_8), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-        } catch (IOException error) {
-            throw new ConnectException(error);
-        }
+        Diary.append(diary, line + "\n");
     }
 }
