@@ -1,6 +1,6 @@
 package tests;
 
-import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
@@ -35,11 +35,7 @@ public final class GatedSinkConnector extends SinkConnector {
 
     @Override
     public List<Map<String, String>> taskConfigs(int most) {
-        List<Map<String, String>> found = new ArrayList<>();
-        for (int i = 0; i < most; i++) {
-            found.add(properties);
-        }
-        return found;
+        return Collections.nCopies(most, properties);
     }
 
     @Override
