@@ -10,10 +10,16 @@ from fencepost.embedded.java import find_java
 
 
 def plugin(organisation: str, modules: Sequence[str], revision: str, plugin_path: Path, *more: Path) -> Path:
-    """Put a plug-in, and other jars, into a directory of `plugin.path`.
+    """Put a plug-in, and other jars, into a directory of `plugin.path`; the first module names it."""
+    directory = plugin_path / modules[0]
+    shutil.copytree(fetched(organisation, modules, revision), directory)
+    for jar in more:
+        (directory / jar.name).symlink_to(jar)
+    return directory
 
-    The first module names it, and here is a `MODULE.sha256` of all that is fetched.
-    """
+
+def fetched(organisation: str, modules: Sequence[str], revision: str) -> Path:
+    """Return the directory with the jars; beside this file is a `MODULE.sha256` of them, named by the first module."""
     name = modules[0]
     expected = checksum.listed(Path(__file__).with_name(f"{name}.sha256").read_text())
     cached = default_cache() / f"{name}-{revision}"
@@ -21,8 +27,4 @@ def plugin(organisation: str, modules: Sequence[str], revision: str, plugin_path
         for module in () if cached.exists() else modules:
             ivy.retrieve(find_java(), (organisation, module, revision), cached, expected_jars=len(expected))
         checksum.verify(cached, expected)
-    directory = plugin_path / name
-    shutil.copytree(cached, directory)
-    for jar in more:
-        (directory / jar.name).symlink_to(jar)
-    return directory
+    return cached
