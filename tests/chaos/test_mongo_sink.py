@@ -2,16 +2,15 @@
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
 from support.long_form import IS_LONG
 from support.mongo import MongoStore, mongo, running_mongo
@@ -74,15 +73,10 @@ def test_each_document_is_there_once(worker: Worker, kafka: EmbeddedKafka, topic
     total = RECORDS
     for number in range(ROUNDS):
         produce(kafka, topic_name, total, RECORDS // 2)
-        slot = next(iter(worker.slots().values()))
-        if number % 2:
-            os.kill(slot, signal.SIGKILL)
-        else:
-            for child in psutil.Process(slot).children(recursive=True):
-                child.kill()
-        produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
-        total += RECORDS
-        eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
+        with struck(worker, JavaFault.KILL_SLOT if number % 2 else JavaFault.KILL_HOST):
+            produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
+            total += RECORDS
+            eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
     eventually(lambda: sum(worker.sink_offsets(topic_name).values()) == total, within_s=WITHIN_S)
     assert sorted(ids()) == list(range(total))
     print(f"{total} documents, each once, after {ROUNDS} kills")
