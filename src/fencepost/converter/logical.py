@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema
+from fencepost.record.java_integer import big_integer
 from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
@@ -77,9 +78,7 @@ def shown(value: Any) -> str:
 
 
 def _unscaled_bytes(schema: Schema, value: Any) -> bytes:
-    number = unscaled(schema, value)
-    bits: int = (number if number >= 0 else ~number).bit_length()
-    return number.to_bytes(bits // 8 + 1, "big", signed=True)
+    return big_integer(unscaled(schema, value))
 
 
 def _decimal(schema: Schema, data: Any) -> Decimal:

@@ -26,6 +26,7 @@ from operator import itemgetter
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.record.java_integer import big_integer
 from fencepost.record.java_time import EPOCH_DAY, milliseconds
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIMESTAMP
 from fencepost.record.schema import TIME as TIME_OF_DAY
@@ -158,7 +159,7 @@ class ValueWriter:
             _UNION[kind](self, chosen)
 
     def _large_integers(self, values: Sequence[int]) -> None:
-        self._byte_strings([_digits(value) for value in values])
+        self._byte_strings([big_integer(value) for value in values])
 
     def _decimals(self, values: Sequence[Decimal]) -> None:
         scales, digits = [], []
@@ -166,7 +167,7 @@ class ValueWriter:
             sign, places, exponent = value.as_tuple()
             number = int("".join(map(str, places)) or "0")
             scales.append(-int(exponent))
-            digits.append(_digits(-number if sign else number))
+            digits.append(big_integer(-number if sign else number))
         self._numbers("i", scales)
         self._byte_strings(digits)
 
@@ -227,12 +228,6 @@ def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise RecordError(f"Invalid value for bytes: {_name(value)}")
     return bytes(value)
-
-
-def _digits(number: int) -> bytes:
-    """Return an integer as Java's BigInteger has it."""
-    bits: int = (number if number >= 0 else ~number).bit_length()
-    return number.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
 def _kind(value: Any) -> int:
