@@ -9,3 +9,8 @@ RawConfig = Mapping[str, str | None]
 def given_values(raw: RawConfig) -> dict[str, str]:
     """Return the properties that have a value."""
     return {key: value for key, value in raw.items() if value is not None}
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return the entries of a list with commas, as a property has it: without spaces around them, and no empty ones."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import names_in
 from fencepost.plugin.kind import PluginKind
 
 _CONVERTERS = {
@@ -38,4 +39,4 @@ def class_keys(config: Mapping[str, str | None]) -> Iterator[ClassKey]:
 
 def aliases_of(config: Mapping[str, str | None], key: str) -> list[str]:
     """Return the names in a list of transforms or predicates."""
-    return [alias for alias in map(str.strip, (config.get(key) or "").split(",")) if alias]
+    return names_in(config.get(key))

@@ -12,6 +12,7 @@ from typing import Any
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError
 from fencepost.config import Type
+from fencepost.config.raw import names_in
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
@@ -101,7 +102,7 @@ class Providers:
     ) -> None:
         """`settings`: the properties of a worker's file, or only those of providers. `longest_s` limits each call."""
         self.settings = {k: str(v) for k, v in settings.items() if is_of_providers(k)}
-        self.names = tuple(n.strip() for n in self.settings.get(_PROVIDERS, "").split(",") if n.strip())
+        self.names = tuple(names_in(self.settings.get(_PROVIDERS)))
         self._find = find_plugin
         self._calls = LimitedCalls(longest_s)
         self._locks = {name: threading.Lock() for name in self.names}  # while a provider is created

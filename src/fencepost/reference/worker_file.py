@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fencepost.api import ConfigError
+from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
 from fencepost.reference.providers import providers_of
@@ -20,7 +21,7 @@ def worker_properties(properties: Mapping[str, str]) -> dict[str, str]:
     directories = properties.get(_PLUGIN_PATH, "")
     if "${" not in directories:
         options = properties.get(_JAVA_OPTIONS, "")
-        use_plugin_path([each.strip() for each in directories.split(",") if each.strip()], options.split())
+        use_plugin_path(names_in(directories), options.split())
     found = providers_of(properties).look_up(properties)
     if _PLUGIN_PATH in found.values and found.values[_PLUGIN_PATH] != directories:
         raise ConfigError(f"{_PLUGIN_PATH}: it names where providers are found, so it cannot be a reference: write it")

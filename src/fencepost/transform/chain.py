@@ -10,6 +10,7 @@ from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record,
 from fencepost.api.batch_method import covers
 from fencepost.api.hosted_chain import HostedPart
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.raw import names_in
 from fencepost.config.setting import embedded, validate_settings
 from fencepost.record import RecordColumns
 
@@ -226,7 +227,7 @@ class _Building:
     def _aliases(self, attribute: str) -> list[str]:
         [answer] = validate_settings([getattr(ConnectorConfig, attribute)], self._properties)
         self._faults += [fault for fault in answer.errors if fault not in self._faults]
-        return [] if answer.errors else [part.strip() for part in (answer.value or "").split(",") if part.strip()]
+        return [] if answer.errors else names_in(answer.value)
 
     def _text(self, key: str) -> str | None:
         value = self._properties.get(key)

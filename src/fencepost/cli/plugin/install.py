@@ -9,6 +9,7 @@ from fencepost.api import ConnectError
 from fencepost.cli.client import read_worker_file
 from fencepost.cli.columns import aligned
 from fencepost.cli.places import plugin_directory
+from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.java.error import JavaPluginError
 from fencepost.java.index import Found, is_archive
@@ -46,8 +47,8 @@ def _directory(given: Path | None, properties: Path | None) -> PluginDirectory:
     if given is not None or properties is None:
         return PluginDirectory((given or plugin_directory()).absolute())
     key = WorkerConfig.key_of("plugin_path")
-    entries = [each.strip() for each in read_worker_file(properties).get(key, "").split(",")]
-    found = next((Path(each) for each in entries if each and not is_archive(Path(each))), None)
+    entries = map(Path, names_in(read_worker_file(properties).get(key)))
+    found = next((each for each in entries if not is_archive(each)), None)
     if found is None:
         raise InstallError(f"{properties} names no directory in {key}: add one, or give it here, --plugin-path")
     return PluginDirectory(found.absolute())

@@ -14,11 +14,12 @@ from fencepost.config.connector import (
     ConnectorConfig,
     implicit_transform_settings,
 )
+from fencepost.config.raw import names_in
 from fencepost.config.setting import HIGH, LOW, Width, embedded, validate_settings
 from fencepost.config.version import version_requirement
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
-from fencepost.worker.validation.findings import Findings, aliases, below, definition_of, invalid, report
+from fencepost.worker.validation.findings import Findings, below, definition_of, invalid, report
 
 CONVERTERS = {
     ConnectorConfig.key_of("header_converter"): (PluginKind.HEADER_CONVERTER, "header"),
@@ -147,7 +148,7 @@ _PREDICATE = _Aliased(ConnectorConfig.key_of("predicates"), PREDICATES_GROUP, Pl
 
 def _findings_of(aliased: _Aliased, given: Mapping[str, str], plugins: PluginRegistry) -> list[SettingValue]:
     findings: list[SettingValue] = []
-    for alias in dict.fromkeys(aliases(given.get(aliased.list_key))):
+    for alias in dict.fromkeys(names_in(given.get(aliased.list_key))):
         prefix, group = f"{aliased.list_key}.{alias}.", f"{aliased.group}: {alias}"
         declared, versioned = _own_settings(aliased, alias, prefix, group)
         [value, version] = validate_settings([declared, versioned], given)
@@ -243,7 +244,7 @@ def _negated_without_predicate(aliased: _Aliased, prefix: str, given: Mapping[st
 def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapping[str, str]) -> list[SettingValue]:
     """Add an error for an undeclared predicate, which would otherwise only fail the task's start."""
     key = f"{prefix}predicate"
-    known = aliases(given.get(_PREDICATE.list_key))
+    known = names_in(given.get(_PREDICATE.list_key))
     if given.get(key) is None or given[key].strip() in known:
         return findings
     text = invalid(key, given[key], f"there is no such alias in '{_PREDICATE.list_key}'")

@@ -80,10 +80,6 @@ def invalid(key: str, value: object, reason: str) -> str:
     return f"Invalid value {value} for configuration {key}: {reason}"
 
 
-def aliases(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
 def below(prefix: str, given: Mapping[str, str], *, without: Iterable[str] = ()) -> dict[str, str]:
     left_out = set(without)
     below = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}

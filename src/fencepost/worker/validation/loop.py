@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from fencepost.api import ConfigError, DataFrameStream, StreamConnector
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.output import output_properties
+from fencepost.config.raw import names_in
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.subscription import ReadTopics
 from fencepost.transform.chain import Chain, Link
-from fencepost.worker.validation.findings import Findings, aliases
+from fencepost.worker.validation.findings import Findings
 from fencepost.worker.validation.names import matching_names
 
 _TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))
@@ -30,7 +31,7 @@ def check_loop(
     if not all(findings.is_valid(key) for key in (_TOPICS, _REGEX)):
         return
     pattern, resend = (given.get(_REGEX) or "").strip(), (given.get(_RESEND) or "").strip()
-    read = ReadTopics((*aliases(given.get(_TOPICS)), *aliases(resend)), pattern)
+    read = ReadTopics((*names_in(given.get(_TOPICS)), *names_in(resend)), pattern)
     route = _Route.of(stream, given, plugins)
     for topic in (*read.names, *(matching_names(pattern) if pattern else ())):
         target = route.target(topic)

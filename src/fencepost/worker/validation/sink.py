@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
+from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.transform.java_regex import compiled
-from fencepost.worker.validation.findings import Findings, aliases, invalid
+from fencepost.worker.validation.findings import Findings, invalid
 
 _GROUP = "consumer.override.group.id"
 _OVERRIDDEN_PROTOCOL = f"consumer.override.{PROTOCOL}"
@@ -53,7 +54,7 @@ def _check_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
     name = (given.get(_DEAD_LETTERS) or "").strip()
     if not name:
         return
-    if name in aliases(given.get(_TOPICS)):
+    if name in names_in(given.get(_TOPICS)):
         findings.fault(
             _TOPICS,
             f"The DLQ topic '{name}' may not be included in the list of topics "
@@ -80,7 +81,7 @@ def _check_resend(findings: Findings, given: Mapping[str, str]) -> None:
         )
     regex = (given.get(_REGEX) or "").strip()
     is_matched = bool(regex) and findings.is_valid(_REGEX) and compiled(regex).fullmatch(name) is not None
-    if is_matched or name in (*aliases(given.get(_TOPICS)), (given.get(_DEAD_LETTERS) or "").strip()):
+    if is_matched or name in (*names_in(given.get(_TOPICS)), (given.get(_DEAD_LETTERS) or "").strip()):
         findings.fault(_RESEND, f"{_RESEND}: '{name}' is used by this connector already; choose a topic for this alone")
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.output import OUTPUT
+from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry
 from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.client_settings import transaction_limit_ms
-from fencepost.worker.validation.findings import Findings, aliases, below
+from fencepost.worker.validation.findings import Findings, below
 from fencepost.worker.validation.preflight import check_interval
 
 _SERVERS = WorkerConfig.key_of("bootstrap_servers")
@@ -35,7 +36,7 @@ def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerC
         given.get(f"{client}.override.{_SERVERS}") or str(worker.client_properties(f"{client}.")[_SERVERS])
         for client in ("consumer", "producer")
     )
-    if set(aliases(read)) != set(aliases(written)):
+    if set(names_in(read)) != set(names_in(written)):
         key = f"producer.override.{_SERVERS}"
         findings.fault(
             key,

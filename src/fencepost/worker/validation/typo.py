@@ -26,12 +26,13 @@ from fencepost.config.connector import (
     implicit_transform_settings,
 )
 from fencepost.config.output import OUTPUT, output_properties
+from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
 from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.chain import CONVERTERS
-from fencepost.worker.validation.findings import aliases, framework_config
+from fencepost.worker.validation.findings import framework_config
 
 _SIMILAR = 0.88  # `value.convertor`, `tasks.maxx`; not `topic` and `topics`, which connectors have beside each other
 _SHORTEST = 6
@@ -108,7 +109,7 @@ class _Reading:
     def _of_alias(self, key: str, list_key: str, kind: PluginKind, implicit: Iterable[str]) -> str | None:
         if has_references({list_key: self._given.get(list_key)}):
             return None  # the aliases are not known here
-        known = aliases(self._given.get(list_key))
+        known = names_in(self._given.get(list_key))
         alias = next((one for one in known if key.startswith(f"{list_key}.{one}.")), None)
         if alias is None:
             unknown = key.removeprefix(f"{list_key}.").partition(".")[0]
@@ -142,7 +143,7 @@ class _Reading:
             or (issubclass(self._connector, SinkConnector) and not self._is_stream)
         ):
             return None
-        known = [DEFAULT_GROUP, *aliases(self._given.get(_GROUPS))]
+        known = [DEFAULT_GROUP, *names_in(self._given.get(_GROUPS))]
         group = next((one for one in known if key.startswith(f"{PREFIX}{one}.")), None)
         own = key.removeprefix(PREFIX)
         if group is None:

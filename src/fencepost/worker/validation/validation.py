@@ -33,7 +33,7 @@ from fencepost.config.connector import (
     SinkChoice,
     SourceConnectorConfig,
 )
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -52,7 +52,6 @@ from fencepost.worker.validation.client_settings import (
 )
 from fencepost.worker.validation.findings import (
     Findings,
-    aliases,
     framework_config,
     invalid,
 )
@@ -203,7 +202,7 @@ def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str,
 
 
 def _check_topic_creation(findings: Findings, given: Mapping[str, str]) -> None:
-    names = aliases(given.get(SourceConnectorConfig.key_of("topic_creation_group_names")))
+    names = names_in(given.get(SourceConnectorConfig.key_of("topic_creation_group_names")))
     for key, text in topic_creation_faults(given, [name for name in names if name != DEFAULT_GROUP]).items():
         findings.fault(key, text)
 
