@@ -6,7 +6,7 @@ the directories of `plugin.path`. A config can only name what is registered: no 
 """
 
 from fencepost.plugin.kind import PluginKind
-from fencepost.plugin.process import find, read_plugin_path, registry, use_plugin_path, use_registry
+from fencepost.plugin.process import ensure_plugin_path, find, read_plugin_path, registry, use_plugin_path, use_registry
 from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "PluginKind",
     "PluginRegistry",
     "PluginVersionError",
+    "ensure_plugin_path",
     "find",
     "read_plugin_path",
     "registry",

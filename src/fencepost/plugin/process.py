@@ -1,6 +1,7 @@
 """The registry of this process: one on the worker, one in each slot."""
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from fencepost.plugin.registry import PluginRegistry
 log = logging.getLogger(__name__)
 
 _registry = PluginRegistry()
+_one_at_a_time = threading.Lock()  # two registries would make two classes of each class of Java's
 
 
 def use_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:
@@ -22,6 +24,13 @@ def use_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()
     global _registry
     _registry = PluginRegistry(directories, java_options=java_options)
     return _registry
+
+
+def ensure_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> None:
+    """Have `find` look in these directories, too. A registry that does so already stays, with what it has found."""
+    with _one_at_a_time:
+        if not _registry.looks_in(directories, java_options):
+            use_plugin_path(directories, java_options)
 
 
 def read_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:

@@ -99,6 +99,10 @@ class PluginRegistry:
         self._failures: list[str] = []
         self._java: tuple[JavaSide | None, ...] = ()  # empty: not looked for yet
 
+    def looks_in(self, plugin_path: Sequence[str], java_options: Sequence[str] = ()) -> bool:
+        """Say whether this is a registry of just these directories, with these options for Java."""
+        return (self._directories, self._java_options) == (tuple(filter(None, plugin_path)), tuple(java_options))
+
     @property
     def java(self) -> "JavaSide | None":
         """Return the Java plug-ins; None if there are none, and then nothing of Java is imported."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.plugin import PluginKind, find, process, read_plugin_path
+from fencepost.plugin import PluginKind, ensure_plugin_path, find, process, read_plugin_path, registry, use_plugin_path
 
 GOOD = """
 from fencepost.api import SourceConnector, SourceTask
@@ -40,3 +40,24 @@ def test_plug_ins_are_read_at_once_and_what_cannot_be_loaded_is_in_the_log(
 def test_nothing_is_read_without_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_registry", process._registry)
     assert read_plugin_path(())._found is None
+
+
+def test_directories_are_found_again_after_others_were_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_registry", process._registry)
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for directory in (mine, other):
+        directory.mkdir()
+    (mine / "fp_mine.py").write_text(GOOD)
+    ensure_plugin_path([str(mine)])
+    use_plugin_path([str(other)])
+    ensure_plugin_path([str(mine)])
+    assert find(PluginKind.CONNECTOR, "Early").__name__ == "EarlyConnector"
+
+
+def test_a_registry_of_the_same_directories_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_registry", process._registry)
+    first = use_plugin_path([str(tmp_path)], ["-Xmx1g"])
+    ensure_plugin_path([str(tmp_path)], ["-Xmx1g"])
+    assert registry() is first
+    ensure_plugin_path([str(tmp_path)])
+    assert registry() is not first

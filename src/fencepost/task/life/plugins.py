@@ -1,7 +1,6 @@
 """Builds a task, its transforms and its converters from the class names in a spec's configs."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fencepost.api import Converter, HeaderConverter
@@ -9,7 +8,7 @@ from fencepost.api.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, 
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
-from fencepost.plugin import find, registry, use_plugin_path
+from fencepost.plugin import ensure_plugin_path, find, registry
 from fencepost.record import SinkRecord
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -48,13 +47,8 @@ def connector_class(spec: TaskSpec) -> Any:
 
 def use_plugins(spec: TaskSpec) -> None:
     """Let this process find the plug-ins of the worker."""
-    _use_plugin_path(spec.look_up.plugin_path, spec.look_up.java_options)
-
-
-@lru_cache(maxsize=1)
-def _use_plugin_path(directories: tuple[str, ...], java_options: tuple[str, ...]) -> None:
-    if directories:
-        use_plugin_path(directories, java_options)
+    if spec.look_up.plugin_path:
+        ensure_plugin_path(spec.look_up.plugin_path, spec.look_up.java_options)
 
 
 def given_properties(spec: TaskSpec) -> dict[str, str]:

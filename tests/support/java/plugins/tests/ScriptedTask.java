@@ -132,13 +132,14 @@ public final class ScriptedTask extends SourceTask {
     }
 
     /** Interrupt this thread while it waits for the next call, as a thread of a plug-in's may do that is late. */
-    private static void interruptLater() {
+    private void interruptLater() {
         Thread task = Thread.currentThread();
         new Thread(() -> {
             while (Arrays.stream(task.getStackTrace()).noneMatch(each -> each.getClassName().endsWith(".Wire"))) {
                 Thread.onSpinWait();
             }
             task.interrupt();
+            write("has interrupted");
         }).start();
     }
 
