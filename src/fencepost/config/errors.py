@@ -1,6 +1,9 @@
 """The error that bad settings raise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class ConfigError(ValueError):
@@ -19,3 +22,12 @@ class ConfigError(ValueError):
     def __init__(self, messages: str | Sequence[str]) -> None:
         self.messages: tuple[str, ...] = (messages,) if isinstance(messages, str) else tuple(messages)
         super().__init__("\n".join(self.messages))
+
+
+def collected(make: Callable[[], T], otherwise: T, faults: list[str]) -> T:
+    """Return what `make` returns; if it raises ConfigError, add the faults to `faults`, and return `otherwise`."""
+    try:
+        return make()
+    except ConfigError as error:
+        faults += error.messages
+        return otherwise

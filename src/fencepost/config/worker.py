@@ -1,12 +1,13 @@
 """`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 from fencepost.config.check import at_least, between, non_empty, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
+from fencepost.config.errors import ConfigError
 from fencepost.config.override import known_policy
 from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
@@ -254,6 +255,16 @@ class WorkerConfig(
     MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
     """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        """Parse `properties`. Raises ConfigError; it names misspelt keys, too: one may be the key that is missing."""
+        try:
+            super().__init__(properties)
+        except ConfigError as error:
+            misspelt = [(key, near) for key, near in self.unknown_keys() if near is not None]
+            raise ConfigError(
+                [*error.messages, *(f"Unknown configuration {key}: did you mean {near}?" for key, near in misspelt)]
+            ) from None
 
     @property
     def exactly_once(self) -> ExactlyOnceSource:

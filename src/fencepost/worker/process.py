@@ -4,6 +4,7 @@ import uuid
 from functools import partial
 
 from fencepost.cluster.departure import Departures
+from fencepost.config.errors import ConfigError, collected
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import read_plugin_path
 from fencepost.plugin.secret_keys import hold_given_secrets
@@ -46,10 +47,9 @@ class WorkerProcess:
             declared: Connectors that the worker creates whenever it starts to lead.
 
         Raises:
-            ConfigError: A converter or a config provider is not available.
+            ConfigError: Converters and config providers that are not available, all of them.
         """
-        require_converters(config, read_plugin_path(config.plugin_path or (), config.java_options))
-        providers_of(config.originals).check()
+        _require_names(config)
         hold_given_secrets({key: str(value) for key, value in config.originals.items()})
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
@@ -139,6 +139,16 @@ def _metrics(
         connector_figures=supervision.connectors.figures,
     )
     return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
+
+
+def _require_names(config: WorkerConfig) -> None:
+    """Raise ConfigError for all classes that the worker's file names and that cannot be used."""
+    plugins = read_plugin_path(config.plugin_path or (), config.java_options)
+    faults: list[str] = []
+    collected(lambda: require_converters(config, plugins), None, faults)
+    collected(providers_of(config.originals).check, None, faults)
+    if faults:
+        raise ConfigError(faults)
 
 
 def _retention(

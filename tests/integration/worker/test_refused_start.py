@@ -84,6 +84,19 @@ def test_a_converter_that_is_not_there(light: Worker) -> None:
     assert "Invalid value io.apicurio.registry.utils.converter.AvroConverter for configuration value.converter" in text
 
 
+def test_all_that_a_worker_file_names_is_checked_at_once(light: Worker) -> None:
+    light.properties |= {
+        "key.converter": "org.apache.kafka.connect.json.JsonConvertor",
+        "config.providers": "file",
+        "config.providers.file.class": "FileConfigProvidr",
+        "listeners": f"http://0.0.0.0:{light.port}",
+    }
+    light.properties.pop("rest.unprotected", None)
+    text = refusal(light)
+    for key in ("configuration key.converter", "config.providers.file.class", "listeners: other machines"):
+        assert any(key in line for line in text.splitlines()), text
+
+
 def test_a_rest_port_in_use(light: Worker) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

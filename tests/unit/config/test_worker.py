@@ -82,6 +82,17 @@ def test_unknown_keys_come_with_the_nearest_known_one():
     assert config.unknown_keys() == [("offset.flush.intervall.ms", "offset.flush.interval.ms"), ("xyzzy", None)]
 
 
+def test_a_missing_key_is_told_together_with_the_misspelt_one():
+    given = {**SETTINGS, "value.convertor": SETTINGS["value.converter"]}
+    del given["value.converter"]
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig(given)
+    assert caught.value.messages == (
+        'Missing required configuration "value.converter" which has no default value.',
+        "Unknown configuration value.convertor: did you mean value.converter?",
+    )
+
+
 def test_warns_of_what_has_no_effect():
     config = worker(transactional_id="mine", config_storage_partitions="3", offset_storage_cleanup_policy="delete")
     assert config.unknown_keys() == []

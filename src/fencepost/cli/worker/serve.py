@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
-from fencepost.config import ConfigError
+from fencepost.config.errors import ConfigError, collected
 from fencepost.config.listener import Listener, bracketed
 from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -59,11 +59,14 @@ def serve(
     # REST shares the interpreter lock with busy threads: a shorter switch interval keeps its latency low.
     sys.setswitchinterval(_SWITCH_S)
     _warn(config)
-    access = access_of(config)
+    url = config.advertised_url(default_host=socket.gethostname())
+    faults: list[str] = []
+    access = collected(lambda: access_of(config), None, faults)
+    process = collected(lambda: WorkerProcess(config, url, driver, declared), None, faults)
+    if access is None or process is None:
+        raise ConfigError(faults)
     for text in exposures(config, access):
         log.warning("%s", text)
-    url = config.advertised_url(default_host=socket.gethostname())
-    process = WorkerProcess(config, url, driver, declared)
     server = _listening(config, _endpoints(config, access, process.operations))
     process.start()
     while not (is_over.wait(0.2) or should_end()):

@@ -1,9 +1,8 @@
 """`Access` from the worker's file."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
-from fencepost.config.errors import ConfigError
+from fencepost.config.errors import ConfigError, collected
 from fencepost.config.listener import Listener
 from fencepost.config.rest import RestConfig
 from fencepost.config.rest_access import RestAccessConfig
@@ -15,17 +14,15 @@ from fencepost.rest.access.bearer import BearerTokens
 from fencepost.rest.access.principal import Authenticator
 from fencepost.rest.access.rules import EVERYTHING, Rules, parse_rules
 
-T = TypeVar("T")
-
 
 def access_of(config: RestAccessConfig) -> Access:
     """Return the protection that a file asks for. Raises ConfigError, with all faults of the file and what it names."""
     faults: list[str] = []
     none: dict[str, Authenticator] = {}
-    authenticators = _collected(lambda: _authenticators(config), none, faults)
-    rules = _collected(lambda: _rules(config.roles_file), lambda: EVERYTHING, faults)
+    authenticators = collected(lambda: _authenticators(config), none, faults)
+    rules = collected(lambda: _rules(config.roles_file), lambda: EVERYTHING, faults)
     nowhere: list[Listener] = []
-    certified = _collected(lambda: _with_certificates(config), nowhere, faults)
+    certified = collected(lambda: _with_certificates(config), nowhere, faults)
     access = Access(authenticators, bool(certified), rules, config.paths_without_authentication)
     if not faults:
         faults += _together(config, access, certified)
@@ -86,11 +83,3 @@ def _with_certificates(config: RestConfig) -> list[Listener]:
     admin = config.admin_rest_listeners or ()
     found = [(one, LISTENERS_HTTPS) for one in config.rest_listeners] + [(one, ADMIN_HTTPS) for one in admin]
     return [one for one, prefix in found if one.is_tls and tls_config(config.originals, prefix).asks_for_certificates]
-
-
-def _collected(make: Callable[[], T], otherwise: T, faults: list[str]) -> T:
-    try:
-        return make()
-    except ConfigError as error:
-        faults += error.messages
-        return otherwise
