@@ -29,7 +29,7 @@ def use_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()
 def ensure_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> None:
     """Have `find` look in these directories, too. A registry that does so already stays, with what it has found."""
     with _one_at_a_time:
-        if not _registry.looks_in(directories, java_options):
+        if _registry.searches != (tuple(directories), tuple(java_options)):
             use_plugin_path(directories, java_options)
 
 

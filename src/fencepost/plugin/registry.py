@@ -95,13 +95,10 @@ class PluginRegistry:
         self._directories = tuple(directory for directory in plugin_path if directory)
         self._connectors = tuple(connectors)
         self._java_options = tuple(java_options)
+        self.searches = (self._directories, self._java_options)
         self._found: _Found | None = None
         self._failures: list[str] = []
         self._java: tuple[JavaSide | None, ...] = ()  # empty: not looked for yet
-
-    def looks_in(self, plugin_path: Sequence[str], java_options: Sequence[str] = ()) -> bool:
-        """Say whether this is a registry of just these directories, with these options for Java."""
-        return (self._directories, self._java_options) == (tuple(filter(None, plugin_path)), tuple(java_options))
 
     @property
     def java(self) -> "JavaSide | None":
