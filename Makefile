@@ -8,7 +8,7 @@ UV := $(VENV)/bin/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check fmt lint type layers sizes unit integration chaos evidence bench lock clean
+.PHONY: help setup java demo test check fmt lint type layers site sizes unit integration chaos evidence bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,7 +35,7 @@ lock: ## renew requirements.lock (pinned, with hashes) from pyproject.toml
 demo: setup ## move real data exactly once through crashes and print the ledger
 	$(PY) -m demo
 
-check: fmt-check lint type layers sizes unit ## format, lint, types, import layers, sizes, unit tests
+check: fmt-check lint type layers sizes site unit ## format, lint, types, import layers, sizes, the site, unit tests
 
 fmt: setup ## format the code
 	$(VENV)/bin/ruff format src tests demo bench && $(VENV)/bin/ruff check --fix -q src tests demo
@@ -52,6 +52,9 @@ type: setup ## mypy, strict
 
 layers: setup ## import layers
 	$(VENV)/bin/lint-imports
+
+site: setup ## the documentation as a site, in build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q
 
 sizes: setup ## how large classes, functions and files may be
 	$(PY) -m tests.sizes

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bench import page, readme
+from bench import page, plot, readme
 from bench.options import Options, say
 from bench.result import COMMITTED
 
@@ -48,6 +48,7 @@ def main(
     if not parts or "page" in parts:
         say(f"written: {page.write()}")
         readme.write(page.load(COMMITTED))
+        plot.write(page.load(COMMITTED))
 
 
 def _run(part: str, options: Options) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import plot
 from bench.peer import JVM
 from bench.result import COMMITTED
 from bench.statistic import number, statistic
@@ -117,6 +118,8 @@ def _common(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _part(result: Mapping[str, Any]) -> str:
     sides = list(dict.fromkeys(side for row in result["rows"] for side in row["samples"]))
     lines = [f"## {result['title']}", "", *result["method"], ""]
+    if plot.bars(result):
+        lines += [f"![{result['title']}: how many times as good as the peer](plots/{result['part']}.svg)", ""]
     lines += _table(result["rows"], sides)
     lines += ["", *_settings(result["settings"])]
     minutes = sum(run["seconds"] for run in result["runs"]) / 60
