@@ -6,6 +6,10 @@ from fencepost import __version__
 from fencepost.api.errors import ConnectError
 from fencepost.cli.acls.command import acls
 from fencepost.cli.adopt.command import adopt
+from fencepost.cli.apply.command import apply
+from fencepost.cli.connector.get import get
+from fencepost.cli.connector.status import status
+from fencepost.cli.context.command import app as context_app
 from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.ending import end_process
 from fencepost.cli.mirror.command import app as mirror_app
@@ -23,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(context_app, name="context")
 app.add_typer(kafka_app, name="kafka", help="A real Kafka for development and tests.")
 app.add_typer(mirror_app, name="mirror")
 app.add_typer(new_app, name="new")
@@ -39,6 +44,9 @@ app.command()(worker)
 app.command()(acls)
 app.command()(adopt)
 app.command("dead-letters")(dead_letters)
+app.command()(apply)
+app.command()(get)
+app.command()(status)
 app.command()(dev)
 app.command("hash-password")(hash_password)
 

@@ -11,3 +11,9 @@ def plugin_directory() -> Path:
     """
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "fencepost" / "plugins"
+
+
+def config_directory() -> Path:
+    """Return the directory of this user's settings: `$XDG_CONFIG_HOME/fencepost`, by default `~/.config/fencepost`."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "fencepost"

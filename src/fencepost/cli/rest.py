@@ -1,4 +1,14 @@
-"""Commands' way to the REST API of workers, ours or Kafka Connect's: with the credentials of the environment.
+"""Commands' way to the REST API of workers, ours or Kafka Connect's: which ones, and with whose credentials.
+
+A command's workers are the first of these that is given:
+
+    --url, --context         the command's options
+    FENCEPOST_URL            a worker's REST API
+    FENCEPOST_CONTEXT        the name of a context
+    `fencepost context use`  the current context
+    http://127.0.0.1:8083
+
+A context has its own credentials. Where there is none, or none in it, they come from the environment:
 
     FENCEPOST_REST_USER      NAME:PASSWORD, or only NAME: the password is asked for
     FENCEPOST_REST_TOKEN     a bearer token
@@ -11,10 +21,13 @@ They are not options, because every user of a machine sees its command lines.
 import os
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import typer
 
+from fencepost.cli.context.store import Context, Contexts, secret_from
+from fencepost.cluster.error_message import error_message
 from fencepost.config import ConfigError
 
 if TYPE_CHECKING:
@@ -22,56 +35,139 @@ if TYPE_CHECKING:
 
 USER, TOKEN = "FENCEPOST_REST_USER", "FENCEPOST_REST_TOKEN"
 CACERT, CERT = "FENCEPOST_REST_CACERT", "FENCEPOST_REST_CERT"
+URL, CONTEXT = "FENCEPOST_URL", "FENCEPOST_CONTEXT"
+DEFAULT_URL = "http://127.0.0.1:8083"
 
 
-def rest_client(url: str, timeout_s: float, environment: Mapping[str, str] = os.environ) -> "httpx.Client":
-    """Return a client for the workers at `url`. Raises ConfigError, which names the variable."""
+@dataclass(frozen=True)
+class File:
+    """A file of certificates; `named` is how the user calls it in a message."""
+
+    path: str
+    named: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the workers are, and who asks them.
+
+    Attributes:
+        url: A worker's REST API.
+        named: What the user has given, for messages: `--url http://…`, `context prod (http://…)`.
+        user: For basic authentication; without `password` it is asked for.
+        token: A bearer token.
+    """
+
+    url: str
+    named: str = ""
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    cacert: File | None = None
+    cert: File | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Return whether a password must be asked for."""
+        return self.user is not None and self.password is None
+
+
+def access(url: str | None = None, context: str | None = None, environment: Mapping[str, str] = os.environ) -> Access:
+    """Return the workers that a command is about, and who asks. Raises ConfigError, with the next step."""
+    if url and context:
+        raise ConfigError("--url and --context: give one of them")
+    if url:
+        return _of_environment(url, f"--url {url}", environment)
+    if not context and environment.get(URL):
+        return _of_environment(environment[URL], f"{URL}={environment[URL]}", environment)
+    contexts = Contexts.load()
+    name = context or environment.get(CONTEXT) or contexts.current
+    if name is None:
+        return _of_environment(DEFAULT_URL, f"--url {DEFAULT_URL}", environment)
+    return _of_context(name, contexts.named(name), environment)
+
+
+def rest_client(access: Access, timeout_s: float) -> "httpx.Client":
+    """Return a client for the workers. Raises ConfigError, which names what cannot be used."""
     import httpx
 
-    headers = {"authorization": f"Bearer {environment[TOKEN]}"} if environment.get(TOKEN) else {}
     return httpx.Client(
-        base_url=url,
+        base_url=access.url,
         timeout=timeout_s,
         follow_redirects=True,
-        verify=_tls(environment) or True,
-        auth=_user(environment.get(USER)),
-        headers=headers,
+        verify=_tls(access) or True,
+        auth=_user(access),
+        headers={"authorization": f"Bearer {access.token}"} if access.token else {},
     )
 
 
-def ensure_allowed(url: str, answer: "httpx.Response") -> None:
+def ensure_allowed(access: Access, answer: "httpx.Response") -> None:
     """Raise ConfigError, with the next step, if the workers do not know the caller, or do not let it do that."""
     if answer.status_code == 401:
-        raise ConfigError(f"{url}: the worker wants to know who you are: set {USER}=NAME:PASSWORD, or {TOKEN}")
+        raise ConfigError(
+            f"{access.named}: the worker wants to know who you are: set {USER}=NAME:PASSWORD, or {TOKEN}, or add a "
+            "context with --user or --token-from"
+        )
     if answer.status_code == 403:
-        raise ConfigError(f"{url}: {_message(answer)}")
+        raise ConfigError(f"{access.named}: {error_message(answer)}")
 
 
-def _user(text: str | None) -> tuple[str, str] | None:
-    if not text:
+def _of_environment(url: str, named: str, environment: Mapping[str, str]) -> Access:
+    name, separator, password = (environment.get(USER) or "").partition(":")
+    return Access(
+        url,
+        named,
+        name or None,
+        password if separator else None,
+        environment.get(TOKEN) or None,
+        _file(CACERT, environment),
+        _file(CERT, environment),
+    )
+
+
+def _of_context(name: str, context: Context, environment: Mapping[str, str]) -> Access:
+    """Return a context's access. Credentials of the environment count if it has none at all."""
+    own = f"context {name} ({context.url})"
+    if not (context.user or context.token_from or context.cert):
+        given = _of_environment(context.url, own, environment)
+    else:
+        given = Access(
+            context.url,
+            own,
+            context.user,
+            secret_from(context.password_from, environment) if context.password_from else None,
+            secret_from(context.token_from, environment) if context.token_from else None,
+            None,
+            File(context.cert, f"context {name}: cert {context.cert}") if context.cert else None,
+        )
+    authority = File(context.cacert, f"context {name}: cacert {context.cacert}") if context.cacert else None
+    cacert = authority or _file(CACERT, environment)
+    return Access(given.url, given.named, given.user, given.password, given.token, cacert, given.cert)
+
+
+def _file(variable: str, environment: Mapping[str, str]) -> File | None:
+    path = environment.get(variable)
+    return File(path, f"{variable}={path}") if path else None
+
+
+def _user(access: Access) -> tuple[str, str] | None:
+    if access.user is None:
         return None
-    name, separator, password = text.partition(":")
-    return name, password if separator else typer.prompt(f"Password of {name}", hide_input=True, err=True)
+    if access.asks:
+        return access.user, typer.prompt(f"Password of {access.user}", hide_input=True, err=True)
+    return access.user, access.password or ""
 
 
-def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:
-    cacert, cert = environment.get(CACERT), environment.get(CERT)
-    if not cacert and not cert:
+def _tls(access: Access) -> ssl.SSLContext | None:
+    if access.cacert is None and access.cert is None:
         return None
-    variable = CACERT
+    used = access.cacert
     try:
-        context = ssl.create_default_context(cafile=cacert or None)
-        if cert:
-            variable = CERT
-            context.load_cert_chain(cert, password=lambda: typer.prompt(f"Password of {cert}", hide_input=True))
+        context = ssl.create_default_context(cafile=access.cacert.path if access.cacert else None)
+        if access.cert:
+            used = access.cert
+            asked = f"Password of {used.path}"
+            context.load_cert_chain(used.path, password=lambda: typer.prompt(asked, hide_input=True, err=True))
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{variable}={environment.get(variable)}: cannot be used: {error}") from None
+        raise ConfigError(f"{used.named if used else ''}: cannot be used: {error}") from None
     return context
-
-
-def _message(answer: "httpx.Response") -> str:
-    try:
-        body: Any = answer.json()
-        return str(body["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {answer.status_code}"

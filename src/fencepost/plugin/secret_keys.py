@@ -19,7 +19,7 @@ from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.telemetry.secret import hold
+from fencepost.telemetry.secret import has_password, hold
 
 _NAMED_LIKE_A_SECRET = re.compile(
     r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key|auth\.user\.info)$",
@@ -68,6 +68,11 @@ def hold_given_secrets(
     keys = secret_keys(config)
     shown = "\n".join([*config, *(value for key, value in config.items() if value and key not in keys)])
     return hold([_without_references(key, config[key] or "") for key in keys], unless_in=shown)
+
+
+def looks_secret(key: str, value: str) -> bool:
+    """Say whether a value is a secret by its key's name or by its form; nothing is known of the connector's class."""
+    return is_named_like_a_secret(key) or _has_password(key, value) or has_password(_without_references(key, value))
 
 
 def _has_password(key: str, value: str) -> bool:

@@ -93,6 +93,11 @@ def _compiled(text: str) -> Finder:
     return never_quoted(text), re.compile(quoted_pattern(text))
 
 
+def has_password(value: str) -> bool:
+    """Say whether a text contains a password, such as a JAAS config or a URL with one."""
+    return _PASSWORD.search(value) is not None
+
+
 def _parts(value: str) -> Iterator[str]:
     """Yield the value as it is, without the white space around it, and what is a secret of its own in it.
 

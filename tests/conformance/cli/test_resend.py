@@ -9,10 +9,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.api import FatalError
+from fencepost.cli.connect import Connect
 from fencepost.cli.dead_letters.connector import DescribedConnector, Where
 from fencepost.cli.dead_letters.progress import progress_name
 from fencepost.cli.dead_letters.resend import DeadLetterRefusedError, Resend, Skipped
 from fencepost.cli.dead_letters.send import send_again
+from fencepost.cli.rest import Access
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -129,10 +131,16 @@ def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
     bury("no such partition", origin=topic, at=7)
     bury("here")
     found = DescribedConnector(topic, "sink", {"errors.deadletterqueue.topic.name": f"{topic}-dead"}, "")
-    monkeypatch.setattr("fencepost.cli.dead_letters.send.connector_at", lambda url, name: found)
+    monkeypatch.setattr("fencepost.cli.dead_letters.send.connector_at", lambda connect, name: found)
 
     def send(*skip: str) -> None:
-        send_again(topic, Where("", None, kafka.bootstrap_servers), topic=None, is_confirmed=True, skipped=skip)
+        send_again(
+            topic,
+            Where(Connect(Access("")), None, kafka.bootstrap_servers),
+            topic=None,
+            is_confirmed=True,
+            skipped=skip,
+        )
 
     with pytest.raises(ConfigError) as refused:
         send()

@@ -5,9 +5,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fencepost.cli.connect import Connect
 from fencepost.cli.dead_letters.connector import connector_at
 from fencepost.cli.mirror.status import of_workers
-from fencepost.cli.rest import CACERT, CERT, TOKEN, USER, ensure_allowed, rest_client
+from fencepost.cli.rest import CACERT, CERT, TOKEN, USER, Access, access, ensure_allowed, rest_client
 from fencepost.config import ConfigError
 from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers
@@ -28,10 +29,12 @@ def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
         for variable, value in ((USER, "alice:s3:cret"), (TOKEN, "good")):
             with monkeypatch.context() as patch:
                 patch.setenv(variable, value)
-                assert connector_at(served.url, "c").config == {"a": "b"}
+                assert connector_at(Connect(access(served.url)), "c").config == {"a": "b"}
 
 
-@pytest.mark.parametrize("ask", [lambda url: connector_at(url, "c"), lambda url: list(of_workers(url))])
+@pytest.mark.parametrize(
+    "ask", [lambda url: connector_at(Connect(access(url)), "c"), lambda url: list(of_workers(url))]
+)
 def test_who_is_not_known_is_told_how_to_say_who_it_is(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], object]
 ) -> None:
@@ -45,15 +48,15 @@ def test_who_is_not_known_is_told_how_to_say_who_it_is(
 def test_a_role_that_is_missing_is_named() -> None:
     answer = httpx.Response(403, json={"error_code": 403, "message": "bob needs the role view for connector c"})
     with pytest.raises(ConfigError, match="bob needs the role view"):
-        ensure_allowed("http://w", answer)
+        ensure_allowed(Access("http://w"), answer)
 
 
 def test_the_authority_of_the_workers(tmp_path: Path) -> None:
     authority, context = server_certificate(tmp_path, "127.0.0.1")
     with HttpAnswers(lambda _: Answer({}), context) as served:
-        with rest_client(served.url, 60, {CACERT: str(authority)}) as rest:
+        with rest_client(access(served.url, environment={CACERT: str(authority)}), 60) as rest:
             assert rest.get("/").json() == {}
-        with rest_client(served.url, 60, {}) as rest, pytest.raises(httpx.ConnectError):
+        with rest_client(access(served.url, environment={}), 60) as rest, pytest.raises(httpx.ConnectError):
             rest.get("/")
 
 
@@ -62,4 +65,4 @@ def test_a_file_that_cannot_be_used_is_named_with_its_variable(tmp_path: Path, v
     (tmp_path / "x.pem").write_text("nonsense")
     for path in (tmp_path / "x.pem", tmp_path / "absent"):
         with pytest.raises(ConfigError, match=variable):
-            rest_client("https://w", 1, {variable: str(path)})
+            rest_client(access("https://w", environment={variable: str(path)}), 1)

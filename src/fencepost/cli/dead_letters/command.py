@@ -1,14 +1,21 @@
 """`fencepost dead-letters`, with its options."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fencepost.cli.completion import ConnectorName
+from fencepost.cli.on_worker import on_worker
 
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+
+@on_worker
 def dead_letters(
-    connector: Annotated[str, typer.Argument(help="The connector's name.", metavar="CONNECTOR")],
-    url: Annotated[str, typer.Option(help="A worker's REST API.")] = "http://127.0.0.1:8083",
+    connect: "Connect",
+    connector: ConnectorName,
     properties: Annotated[
         Path | None,
         typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
@@ -47,7 +54,7 @@ def dead_letters(
     from fencepost.cli.dead_letters.send import send_again
     from fencepost.cli.dead_letters.show import show
 
-    where = Where(url, properties, bootstrap)
+    where = Where(connect, properties, bootstrap)
     if resend:
         send_again(connector, where, topic=topic, is_confirmed=yes, skipped=tuple(skip or ()))
     else:

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-import httpx
 
 from fencepost.cli.client import BOOTSTRAP, client_properties
-from fencepost.cli.rest import ensure_allowed, rest_client
+from fencepost.cli.connect import Connect
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
@@ -19,18 +16,17 @@ from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 ASK_S = 10.0
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _READER = "fencepost-dead-letters"  # a group without commits
-_REST_S = 30.0
 _NAME_IT = "set the worker's brokers with --bootstrap, or its file with --properties"
 
 
 @dataclass(frozen=True)
 class Where:
-    """The addresses of a worker's REST API and its Kafka.
+    """A worker, and the address of its Kafka.
 
     `properties`: a file of client settings, or the worker's own.
     """
 
-    url: str
+    connect: Connect
     properties: Path | None = None
     bootstrap: str | None = None
 
@@ -59,22 +55,12 @@ class DescribedConnector:
         return topic
 
 
-def connector_at(url: str, name: str) -> DescribedConnector:
-    """Ask a worker. Raises ConfigError, with the next step."""
-    try:
-        with rest_client(url, _REST_S) as rest:
-            answer = rest.get(f"/connectors/{quote(name, safe='')}")
-            ensure_allowed(f"--url {url}", answer)
-            cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
-    except ConfigError:  # which is a ValueError, and says already what to do
-        raise
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise ConfigError(f"--url {url}: no worker answers ({error}); set it to a worker's REST address") from None
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        raise ConfigError(f"There is no connector {name} on the workers at {url}")
-    if answer.is_error:
-        raise ConfigError(f"--url {url}: {answer.status_code} {answer.text[:200]}")
-    found = answer.json()
+def connector_at(connect: Connect, name: str) -> DescribedConnector:
+    """Ask a worker. Raises ConfigError, with the next step, or RefusedError."""
+    found = connect.find("connectors", name)
+    if found is None:
+        raise ConfigError(f"There is no connector {name} on the workers at {connect.access.url}")
+    cluster_id = str(connect.get().get("kafka_cluster_id", ""))
     return DescribedConnector(name, str(found.get("type")), found["config"], cluster_id)
 
 
@@ -88,7 +74,7 @@ def reader_conf(connector: DescribedConnector, where: Where) -> dict[str, Any]:
     is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config
     if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
         raise ConfigError(
-            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker at {where.url} is "
-            f"{connector.cluster_id}: {_NAME_IT}"
+            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker at "
+            f"{where.connect.access.url} is {connector.cluster_id}: {_NAME_IT}"
         )
     return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)

@@ -24,7 +24,7 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
 
     `skipped`: dead letters, by their places, and topics that dead letters came from; these are passed over.
     """
-    connector = connector_at(where.url, name)
+    connector = connector_at(where.connect, name)
     _ensure_can_be_sent(connector)
     conf = reader_conf(connector, where)
     group = progress_name(name)

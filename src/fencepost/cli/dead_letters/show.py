@@ -14,7 +14,7 @@ from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 
 def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_beginning: bool, as_json: bool) -> None:
     """Print dead letters. Raises ConfigError, or Kafka's errors."""
-    connector = connector_at(where.url, name)
+    connector = connector_at(where.connect, name)
     conf = reader_conf(connector, where)
     browser = TopicBrowser(conf, topic or connector.topic)
 

@@ -6,14 +6,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import httpx
 import typer
 
 from fencepost.cli.columns import aligned
+from fencepost.cli.connect import Connect, Json
 from fencepost.cli.mirror.migration import TypedFlow
-from fencepost.cli.rest import ensure_allowed, rest_client
+from fencepost.cli.rest import access
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
@@ -39,7 +38,6 @@ from fencepost.worker.supervision.offset.held import read_offsets
 _ROLE = "status"
 _READER = "fencepost-mirror-status"  # a group without commits
 _READ_S = 60.0
-_REST_S = 30.0
 _HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync")
 
 
@@ -160,26 +158,24 @@ def _state(side: TypedFlow, statuses: StatusTopic) -> str:
 
 def of_workers(url: str) -> Iterator[FlowDescription]:
     """Yield what the workers at an address report. Raises ConfigError if they do not answer."""
-    try:
-        with rest_client(url, _REST_S) as rest:
-            answer = rest.get("/connectors?expand=info&expand=status")
-            ensure_allowed(url, answer)
-            found = answer.raise_for_status().json()
-            for name, said in sorted(found.items()):
-                config = said["info"]["config"]
-                if _class_of(config) is None:
-                    continue
-                answer = rest.get(f"/connectors/{quote(name, safe='')}/offsets").raise_for_status().json()
-                offsets = [StoredOffset(one["partition"], one["offset"]) for one in answer["offsets"]]
-                status = said.get("status", {})
-                own, tasks = status.get("connector", {}), status.get("tasks", [])
-                remarks = _remarks([each.get("trace") for each in (own, *tasks)])
-                states = [task["state"] for task in tasks]
-                yield FlowDescription(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
-    except ConfigError:  # which is a ValueError, and says already what to do
-        raise
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
-        raise ConfigError(f"{url}: no worker answers ({error}); use a worker's REST address, or a file") from None
+    with Connect(access(url)) as connect:
+        found = connect.get("connectors", expand=["info", "status"])
+        for name, said in sorted(found.items()):
+            if _class_of(said["info"]["config"]) is not None:
+                yield _of_answers(name, said, connect.get("connectors", name, "offsets"))
+
+
+def _of_answers(name: str, said: Json, positions: Json) -> FlowDescription:
+    status = said.get("status", {})
+    own, tasks = status.get("connector", {}), status.get("tasks", [])
+    return FlowDescription(
+        name,
+        said["info"]["config"],
+        [StoredOffset(one["partition"], one["offset"]) for one in positions["offsets"]],
+        own.get("state", "UNKNOWN"),
+        [task["state"] for task in tasks],
+        _remarks([each.get("trace") for each in (own, *tasks)]),
+    )
 
 
 def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import orjson
 
 from fencepost.cluster.command import PutTaskConfigs
+from fencepost.cluster.error_message import error_message
 from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
@@ -157,7 +158,7 @@ class LeaderLine:
                 elif answer.status_code < 300:
                     return
                 else:
-                    last = _message(answer)
+                    last = error_message(answer)
                     forbidden += answer.status_code == 403
                     if answer.status_code == 403 and forbidden < _FORBIDDEN_TRIES:
                         self._read_to_end(_READ_S)  # the key was renewed
@@ -230,13 +231,6 @@ def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
 
     threading.Thread(target=run, name="leader-line-request", daemon=True).start()
     return done
-
-
-def _message(answer: "httpx.Response") -> str:
-    try:
-        return str(answer.json()["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {answer.status_code}"
 
 
 def _is_passing(status: int, message: str) -> bool:

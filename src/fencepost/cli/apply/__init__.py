@@ -1,0 +1,1 @@
+"""`fencepost apply`: makes connectors what files say."""

@@ -1,0 +1,175 @@
+"""Compares what files want with what is there. Changes nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+from fencepost.cli.apply.files import Fault, WantedConnector
+from fencepost.cli.connector.view import ConnectorView
+from fencepost.cli.masking import Masking
+from fencepost.telemetry.secret import HIDDEN
+
+FILL = re.compile(r"^\$\{fill:[^}]*\}$")
+"""What `export` writes in place of a secret: `apply` keeps the value that the connector has."""
+
+_REFERENCE = re.compile(r"^\$\{[^}]*\}$")
+_STARS = re.compile(r"^\*{3,}$")
+_AT_REST = ("PAUSED", "STOPPED")
+_FILL_IN = "there is no value to keep: write the secret, or a reference to it such as ${env:NAME}"
+
+
+class Action(StrEnum):
+    """What is done to a connector."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """One key of a config, with values that may be shown; None: the key is not there."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be done for one connector.
+
+    Attributes:
+        config: The config to send.
+        changes: The differences in the config.
+        state: The state it is brought to; None: none.
+        uncompared: Keys of secrets of the file, which the worker hides: they may differ.
+    """
+
+    name: str
+    action: Action
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    changes: Sequence[KeyChange] = ()
+    state: str | None = None
+    uncompared: Sequence[str] = ()
+    creation: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_config_changed(self) -> bool:
+        """Return whether the config has to be sent."""
+        return bool(self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `--output json` prints."""
+        return {
+            "name": self.name,
+            "action": self.action.value,
+            "changes": [vars(each) for each in self.changes],
+            **({"state": self.state} if self.state else {}),
+            **({"uncompared": list(self.uncompared)} if self.uncompared else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All steps, and what makes them impossible."""
+
+    steps: Sequence[Step]
+    faults: Sequence[Fault] = ()
+
+    def of(self, *actions: Action) -> list[Step]:
+        """Return the steps with these actions."""
+        return [step for step in self.steps if step.action in actions]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is to be done."""
+        return not self.of(Action.CREATE, Action.CHANGE, Action.DELETE)
+
+
+def plan(
+    wanted: Sequence[WantedConnector],
+    present: Sequence[ConnectorView],
+    masking: Masking,
+    *,
+    sends_secrets: bool = False,
+    owned: Sequence[str] = (),
+) -> Plan:
+    """Return what makes the cluster what files want.
+
+    Args:
+        sends_secrets: Whether secrets that the worker hides are sent: whether they differ is not known.
+        owned: Patterns of names; connectors of such a name that no file has are deleted.
+    """
+    there = {view.name: view for view in present}
+    steps, faults = [], []
+    for each in sorted(wanted, key=lambda one: one.name):
+        view = there.get(each.name)
+        current = None if view is None else view.config
+        masking.remember(each.config)
+        masking.remember(current or {})
+        merged, wrong = _filled(each, current or {})
+        faults.extend(wrong)
+        steps.append(
+            _created(each, merged, masking)
+            if view is None
+            else _changed(each, view, merged, masking, sends_secrets=sends_secrets)
+        )
+    named = {each.name for each in wanted}
+    gone = sorted(n for n in there if n not in named and any(fnmatchcase(n, pattern) for pattern in owned))
+    return Plan((*steps, *(Step(name, Action.DELETE) for name in gone)), faults)
+
+
+def is_kept(value: str) -> bool:
+    """Say whether a value of a file stands for the one that the connector has."""
+    return value == HIDDEN or FILL.match(value) is not None
+
+
+def _filled(wanted: WantedConnector, current: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
+    config, faults = {}, []
+    for key, value in wanted.config.items():
+        if _STARS.match(value):
+            faults.append(wanted.fault(key, "the value is only stars: write the secret, or a reference to it"))
+        elif is_kept(value) and not current.get(key):
+            faults.append(wanted.fault(key, _FILL_IN))
+        config[key] = current.get(key, value) if is_kept(value) else value
+    return config, faults
+
+
+def _created(wanted: WantedConnector, config: Mapping[str, str], masking: Masking) -> Step:
+    shown = masking.config(config)
+    changes = tuple(KeyChange(key, None, shown[key]) for key in sorted(config) if key != "name")
+    creation = dict(wanted.creation)
+    if wanted.state in _AT_REST:
+        creation["initial_state"] = wanted.state
+    return Step(wanted.name, Action.CREATE, config, changes, creation=creation)
+
+
+def _changed(
+    wanted: WantedConnector, view: ConnectorView, config: Mapping[str, str], masking: Masking, *, sends_secrets: bool
+) -> Step:
+    current = view.config
+    before, after = masking.config(current), masking.config(config)
+    changes, uncompared = [], []
+    for key in sorted((current.keys() | config.keys()) - {"name"}):
+        old, new = current.get(key), config.get(key)
+        if old == new:
+            continue
+        if old is not None and new is not None and HIDDEN in old and not _REFERENCE.match(new) and not sends_secrets:
+            uncompared.append(key)
+        else:
+            changes.append(KeyChange(key, before.get(key), after.get(key)))
+    state = _state(wanted.state, view.state)
+    action = Action.CHANGE if changes or state else Action.NONE
+    return Step(wanted.name, action, config, changes, state, uncompared)
+
+
+def _state(wanted: str | None, current: str) -> str | None:
+    """Return the state to bring a connector to. One that should run and has failed is left to `restart`."""
+    if wanted is None or wanted == current or (wanted == "RUNNING" and current not in _AT_REST):
+        return None
+    return wanted

@@ -1,0 +1,100 @@
+"""Asks workers what is wrong with configs, before anything changes."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.cli.apply.files import Fault, WantedConnector
+from fencepost.cli.connect import Connect, RefusedError
+from fencepost.cli.masking import Masking
+
+_CLASS = "connector.class"
+_AT_ONCE = 4
+_SIMILAR = 0.88
+_SHORTEST = 6  # letters of a key that is compared with others
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What workers say about a config: what is wrong, and which keys look like typos."""
+
+    faults: Sequence[Fault]
+    warnings: Sequence[Fault]
+
+
+class Validation:
+    """Validates on one cluster. Learns on the way which keys are secret."""
+
+    def __init__(self, connect: Connect, masking: Masking) -> None:
+        self._connect = connect
+        self._masking = masking
+        self._classes: list[str] | None = None
+
+    def validate(self, wanted: Sequence[WantedConnector]) -> Verdict:
+        """Return what is wrong with all of them, together. Raises as `Connect` does if nobody answers."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            verdicts = list(pool.map(self._of_one, wanted))
+        faults = [fault for verdict in verdicts for fault in verdict.faults]
+        return Verdict(faults, [warning for verdict in verdicts for warning in verdict.warnings])
+
+    def _of_one(self, wanted: WantedConnector) -> Verdict:
+        name = wanted.config.get(_CLASS)
+        if not name:
+            return Verdict([wanted.fault(_CLASS, "the class of the connector is missing")], [])
+        self._masking.remember(wanted.config)
+        try:
+            report = self._connect.put("connector-plugins", name, "config", "validate", body=dict(wanted.config))
+        except RefusedError as error:
+            return Verdict([wanted.fault(_CLASS, self._explained(name, self._masking.text(str(error))))], [])
+        definitions = {one["definition"]["name"]: one["definition"] for one in report["configs"] if one["definition"]}
+        self._masking.declare(name, (key for key, one in definitions.items() if one["type"] == "PASSWORD"))
+        self._masking.remember(wanted.config)
+        return Verdict(self._faults(wanted, report, definitions), self._warnings(wanted, report, definitions))
+
+    def _faults(
+        self, wanted: WantedConnector, report: Mapping[str, Any], definitions: Mapping[str, Any]
+    ) -> list[Fault]:
+        found = []
+        for one in report["configs"]:
+            for text in one["value"]["errors"]:
+                key = str(one["value"]["name"])
+                near = None if key in wanted.config else _near(key, [k for k in wanted.config if k not in definitions])
+                hint = "" if near is None else f" (the config has {near})"
+                found.append(wanted.fault(key, self._masking.text(text) + hint))
+        return found
+
+    def _warnings(
+        self, wanted: WantedConnector, report: Mapping[str, Any], definitions: Mapping[str, Any]
+    ) -> list[Fault]:
+        """Return the worker's own warnings; for Kafka Connect, which has none, keys that resemble declared ones."""
+        if "warnings" in report:
+            return [wanted.fault(one["name"], self._masking.text(one["message"])) for one in report["warnings"]]
+        near = {key: _near(key, definitions) for key in wanted.config if key not in definitions}
+        return [
+            wanted.fault(key, f"nothing reads this key: {other} is similar") for key, other in near.items() if other
+        ]
+
+    def _explained(self, name: str, message: str) -> str:
+        """Return why a class cannot be used; Kafka Connect lists all plug-ins where one is not installed."""
+        if self._classes is None:
+            self._classes = [str(one["class"]) for one in self._connect.find("connector-plugins") or []]
+        if name in self._classes:
+            return message
+        short = {each.rpartition(".")[2]: each for each in self._classes}
+        near = difflib.get_close_matches(name, self._classes, 1) or [
+            short[each] for each in difflib.get_close_matches(name.rpartition(".")[2], list(short), 1)
+        ]
+        return f"{name} is not installed" + (f": {near[0]} is similar" if near else f": {message[:200]}")
+
+
+def _near(key: str, candidates: Any) -> str | None:
+    if len(key) < _SHORTEST:
+        return None
+    same = (each for each in candidates if _plain(each) == _plain(key))
+    return next(same, None) or next(iter(difflib.get_close_matches(key, list(candidates), 1, _SIMILAR)), None)
+
+
+def _plain(key: str) -> str:
+    return "".join(c for c in key.lower() if c.isalnum())

@@ -1,0 +1,1 @@
+"""Commands about connectors, over REST: a file for each."""

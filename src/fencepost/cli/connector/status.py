@@ -1,0 +1,61 @@
+"""`fencepost status`: the states of connectors and tasks, each with the reason of a failure."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.completion import connector_names
+from fencepost.cli.on_worker import on_worker
+from fencepost.cli.output import Output, Printer
+
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+_MOST_CHARACTERS = 120
+
+
+@on_worker
+def status(
+    connect: "Connect",
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Connectors. Default: all.", metavar="[CONNECTOR...]", autocompletion=connector_names),
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+) -> None:
+    """Show the states of connectors and their tasks, a line each, with the reason if one has failed.
+
+    JSON and YAML have the statuses as Kafka Connect answers them, with complete traces.
+    """
+    from fencepost.cli.connector.view import all_connectors, existing_connector
+    from fencepost.cli.masking import Masking
+
+    views = [existing_connector(connect, name) for name in names] if names else all_connectors(connect)
+    masking = Masking()
+    for view in views:
+        if any("trace" in each for each in (view.status["connector"], *view.tasks)):
+            masking.learn(connect, view.config)
+    printer = Printer(output)
+    if not printer.is_table:
+        printer.data([masked_status(view, masking) for view in views])
+        return
+    rows = []
+    for view in views:
+        for task in (view.status["connector"], *view.tasks):
+            number = str(task["id"]) if "id" in task else ""
+            trace = masking.text(str(task.get("trace") or "")).strip().partition("\n")[0]
+            rows.append((view.name, number, task["state"], task.get("worker_id", ""), trace[:_MOST_CHARACTERS]))
+    printer.table(("CONNECTOR", "TASK", "STATE", "WORKER", "REASON"), rows)
+
+
+def masked_status(view: Any, masking: Any) -> dict[str, Any]:
+    """Return the status of a connector as REST has it, without secrets."""
+
+    def shown(one: Any) -> dict[str, Any]:
+        return {key: masking.text(value) if key == "trace" and value else value for key, value in one.items()}
+
+    return {
+        **view.status,
+        "connector": shown(view.status["connector"]),
+        "tasks": [shown(task) for task in view.tasks],
+    }

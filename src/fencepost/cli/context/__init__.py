@@ -1,0 +1,1 @@
+"""`fencepost context`: the clusters of this user."""

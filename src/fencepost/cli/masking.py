@@ -1,0 +1,65 @@
+"""Hides the secrets of connectors that workers show: Kafka Connect does, in configs and traces."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from fencepost.plugin.secret_keys import looks_secret
+from fencepost.telemetry.secret import HIDDEN, Secrets
+
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+_REFERENCE = re.compile(r"^\$\{[^}]*\}$")
+_CLASS = "connector.class"
+
+
+class Masking:
+    """Knows which values are secret: by what their class declares, by names of keys, by the form of values."""
+
+    def __init__(self) -> None:
+        self._declared: dict[str, frozenset[str]] = {}
+        self._secrets = Secrets()
+
+    def learn(self, connect: "Connect", config: Mapping[str, str]) -> None:
+        """Ask what a config's class declares as passwords, and hide a config's secrets in all texts from now on.
+
+        A worker that does not know the class leaves the names of keys and the forms of values.
+        """
+        from fencepost.cli.connect import RefusedError
+
+        name = config.get(_CLASS, "")
+        if name and name not in self._declared:
+            try:
+                found = connect.find("connector-plugins", name, "config") or []
+            except RefusedError:
+                found = []
+            self.declare(name, (each["name"] for each in found if each.get("type") == "PASSWORD"))
+        self.remember(config)
+
+    def declare(self, name: str, keys: Iterable[str]) -> None:
+        """Note which keys the class of that name has for passwords."""
+        self._declared[name] = self._declared.get(name, frozenset()) | frozenset(keys)
+
+    def remember(self, config: Mapping[str, str]) -> None:
+        """Hide a config's secrets in all texts from now on."""
+        for key in self.secret_keys(config):
+            self._secrets.remember(config[key])
+
+    def secret_keys(self, config: Mapping[str, str]) -> set[str]:
+        """Return the keys whose values must not be shown. References are no secrets."""
+        declared = self._declared.get(config.get(_CLASS, ""), frozenset())
+        return {
+            key
+            for key, value in config.items()
+            if value and not _REFERENCE.match(value) and (key in declared or looks_secret(key, value))
+        }
+
+    def config(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return a config to be shown."""
+        keys = self.secret_keys(config)
+        return {key: HIDDEN if key in keys else self.text(value) for key, value in config.items()}
+
+    def text(self, text: str) -> str:
+        """Return a text to be shown, such as a trace."""
+        return self._secrets.hide(text)

@@ -1,0 +1,43 @@
+"""Commands that ask workers over REST: their common options, and the connection."""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+P = ParamSpec("P")
+
+_URL = Annotated[
+    str | None,
+    typer.Option(help="A worker's REST API. Default: FENCEPOST_URL, that of a context, or http://127.0.0.1:8083."),
+]
+_CONTEXT = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A cluster that `fencepost context add` has named. Default: the current one."),
+]
+
+
+def on_worker(command: "Callable[Concatenate[Connect, P], None]") -> Callable[..., None]:
+    """Return a command with the options --url and --context in place of its first parameter, the connection."""
+
+    def connected(**arguments: Any) -> None:
+        from fencepost.cli.connect import Connect
+        from fencepost.cli.rest import access
+
+        with Connect(access(arguments.pop("url"), arguments.pop("context"))) as connect:
+            command(connect, **arguments)  # type: ignore[call-arg]
+
+    _, *own = inspect.signature(command).parameters.values()
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("url", _URL), ("context", _CONTEXT))
+    ]
+    keyed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    connected.__signature__ = inspect.Signature([*keyed, *options])  # type: ignore[attr-defined]
+    connected.__annotations__ = {each.name: each.annotation for each in (*keyed, *options)}
+    connected.__name__, connected.__doc__ = command.__name__, command.__doc__
+    return connected
