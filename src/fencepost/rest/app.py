@@ -22,6 +22,9 @@ from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_o
 from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import EncodedPath
 from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, retention, root, tasks
+from fencepost.rest.ui.application import PAGES, add_pages
+from fencepost.rest.ui.error_page import ErrorPages
+from fencepost.rest.ui.inside import Inside
 
 _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and message."
 
@@ -30,8 +33,8 @@ _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and m
 class RestOptions:
     """How the API shows itself: CORS lists (comma-separated, empty is off), header rules, and who may do what.
 
-    `has_main` and `has_admin` say which resources it has: all but `/admin`, and `/admin`. `peer_tls` is for requests to
-    other workers.
+    `has_main` and `has_admin` say which resources it has: all but `/admin`, and `/admin`; `has_ui`: `/ui` as well,
+    where it has the main ones. `peer_tls` is for requests to other workers.
     """
 
     allow_origin: str = ""
@@ -39,6 +42,7 @@ class RestOptions:
     header_rules: Sequence[HeaderRule] = ()
     has_main: bool = True
     has_admin: bool = True
+    has_ui: bool = True
     access: Access = UNPROTECTED
     peer_tls: ssl.SSLContext | None = None
     limits: Limits = NO_LIMITS
@@ -67,10 +71,13 @@ def create_app(
     app.state.limits = options.limits
     main = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
     resources = [*(main if options.has_main else []), *([loggers] if options.has_admin else [])]
-    routers = [one.router for one in resources]
+    has_ui = options.has_main and options.has_ui
+    routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:
         app.include_router(router)
+    if has_ui:
+        add_pages(app)
     _wrap(app, options, gateway, now_s)
     app.add_exception_handler(ElsewhereError, Forwarding(gateway, options.peer_tls).answer)
     return app
@@ -79,8 +86,10 @@ def create_app(
 def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[[], float]) -> None:
     # The first one added is the innermost.
     is_shared = bool(options.allow_origin)
+    app.add_middleware(Inside, state=app.state)
     app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits, is_shared=is_shared)
     install_error_handlers(app)
+    app.add_middleware(ErrorPages)
     app.add_middleware(EncodedPath)
     if options.allow_origin:
         app.add_middleware(allow_origins, options.allow_origin, options.allow_methods)

@@ -40,11 +40,10 @@ class CreateRequest:
     initial_offsets: list[ConnectorOffset] | None = None
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, media_type: str = "application/json") -> bytes:
     """Return the body.
 
-    Raises HTTPException: 408 if it takes too long, 413 if it is too large, 415 if there is one that is not said to be
-    JSON.
+    Raises HTTPException: 408 if it takes too long, 413 if it is too large, 415 if there is one of another media type.
     """
     if (kept := kept_body(request)) is not None:
         return kept  # whoever verified its signature has read it
@@ -53,8 +52,8 @@ async def read_body(request: Request) -> bytes:
             body = await _whole(request)
     except TimeoutError:
         raise HTTPException(408) from None
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if body and media_type != "application/json":
+    stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and stated != media_type:
         raise HTTPException(415)
     keep_body(request, bytes(body))
     return bytes(body)

@@ -51,6 +51,18 @@ GET    /connector-plugins/{plugin}/config           -
 PUT    /connector-plugins/{plugin}/config/validate  edit     some
 GET    /retention                                   view     *
 GET    /retention/{topic}                           view     *
+GET    /ui                                          -
+GET    /ui/rows                                     -
+GET    /ui/assets/{file}                            -
+GET    /ui/connectors/{name}                        view     file
+GET    /ui/connectors/{name}/live                   view     file
+POST   /ui/connectors/{name}/pause                  operate  file
+POST   /ui/connectors/{name}/resume                 operate  file
+POST   /ui/connectors/{name}/stop                   operate  file
+POST   /ui/connectors/{name}/restart                operate  file
+POST   /ui/connectors/{name}/tasks/{task}/restart   operate  file
+GET    /ui/connectors/{name}/delete                 edit     file
+POST   /ui/connectors/{name}/delete                 edit     file
 GET    /admin/loggers                               admin    *
 GET    /admin/loggers/{logger}                      admin    *
 PUT    /admin/loggers/{logger}                      admin    *
@@ -65,7 +77,16 @@ BODIES: dict[str, Any] = {
     "PUT /connector-plugins/{plugin}/config/validate": CONFIG,
     "PUT /admin/loggers/{logger}": {"level": "INFO"},
 }
-PARTS = {"name": "file", "task": "0", "plugin": "FileStreamSource", "topic": "t", "logger": "fencepost.x"}
+TOKEN = "t" * 43
+FORMS: dict[str, dict[str, str]] = {}
+PARTS = {
+    "name": "file",
+    "task": "0",
+    "plugin": "FileStreamSource",
+    "topic": "t",
+    "file": "icon.svg",
+    "logger": "fencepost.x",
+}
 ROLES = ("none", "view", "operate", "edit", "admin")
 GRANTS = [("none", ""), *((role, where) for role in ROLES[1:] for where in ("file", "f*", "*", "other"))]
 
@@ -91,7 +112,10 @@ def rules_of(role: str, pattern: str) -> Rules:
 def client_of(worker: FakeWorker, rules: Rules) -> TestClient:
     access = Access({"name": Anybody()}, rules=lambda: rules)
     headers = {"authorization": "Name alice"}
-    return TestClient(create_app(worker.operations, options=RestOptions(access=access)), headers=headers)
+    cookies = {"fencepost-form": TOKEN}
+    return TestClient(
+        create_app(worker.operations, options=RestOptions(access=access)), headers=headers, cookies=cookies
+    )
 
 
 def reset(worker: FakeWorker, request: str = "") -> None:
@@ -112,7 +136,9 @@ def expected(needed: str, where: str, role: str, pattern: str) -> bool:
 def send(client: TestClient, request: str) -> int:
     method, path = request.split()
     body = BODIES.get(request)
-    sent = {"json": body} if body is not None else {}
+    sent: dict[str, Any] = {"json": body} if body is not None else {}
+    if request.startswith("POST /ui"):
+        sent = {"data": {"token": TOKEN, **FORMS.get(request, {})}, "follow_redirects": False}
     return client.request(method, re.sub(r"\{(\w+)\}", lambda found: PARTS[found[1]], path), **sent).status_code
 
 
@@ -137,7 +163,11 @@ def test_every_path_and_role(worker: FakeWorker, role: str, pattern: str) -> Non
         status = send(client, request)
         refused = 400 if needed == "signed" else 403  # a signature is missing
         if expected(needed, where, role, pattern):
-            assert status < 300 or (request.startswith("GET /admin/loggers/") and status == 404), request
+            assert (
+                status < 300
+                or (status == 303 and request.startswith("POST /ui"))
+                or (request.startswith("GET /admin/loggers/") and status == 404)
+            ), request
         else:
             assert status == refused, request
             assert worker.calls == [], request
@@ -153,7 +183,7 @@ def test_every_path_needs_credentials(worker: FakeWorker) -> None:
 
 
 def test_without_access_every_path_is_for_everybody(worker: FakeWorker) -> None:
-    client = TestClient(create_app(worker.operations))
+    client = TestClient(create_app(worker.operations), cookies={"fencepost-form": TOKEN})
     for request, _, _ in rows():
         reset(worker, request)
         assert send(client, request) not in (401, 403), request

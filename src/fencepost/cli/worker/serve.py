@@ -92,6 +92,7 @@ def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperatio
         allow_methods=config.access_control_allow_methods,
         header_rules=_header_rules(config.response_http_headers),
         has_admin=config.admin_rest_listeners is None,
+        has_ui=config.ui_enabled,
         access=access,
         peer_tls=peer_context(config),
         limits=Limits(config.request_max_bytes, config.requests_per_second_max),
@@ -119,10 +120,11 @@ def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> Res
         raise ConfigError(
             f"listeners: cannot listen on {error.filename}: {error.strerror}; choose another port"
         ) from None
+    has_ui = ", UI: /ui" if config.ui_enabled else ""
     for listener, port in zip(endpoints, server.ports, strict=True):
         is_admin = listener in (config.admin_rest_listeners or ())
         at = f"{listener.scheme}://{bracketed(listener.host) or 'localhost'}:{port}/"
-        typer.echo(f"Admin      {at}" if is_admin else f"REST       {at}   (API: /docs)")
+        typer.echo(f"Admin      {at}" if is_admin else f"REST       {at}   (API: /docs{has_ui})")
     return server
 
 

@@ -43,6 +43,10 @@ class Caller:
         """Return whether the caller has a role for a connector, which need not exist."""
         return self.rules.allow(self._who, role, connector)
 
+    def may_somewhere(self, role: Role) -> bool:
+        """Return whether the caller has a role for any connectors."""
+        return self.rules.allow_somewhere(self._who, role)
+
     def ensure(self, role: Role, connector: str) -> None:
         """Raise ForbiddenError unless the caller has a role for a connector."""
         if not self.may(role, connector):
@@ -57,7 +61,7 @@ class Caller:
         role, who = need.role, self._who
         if need.where is Where.NAMED:
             self.ensure(role, connector)
-        elif need.where is Where.SOMEWHERE and not self.rules.allow_somewhere(who, role):
+        elif need.where is Where.SOMEWHERE and not self.may_somewhere(role):
             raise ForbiddenError(f"{who.name} needs the role {role.name.lower()} for some connectors")
         elif need.where is Where.EVERYWHERE and not self.rules.allow_everywhere(who, role):
             raise ForbiddenError(f"{who.name} needs the role {role.name.lower()} for all connectors (the pattern *)")

@@ -1,0 +1,148 @@
+"""The list of connectors: a row for each, sorted and filtered."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.rest.ui import plot
+from fencepost.rest.ui.inside import path_of
+from fencepost.rest.ui.series import Series
+
+SORTS = ("name", "state", "rate", "lag", "age")
+STANDS_STILL = "STANDS STILL"
+_WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a list shows: names that contain `text`, in `state` (empty: any), sorted by `sort`."""
+
+    text: str = ""
+    state: str = ""
+    sort: str = "name"
+    is_descending: bool = False
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Wanted":
+        """Parse a query; what it does not know is as if it were not there."""
+        sort = query.get("sort", "")
+        name = sort.removeprefix("-")
+        known = name if name in SORTS else "name"
+        return cls(query.get("q", "").strip(), query.get("state", ""), known, sort.startswith("-"))
+
+    def query(self, sort: str | None = None) -> dict[str, str]:
+        """Return it as a query; with `sort`, the other direction if it is sorted by that already."""
+        by, is_descending = sort or self.sort, self.is_descending
+        if sort is not None:
+            is_descending = not self.is_descending if sort == self.sort else sort in ("rate", "lag")
+        fields = {"q": self.text, "state": self.state, "sort": f"-{by}" if is_descending else by}
+        return {key: value for key, value in fields.items() if value and (key, value) != ("sort", "name")}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A connector at a glance; what is not known is None."""
+
+    name: str
+    kind: str
+    class_name: str
+    state: str
+    tasks: int
+    tasks_running: int
+    remark: str
+    rate: float | None
+    lag: float | None
+    last_record_ms: float | None
+    open_since_ms: float | None
+    spark: Sequence[str]
+
+    @property
+    def href(self) -> str:
+        return path_of("ui", "connectors", self.name)
+
+
+def rows(connectors: Mapping[str, Mapping[str, Any]], series: Series) -> list[Row]:
+    """Return a row for each connector of `GET /connectors?expand=…`."""
+    return [_row(name, one, series) for name, one in connectors.items()]
+
+
+def selected(found: Iterable[Row], wanted: Wanted) -> list[Row]:
+    """Return the rows that are wanted, in their order; what is not known comes last."""
+    text = wanted.text.casefold()
+    kept = [
+        row
+        for row in found
+        if (text in row.name.casefold() or text in row.class_name.casefold()) and wanted.state in ("", row.state)
+    ]
+    kept.sort(key=lambda row: row.name)
+    if wanted.sort != "name":
+        kept.sort(key=lambda row: _key(row, wanted.sort), reverse=wanted.is_descending)
+        kept.sort(key=lambda row: _of(row, wanted.sort) is None)
+    elif wanted.is_descending:
+        kept.reverse()
+    return kept
+
+
+def counts(found: Iterable[Row]) -> dict[str, int]:
+    """Return how many connectors are in each state, the worst first."""
+    states = [row.state for row in found]
+    order = [*_WORST, *sorted(set(states) - set(_WORST))]
+    return {state: states.count(state) for state in order if state in states}
+
+
+def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any] | None] = ()) -> str:
+    """Return the worst state of a connector and its tasks, which a glance has to see."""
+    connector = status["connector"]["state"]
+    if connector in ("STOPPED", "PAUSED"):
+        return str(connector)
+    states = {connector, *(task["state"] for task in status["tasks"])}
+    if any(task and task.get("stands_still") for task in figures):
+        states.add(STANDS_STILL)
+    return next((state for state in _WORST if state in states), str(connector))
+
+
+def first_line(trace: str | None) -> str:
+    """Return what a trace says in short."""
+    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
+    return lines[0][:300] if lines else ""
+
+
+def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any] | None]:
+    """Return the figures of a connector's tasks; none where its worker has not answered."""
+    return list((one.get("figures") or {}).get("tasks") or ())
+
+
+def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
+    status, config, figures = one["status"], one["info"]["config"], figures_of(one)
+    known = [task for task in figures if task]
+    lags = [task["lag_max"] for task in known if task.get("lag_max") is not None]
+    read = [task["last_record_ms"] for task in known if task.get("last_record_ms")]
+    opened = [task["open_since_ms"] for task in known if task.get("open_since_ms")]
+    traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
+    return Row(
+        name,
+        next((task["kind"] for task in known if task.get("kind")), status["type"]),
+        (config.get("connector.class") or "").rpartition(".")[2],
+        state_of(status, figures),
+        len(status["tasks"]),
+        sum(task["state"] == "RUNNING" for task in status["tasks"]),
+        first_line(next((trace for trace in traces if trace), "")),
+        series.rate(name),
+        max(lags, default=None),
+        max(read, default=None),
+        min(opened, default=None),
+        plot.spark(series.points(name, plot.SPARK_POINTS)),
+    )
+
+
+def _of(row: Row, sort: str) -> Any:
+    return {"state": row.state, "rate": row.rate, "lag": row.lag, "age": row.last_record_ms}[sort]
+
+
+def _key(row: Row, sort: str) -> float:
+    if sort == "state":
+        return _WORST.index(row.state) if row.state in _WORST else len(_WORST)
+    value = _of(row, sort)
+    if value is None:
+        return 0.0
+    return -float(value) if sort == "age" else float(value)  # an age grows as its moment is longer ago

@@ -1,0 +1,1 @@
+"""Handlers of `/ui`, one module for each kind of page."""

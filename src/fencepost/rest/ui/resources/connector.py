@@ -1,0 +1,58 @@
+"""`/ui/connectors/C`: a connector and its tasks."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from fencepost.rest.path import ConnectorName
+from fencepost.rest.ui import plot
+from fencepost.rest.ui.digest import digest
+from fencepost.rest.ui.inside import path_of
+from fencepost.rest.ui.overview import figures_of, state_of
+from fencepost.rest.ui.visit import Visit, Visiting
+
+router = APIRouter(prefix="/ui/connectors/{name}", include_in_schema=False)
+
+
+@router.get("")
+async def show_connector(name: ConnectorName, visit: Visiting) -> Response:
+    """The whole page."""
+    content = await _live(name, visit)
+    topics = (await visit.maybe_get(path_of("connectors", name, "topics")) or {}).get(name, {}).get("topics", [])
+    gaps = (await visit.maybe_get(path_of("connectors", name, "gaps")) or {}).get("gaps", [])
+    retention = [one for one in (await visit.maybe_get("/retention") or {}).get("topics", ()) if one["topic"] in topics]
+    return visit.page(
+        "connector.html", title=name, tab="", topics=sorted(topics), gaps=gaps, retention=retention, **content
+    )
+
+
+@router.get("/live")
+async def show_live(name: ConnectorName, visit: Visiting) -> Response:
+    """What changes of the page; nothing if the browser has seen it."""
+    content = await _live(name, visit)
+    if content["seen"] == visit.request.query_params.get("seen"):
+        return visit.nothing_new()
+    return visit.piece("connector_live.html", **content)
+
+
+async def _live(name: str, visit: Visit) -> dict[str, Any]:
+    info = await visit.get(path_of("connectors", name))
+    status = await visit.get(path_of("connectors", name, "status"))
+    figures = figures_of(await visit.maybe_get(path_of("connectors", name, "figures")) or {})
+    by_task = {task["id"]: task for task in figures if task}
+    points = visit.series.points(name)
+    content = {
+        "name": name,
+        "state": state_of(status, figures),
+        "kind": next((task["kind"] for task in by_task.values() if task.get("kind")), status["type"]),
+        "class_name": info["config"].get("connector.class") or "",
+        "connector": {"trace": None, **status["connector"]},
+        "tasks": [{"trace": None, **task, "figures": by_task.get(task["id"])} for task in status["tasks"]],
+        "rate": visit.series.rate(name),
+        "errors": sum(task.get("errors_total") or 0 for task in by_task.values()),
+        "dead_letters": sum(task.get("dead_letters_total") or 0 for task in by_task.values()),
+        "throughput": plot.throughput(points),
+        "lag": plot.lag(points),
+    }
+    return content | {"seen": digest(content)}

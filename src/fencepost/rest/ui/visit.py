@@ -1,0 +1,112 @@
+"""A request for a page: who asks, what REST answers to them, and the page."""
+
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import Depends
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fencepost.rest.access.caller import Asking, Caller
+from fencepost.rest.access.principal import Role
+from fencepost.rest.body import read_body
+from fencepost.rest.ui.inside import Answer, RestRefusedError, ask, ask_for
+from fencepost.rest.ui.page import html_response, render
+from fencepost.rest.ui.series import Series
+from fencepost.rest.ui.token import FIELD, ensure_own_form, keep_token, token_of
+from fencepost.rest.ui.watch import Watch
+
+_FORM = "application/x-www-form-urlencoded"
+_MOST_FIELDS = 5_000
+
+
+class Visit:
+    """Created for each request below `/ui`."""
+
+    def __init__(self, request: Request, caller: Caller, watch: Watch) -> None:
+        self.request = request
+        self.caller = caller
+        self._watch = watch
+        self._token = token_of(request)
+
+    @property
+    def series(self) -> Series:
+        return self._watch.series
+
+    @property
+    def is_piece(self) -> bool:
+        """Return whether htmx asks, which needs a piece of the page."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def may_operate(self, name: str) -> bool:
+        return self.caller.may(Role.OPERATE, name)
+
+    def may_edit(self, name: str) -> bool:
+        return self.caller.may(Role.EDIT, name)
+
+    @property
+    def may_create(self) -> bool:
+        """Return whether the caller may edit some connectors, whatever their names."""
+        return self.caller.may_somewhere(Role.EDIT)
+
+    async def get(self, path: str, **query: object) -> Any:
+        """Return what REST answers. Raises RestRefusedError."""
+        return await ask_for(self.request, "GET", path, query=query)
+
+    async def maybe_get(self, path: str, **query: object) -> Any:
+        """Return what REST answers; None if it is an error, as where the caller may not see it."""
+        answer = await ask(self.request, "GET", path, query=query)
+        return answer.content if answer.is_success else None
+
+    async def send(self, method: str, path: str, body: object = None, **query: object) -> Answer:
+        """Return the answer to a change, which may be a refusal."""
+        return await ask(self.request, method, path, query=query, body=body)
+
+    async def form(self) -> dict[str, str]:
+        """Return the fields of a form of this caller, without its token.
+
+        Raises ForbiddenError if it was not sent from a page of this UI; HTTPException as `read_body` does.
+        """
+        body = await read_body(self.request, _FORM)
+        try:
+            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError:
+            raise HTTPException(400) from None
+        ensure_own_form(self.request, fields)
+        fields.pop(FIELD, None)
+        return fields
+
+    def page(
+        self, template: str, *, title: str, place: str = "connectors", status: int = 200, **content: Any
+    ) -> Response:
+        """Return a whole page; `place` is the part of the UI that it belongs to."""
+        common = {"title": title, "place": place, "user": self.caller.name, "token": self._token, "visit": self}
+        response = html_response(render(template, **common, **content), status)
+        keep_token(response, self._token, is_secure=self.request.url.scheme == "https")
+        return response
+
+    def piece(self, template: str, **content: Any) -> Response:
+        """Return a part of a page, which replaces the one that the browser has."""
+        return html_response(render(template, token=self._token, visit=self, **content))
+
+    @staticmethod
+    def nothing_new() -> Response:
+        """Return the answer that leaves a page as it is."""
+        return Response(status_code=204, headers={"cache-control": "no-store"})
+
+    @staticmethod
+    def done(answer: Answer, path: str) -> Response:
+        """Send the browser to another page after a change. Raises RestRefusedError if it was refused."""
+        if not answer.is_success:
+            raise RestRefusedError(answer.status, answer.message)
+        return RedirectResponse(path, 303, headers={"cache-control": "no-store"})
+
+
+async def _visit(request: Request, caller: Asking) -> Visit:
+    watch: Watch = request.app.state.watch
+    watch.look(request)
+    return Visit(request, caller, watch)
+
+
+Visiting = Annotated[Visit, Depends(_visit)]

@@ -1,0 +1,64 @@
+import re
+
+from starlette.testclient import TestClient
+
+from fencepost.rest.ui.overview import Row, Wanted, selected
+from rest.fake import FakeConnector, FakeWorker
+
+
+def row(name: str, state: str = "RUNNING", **figures: float | None) -> Row:
+    kept = {"rate": None, "lag": None, "last_record_ms": None, **figures}
+    return Row(name, "source", "Class", state, 1, 1, "", kept["rate"], kept["lag"], kept["last_record_ms"], None, ())
+
+
+def names(found: list[Row]) -> list[str]:
+    return [one.name for one in found]
+
+
+def test_rows_are_sorted_and_what_is_unknown_comes_last() -> None:
+    found = [row("a", rate=1), row("b"), row("c", rate=5)]
+    assert names(selected(found, Wanted(sort="rate", is_descending=True))) == ["c", "a", "b"]
+    assert names(selected(found, Wanted(sort="rate"))) == ["a", "c", "b"]
+    assert names(selected(found, Wanted(is_descending=True))) == ["c", "b", "a"]
+
+
+def test_the_oldest_last_record_comes_last_if_ages_grow() -> None:
+    found = [row("old", last_record_ms=1_000), row("new", last_record_ms=9_000), row("never")]
+    assert names(selected(found, Wanted(sort="age"))) == ["new", "old", "never"]
+
+
+def test_the_worst_state_comes_first() -> None:
+    found = [row("a"), row("b", "PAUSED"), row("c", "FAILED")]
+    assert names(selected(found, Wanted(sort="state"))) == ["c", "b", "a"]
+
+
+def test_rows_are_filtered_by_text_and_state() -> None:
+    found = [row("Orders"), row("orders-2", "FAILED"), row("x")]
+    assert names(selected(found, Wanted("ORDERS"))) == ["Orders", "orders-2"]
+    assert names(selected(found, Wanted("orders", "FAILED"))) == ["orders-2"]
+
+
+def test_a_column_that_is_sorted_by_already_is_reversed() -> None:
+    assert Wanted(sort="lag", is_descending=True).query("lag") == {"sort": "lag"}
+    assert Wanted(sort="lag").query("lag") == {"sort": "-lag"}
+    assert Wanted("o").query("rate") == {"q": "o", "sort": "-rate"}
+    assert Wanted(sort="name").query("name") == {"sort": "-name"}
+
+
+def test_a_list_that_the_browser_has_is_not_sent_again(worker: FakeWorker, client: TestClient) -> None:
+    first = client.get("/ui/rows")
+    found = re.search(r'hx-get="(/ui/rows\?seen=[0-9a-f]+)"', first.text)
+    assert found is not None
+    assert client.get(found[1]).status_code == 204
+    worker.connectors["file"].state = "PAUSED"
+    again = client.get(found[1])
+    assert again.status_code == 200
+    assert "Paused" in again.text
+
+
+def test_a_failed_task_is_seen_in_the_list(worker: FakeWorker, client: TestClient) -> None:
+    worker.connectors["bad"] = FakeConnector({"connector.class": "x.y.Z"}, state="FAILED", trace="Boom\n  at x")
+    page = client.get("/ui").text
+    assert re.search(r'<span class="badge bad">Failed</span>', page)
+    assert "Boom" in page
+    assert "at x" not in page
