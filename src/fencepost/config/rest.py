@@ -60,13 +60,6 @@ class RestConfig(Config):
         "`rest.extension.classes` that there are not here. refused: the worker does not start. accepted: a proxy or a "
         "firewall protects it.",
     )
-    ui_enabled: bool = setting(
-        "ui.enabled",
-        type=Type.BOOLEAN,
-        default=True,
-        importance=LOW,
-        doc="Whether `listeners` also have the web UI, at `/ui`. It is protected as the rest is, with the same roles.",
-    )
     access_control_allow_origin: str = setting(
         "access.control.allow.origin",
         default="",

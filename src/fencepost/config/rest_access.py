@@ -10,13 +10,14 @@ from fencepost.config.jaas import login_options
 from fencepost.config.rest import BASIC_EXTENSION, RestConfig
 from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.config.rest_oidc import RestOidcConfig
+from fencepost.config.rest_ui import RestUiConfig
 from fencepost.config.setting import LOW, MEDIUM, setting
 
 _ENTRY, _MODULE = "KafkaConnect", "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 _JAVA_OPTIONS, _LOGIN_FILE = "KAFKA_OPTS", "-Djava.security.auth.login.config="
 
 
-class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig):
+class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig):
     """Who may call the REST API."""
 
     users_file: str | None = setting(

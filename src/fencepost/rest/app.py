@@ -30,19 +30,25 @@ _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and m
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """Which resources an application has: all but `/admin` and `/ui`; `/admin`; `/ui`, which needs the first."""
+
+    has_main: bool = True
+    has_admin: bool = True
+    has_ui: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class RestOptions:
     """How the API shows itself: CORS lists (comma-separated, empty is off), header rules, and who may do what.
 
-    `has_main` and `has_admin` say which resources it has: all but `/admin`, and `/admin`; `has_ui`: `/ui` as well,
-    where it has the main ones. `peer_tls` is for requests to other workers.
+    `peer_tls` is for requests to other workers.
     """
 
     allow_origin: str = ""
     allow_methods: str = ""
     header_rules: Sequence[HeaderRule] = ()
-    has_main: bool = True
-    has_admin: bool = True
-    has_ui: bool = True
+    parts: Parts = Parts()
     access: Access = UNPROTECTED
     peer_tls: ssl.SSLContext | None = None
     limits: Limits = NO_LIMITS
@@ -70,8 +76,8 @@ def create_app(
     gateway = app.state.gateway = Gateway(operations)
     app.state.limits = options.limits
     main = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
-    resources = [*(main if options.has_main else []), *([loggers] if options.has_admin else [])]
-    has_ui = options.has_main and options.has_ui
+    resources = [*(main if options.parts.has_main else []), *([loggers] if options.parts.has_admin else [])]
+    has_ui = options.parts.has_main and options.parts.has_ui
     routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:

@@ -5,7 +5,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
-from fencepost.rest.app import RestOptions
+from fencepost.rest.app import Parts, RestOptions
 
 from .fake import FakeWorker
 
@@ -75,5 +75,5 @@ def test_an_unknown_scope_means_this_worker(client: TestClient) -> None:
 
 
 def test_loggers_are_absent_when_admin_is_off() -> None:
-    client = TestClient(create_app(FakeWorker().operations, options=RestOptions(has_admin=False)))
+    client = TestClient(create_app(FakeWorker().operations, options=RestOptions(parts=Parts(has_admin=False))))
     assert client.get("/admin/loggers").status_code == 404

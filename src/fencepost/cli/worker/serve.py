@@ -21,7 +21,7 @@ from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.set_up import access_of, exposures
-from fencepost.rest.app import RestOptions, create_app
+from fencepost.rest.app import Parts, RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.limits import Limits
 from fencepost.rest.server import Endpoint, RestServer
@@ -91,8 +91,7 @@ def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperatio
         allow_origin=config.access_control_allow_origin,
         allow_methods=config.access_control_allow_methods,
         header_rules=_header_rules(config.response_http_headers),
-        has_admin=config.admin_rest_listeners is None,
-        has_ui=config.ui_enabled,
+        parts=Parts(has_admin=config.admin_rest_listeners is None, has_ui=config.ui_enabled),
         access=access,
         peer_tls=peer_context(config),
         limits=Limits(config.request_max_bytes, config.requests_per_second_max),
@@ -100,7 +99,7 @@ def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperatio
     main = create_app(operations, options=options)
     found = _served(config, main, config.rest_listeners, LISTENERS_HTTPS)
     if config.admin_rest_listeners:
-        admin = create_app(operations, options=replace(options, has_main=False, has_admin=True))
+        admin = create_app(operations, options=replace(options, parts=Parts(has_main=False)))
         found |= _served(config, admin, config.admin_rest_listeners, ADMIN_HTTPS)
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.rest.ui import plot
+from fencepost.rest.ui import plot, show
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.series import Series
 
@@ -40,8 +40,26 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Recent:
+    """What a connector has done lately; what is not known is None. `age` is that of the last record, as it is shown."""
+
+    rate: float | None = None
+    lag: float | None = None
+    last_record_ms: float | None = None
+    age: str = ""
+    spark: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, name: str, figures: Sequence[Mapping[str, Any]], series: Series) -> "Recent":
+        lags = [task["lag_max"] for task in figures if task.get("lag_max") is not None]
+        last_ms = max((task["last_record_ms"] for task in figures if task.get("last_record_ms")), default=None)
+        spark = plot.spark(series.points(name, plot.SPARK_POINTS))
+        return cls(series.rate(name), max(lags, default=None), last_ms, show.age(last_ms), spark)
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A connector at a glance; what is not known is None."""
+    """A connector at a glance."""
 
     name: str
     kind: str
@@ -50,11 +68,7 @@ class Row:
     tasks: int
     tasks_running: int
     remark: str
-    rate: float | None
-    lag: float | None
-    last_record_ms: float | None
-    open_since_ms: float | None
-    spark: Sequence[str]
+    recent: Recent
 
     @property
     def href(self) -> str:
@@ -115,9 +129,6 @@ def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any] | None]:
 def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
     status, config, figures = one["status"], one["info"]["config"], figures_of(one)
     known = [task for task in figures if task]
-    lags = [task["lag_max"] for task in known if task.get("lag_max") is not None]
-    read = [task["last_record_ms"] for task in known if task.get("last_record_ms")]
-    opened = [task["open_since_ms"] for task in known if task.get("open_since_ms")]
     traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
     return Row(
         name,
@@ -127,16 +138,12 @@ def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
         first_line(next((trace for trace in traces if trace), "")),
-        series.rate(name),
-        max(lags, default=None),
-        max(read, default=None),
-        min(opened, default=None),
-        plot.spark(series.points(name, plot.SPARK_POINTS)),
+        Recent.of(name, known, series),
     )
 
 
 def _of(row: Row, sort: str) -> Any:
-    return {"state": row.state, "rate": row.rate, "lag": row.lag, "age": row.last_record_ms}[sort]
+    return {"state": row.state, "rate": row.recent.rate, "lag": row.recent.lag, "age": row.recent.last_record_ms}[sort]
 
 
 def _key(row: Row, sort: str) -> float:

@@ -34,16 +34,9 @@ class Visit:
     def series(self) -> Series:
         return self._watch.series
 
-    @property
-    def is_piece(self) -> bool:
-        """Return whether htmx asks, which needs a piece of the page."""
-        return self.request.headers.get("hx-request") == "true"
-
-    def may_operate(self, name: str) -> bool:
-        return self.caller.may(Role.OPERATE, name)
-
-    def may_edit(self, name: str) -> bool:
-        return self.caller.may(Role.EDIT, name)
+    def may(self, role: str, name: str) -> bool:
+        """Return whether the caller has a role for a connector: view, operate, edit or admin."""
+        return self.caller.may(Role[role.upper()], name)
 
     @property
     def may_create(self) -> bool:

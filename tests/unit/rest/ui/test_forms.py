@@ -4,7 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
-from fencepost.rest.app import RestOptions
+from fencepost.rest.app import Parts, RestOptions
 from rest.fake import FakeWorker
 
 PAUSE = "/ui/connectors/file/pause"
@@ -73,6 +73,6 @@ def test_rest_still_answers_json(client: TestClient) -> None:
 
 
 def test_without_the_ui_its_paths_do_not_exist(worker: FakeWorker) -> None:
-    client = TestClient(create_app(worker.operations, options=RestOptions(has_ui=False)))
+    client = TestClient(create_app(worker.operations, options=RestOptions(parts=Parts(has_ui=False))))
     assert client.get("/ui").status_code == 404
     assert client.get("/connectors").json() == ["file"]

@@ -2,13 +2,12 @@ import re
 
 from starlette.testclient import TestClient
 
-from fencepost.rest.ui.overview import Row, Wanted, selected
+from fencepost.rest.ui.overview import Recent, Row, Wanted, selected
 from rest.fake import FakeConnector, FakeWorker
 
 
 def row(name: str, state: str = "RUNNING", **figures: float | None) -> Row:
-    kept = {"rate": None, "lag": None, "last_record_ms": None, **figures}
-    return Row(name, "source", "Class", state, 1, 1, "", kept["rate"], kept["lag"], kept["last_record_ms"], None, ())
+    return Row(name, "source", "Class", state, 1, 1, "", Recent(**figures))
 
 
 def names(found: list[Row]) -> list[str]:
