@@ -37,7 +37,7 @@ async def restart_task(name: ConnectorName, task: TaskNumber, visit: Visiting) -
 
 @router.get("/delete")
 async def ask_to_delete(name: ConnectorName, visit: Visiting) -> Response:
-    """The page that asks whether it is meant."""
+    """Ask whether it is meant."""
     await visit.get(path_of("connectors", name))
     return visit.page("delete.html", title=f"Delete {name}", name=name, tab="config")
 

@@ -17,7 +17,7 @@ router = APIRouter(prefix="/ui/connectors/{name}", include_in_schema=False)
 
 @router.get("")
 async def show_connector(name: ConnectorName, visit: Visiting) -> Response:
-    """The whole page."""
+    """Answer with the whole page."""
     content = await _live(name, visit)
     topics = (await visit.maybe_get(path_of("connectors", name, "topics")) or {}).get(name, {}).get("topics", [])
     gaps = (await visit.maybe_get(path_of("connectors", name, "gaps")) or {}).get("gaps", [])
@@ -29,7 +29,7 @@ async def show_connector(name: ConnectorName, visit: Visiting) -> Response:
 
 @router.get("/live")
 async def show_live(name: ConnectorName, visit: Visiting) -> Response:
-    """What changes of the page; nothing if the browser has seen it."""
+    """Answer with what changes of the page; with nothing if the browser has seen it."""
     content = await _live(name, visit)
     if content["seen"] == visit.request.query_params.get("seen"):
         return visit.nothing_new()

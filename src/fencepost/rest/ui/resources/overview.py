@@ -14,14 +14,14 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("")
 async def show_connectors(visit: Visiting) -> Response:
-    """The whole page."""
+    """Answer with the whole page."""
     content = await _content(visit)
     return visit.page("connectors.html", title="Connectors", **content, states=list(content["counts"]))
 
 
 @router.get("/rows")
 async def show_rows(visit: Visiting) -> Response:
-    """The list alone; nothing if the browser has seen this one."""
+    """Answer with the list alone; with nothing if the browser has seen this one."""
     content = await _content(visit)
     if content["seen"] == visit.request.query_params.get("seen"):
         return visit.nothing_new()
