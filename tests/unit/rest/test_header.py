@@ -81,3 +81,10 @@ def test_preflight_allows_the_configured_methods(methods: str, method: str, stat
     client = _client(RestOptions(allow_origin="*", allow_methods=methods))
     headers = {"origin": "http://a.example", "access-control-request-method": method}
     assert client.options("/connectors", headers=headers).status_code == status
+
+
+def test_a_page_of_an_allowed_origin_may_send_credentials() -> None:
+    client = _client(RestOptions(allow_origin="http://a.example", allow_methods="GET"))
+    headers = {"access-control-request-method": "GET", "access-control-request-headers": "authorization"}
+    assert client.options("/connectors", headers={**headers, "origin": "http://a.example"}).status_code == 200
+    assert client.options("/connectors", headers={**headers, "origin": "http://b.example"}).status_code == 400

@@ -26,6 +26,7 @@ KNOWN_FOR_S = 60.0
 
 _KEYS_FOR_S = 600.0
 _LOOK_AGAIN_S = 10.0
+_TRY_AGAIN_S = 2.0
 _ANSWER_S = 5.0
 _LONGEST = 16_384
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -63,6 +64,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
         self._held: _Held | None = None
         self._looked_at_s = -_LOOK_AGAIN_S
+        self._failed: UncheckedError | None = None
 
     def find(self, kid: str | None) -> "Key | None":
         """Return the key that a token names; the only one if it names none. Raises UncheckedError if none were read."""
@@ -77,10 +79,13 @@ class IssuerKeys:
             now_s = self._now_s()
             if self._held is not None and now_s - self._looked_at_s < _LOOK_AGAIN_S:
                 return self._held  # tokens with made-up keys must not keep the issuer busy
-            self._looked_at_s = now_s
+            if self._failed is not None and self._held is None and now_s - self._looked_at_s < _TRY_AGAIN_S:
+                raise self._failed  # each caller would wait for a silent issuer, one after the other
             try:
                 self._held = _Held(self._fetched(), now_s)
+                self._looked_at_s = now_s
             except UncheckedError as error:
+                self._failed, self._looked_at_s = error, self._now_s()
                 if self._held is None:
                     raise
                 log.warning("%s; its keys from before stay in use", error)

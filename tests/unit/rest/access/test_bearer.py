@@ -178,6 +178,19 @@ def test_an_issuer_that_is_away_is_an_error_at_first_and_waited_for_later() -> N
         assert tokens.authenticate(issuer.token(exp=NOW_S + 1000)) is not None
 
 
+def test_an_issuer_that_was_never_there_is_not_asked_for_every_token() -> None:
+    clock = Clock()
+    with Issuer(RSA) as issuer:
+        issuer.is_away = True
+        tokens = tokens_of(issuer, clock)
+        for _ in range(5):
+            with pytest.raises(UncheckedError, match="cannot be checked"):
+                tokens.authenticate(issuer.token())
+        assert len(issuer.asked) == 1
+        issuer.is_away, clock.now_s = False, 2.0
+        assert tokens.authenticate(issuer.token()) is not None
+
+
 def test_a_discovery_document_of_another_issuer_is_not_believed() -> None:
     with Issuer(RSA) as issuer:
         issuer.named = "https://evil.example"
