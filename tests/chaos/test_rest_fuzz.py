@@ -1,7 +1,7 @@
 """A fuzzer that reads the worker's own description of its API, against a real worker: about a thousand requests.
 
-And as many with each role, for one connector: what the role does not allow has not happened. FENCEPOST_FUZZ_EXAMPLES=400
-makes it ten thousand and more, in hours.
+And as many with each role, for one connector: what the role does not allow has not happened. With
+FENCEPOST_FUZZ_EXAMPLES=400 there are ten thousand and more, which takes hours.
 """
 
 import os

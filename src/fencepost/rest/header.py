@@ -81,8 +81,8 @@ class ResponseHeaders:
 def allow_origins(app: ASGIApp, origins: str, methods: str) -> ASGIApp:
     """Return `app` with CORS for a comma-separated list of origins, in which `*` matches anything.
 
-    Without `methods`, GET, POST and HEAD are allowed, as in Kafka Connect. Pages of these origins may send credentials in
-    `Authorization`; Kafka Connect refuses that header, so its extensions for authentication cannot be used from a page.
+    Without `methods`, GET, POST and HEAD are allowed, as in Kafka Connect. Unlike there, pages of these may send
+    credentials in `Authorization`.
     """
     patterns = [re.escape(origin).replace(r"\*", ".*") for origin in _listed(origins)]
     return CORSMiddleware(
