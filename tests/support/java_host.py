@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
@@ -18,6 +18,7 @@ from fencepost.java.port import (
     JavaClass,
     Mark,
     Polled,
+    Put,
     SinkTaskStart,
     SourceTaskStart,
 )
@@ -116,6 +117,9 @@ class ScriptedSink:
     batches: list[SinkBatch] = field(default_factory=list)
     members: list[GroupMember | None] = field(default_factory=list)
     is_interrupted: threading.Event = field(default_factory=threading.Event)
+    are_again: list[bool] = field(default_factory=list)
+    """For each put, whether its rows were refused before."""
+    removed: int = 0
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
         self.host.ensure_alive()
@@ -123,18 +127,21 @@ class ScriptedSink:
         self.members.append(member)
         return Effects()
 
-    def put(self, batch: SinkBatch) -> Effects:
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
         self.host.ensure_alive()
         if not len(batch):
-            return Effects()
+            return Effects(puts=(Put(0),))
         self.batches.append(batch)
+        self.are_again.append(is_again)
         self.log.append(("put", *batch.offsets))
         item = self.script.pop(0) if self.script else Effects()
         item = item() if callable(item) else item
         if isinstance(item, Exception):
             raise item
         found: Effects = item
-        return found
+        if not is_again:
+            self.removed = found.processing.filtered + len(found.processing.failures)
+        return found if found.puts else replace(found, puts=(Put(len(batch), self.removed),))
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         self.host.ensure_alive()

@@ -11,7 +11,7 @@ from fencepost.api.errors import ConnectError, RetriableError
 from fencepost.api.sink import SinkTask, SinkTaskContext
 from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourcePartition, SourceTask, SourceTaskContext
 from fencepost.config import Setting
-from fencepost.record import Batch, Repeated, SinkRecord, SourceRecord, TopicPartition
+from fencepost.record import Batch, Repeated, SinkBatch, SinkRecord, SourceRecord, TopicPartition
 
 TASK_CLASS = "task.class"
 """The key of a task's config with the name of the task's class, as Kafka Connect stores it."""
@@ -239,17 +239,49 @@ class HostedSinkContext(SinkTaskContext, Protocol):
     def count_retries(self, count: int) -> None:
         """Count operations on records that the other process tried again."""
 
+    @property
+    def most_records(self) -> int:
+        """Return how many records the other process's `put` gets at most (`max.poll.records`)."""
+
+
+class Put(NamedTuple):
+    """One call of the other process's `put`."""
+
+    rows: int
+    removed: int = 0
+    """How many of the rows it was not given, as they were filtered or dropped."""
+    took_s: float = 0.0
+
+
+class Progress(NamedTuple):
+    """How far a `put` of a hosted task has come in its batch."""
+
+    puts: Sequence[Put] = ()
+    """The calls that are over and done with, in order, from the first row on."""
+    refused: SinkBatch | None = None
+    """If `put` has raised: the rows after those. On a RetriableError this object, or less of it, is to be put again."""
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows are done with."""
+        return sum(put.rows for put in self.puts)
+
 
 class HostedSink(SinkTask):
     """A task that gets records as bytes, which another process converts and transforms.
 
     The transforms, predicates and converters of its config are not applied here.
+
+    `put` sets `progress`, also when it raises. If it returns before all rows are done with, because the other process
+    has asked for something that comes first or is slow, those that are left have to be read again.
     """
 
     context: HostedSinkContext
 
-    removed: int = 0
-    """How many records of the batch that was put last the other process has filtered or dropped."""
+    batches: int = 1
+    """How many batches of `max.poll.records` the next `put` may be given at once: they are put one after the other."""
+    progress: Progress = Progress()
+    """How far the last `put` has come."""
 
     @staticmethod
     def require_form(record: SinkRecord) -> None:

@@ -53,7 +53,7 @@ class _Kept:
 
     def __init__(self, batch: SinkBatch) -> None:
         self.batch = batch
-        self.size_bytes = _size(batch.keys) + _size(batch.values)
+        self.size_bytes = size_of(batch)
 
     @cached_property
     def rows(self) -> dict[tuple[TopicPartition, int], int]:
@@ -62,6 +62,11 @@ class _Kept:
     def is_below(self, offsets: Mapping[TopicPartition, int]) -> bool:
         places = zip(self.batch.places, self.batch.offsets, strict=True)
         return all(offset < offsets.get(place, -1) for place, offset in places)
+
+
+def size_of(batch: SinkBatch) -> int:
+    """Return about how many bytes the keys and values of a batch take."""
+    return _size(batch.keys) + _size(batch.values)
 
 
 def _size(column: Sequence[bytes | None]) -> int:

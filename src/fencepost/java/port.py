@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from fencepost.api import ConnectorContext, ExactlyOnceSupport, RecordMetadata
 from fencepost.api.hosted_task import GroupMember as GroupMember
+from fencepost.api.hosted_task import Put as Put
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.record import Batch, SinkBatch, TopicPartition
@@ -344,9 +345,11 @@ class Effects:
     requests_commit: bool = False
     errant: tuple[Errant, ...] = ()
     processing: Processing = field(default_factory=Processing)
+    puts: tuple[Put, ...] = field(default=(), compare=False)
+    """The calls of Java's `put`, in order. All else is what the last one has brought about."""
     thrown: JavaError | JavaRetriableError | None = None
-    """Why `put` is to be called again with the same batch. Or, if it is no JavaRetriableError, why the task fails:
-    nothing was put, and the last of the failures is not tolerated. Its record may become a dead letter before."""
+    """Why the rows of the last call are to be put again. Or, if it is no JavaRetriableError, why the task fails: then
+    the last of the failures may be one that is not tolerated. Its record may become a dead letter before."""
 
 
 class HostedSinkTask(Protocol):
@@ -354,10 +357,14 @@ class HostedSinkTask(Protocol):
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 
-    def put(self, batch: SinkBatch) -> Effects:
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
-        `HeaderColumn`; with `passes_records` they are values, which are only transformed. After a JavaRetriableError in
-        `thrown`, call it again with the same batch: it is not converted again."""
+        `HeaderColumn`; with `passes_records` they are values, which are only transformed.
+
+        Java's `put` is called for at most `most_rows` at once. When a call has brought about anything, or after a
+        while, no other follows: `puts` then has fewer rows than the batch, and the rest is neither converted nor put.
+        After a JavaRetriableError in `thrown`, call it with `is_again` and the rows of the last call: they are not
+        converted again."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         """Return the offsets that may be committed."""

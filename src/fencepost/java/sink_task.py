@@ -10,18 +10,28 @@ All calls are made in the task's thread. While `put` is under way, nothing can b
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectError, FatalError
-from fencepost.api.hosted_task import TASK_CLASS, ForeignRecordError, GroupMember, HostedSink, HostedSinkContext
+from fencepost.api.hosted_task import (
+    TASK_CLASS,
+    ForeignRecordError,
+    GroupMember,
+    HostedSink,
+    HostedSinkContext,
+    Progress,
+    Put,
+)
 from fencepost.java.client.crossing import Crossing
-from fencepost.java.error import HostEndedError, JavaRetriableError
+from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.kept_batches import KeptBatches
 from fencepost.java.port import Effects, Errant, HostedSinkTask, SinkTaskStart
+from fencepost.java.slices import Slices
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -34,14 +44,15 @@ _Report = Callable[[], object]
 
 
 class _Owed(NamedTuple):
-    """A batch that Java has put, with the reports of records that are not made yet."""
+    """The rows of Java's last put, with the reports of records that are not made yet."""
 
     batch: SinkBatch | None
-    effects: Effects
+    put: Put
     reports: deque[_Report]
+    thrown: JavaError | JavaRetriableError | None
 
 
-_NOTHING = _Owed(None, Effects(), deque())
+_NOTHING = _Owed(None, Put(0), deque(), None)
 
 
 class JavaSinkTask(JavaTask, HostedSink):
@@ -59,12 +70,10 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._refused: SinkBatch | None = None
         self._owed = _NOTHING
         self._hosted: HostedSinkTask | None = None
-        self._hosted = self._call(
-            self._lease.host.sink_task,
-            SinkTaskStart(
-                **self._common_start(is_source=False), has_reporter=self._has_reporter, committed=self.context.committed
-            ),
-        )
+        common = self._common_start(is_source=False)
+        self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
+        start = SinkTaskStart(**common, has_reporter=self._has_reporter, committed=self.context.committed)
+        self._hosted = self._call(self._lease.host.sink_task, start)
 
     @staticmethod
     def require_form(record: SinkRecord) -> None:
@@ -74,26 +83,39 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._open(partitions)
 
     def put(self, batch: SinkBatch) -> None:
-        """Put records. Raises Java's RetriableException, after which the same batch is put without a new conversion.
+        """Put records. Raises Java's RetriableException, after which the same rows are put without a new conversion.
 
-        Raises what a report raises, too: if the same batch is put again after that, Java has it already, and only the
+        Raises what a report raises, too: if the same rows are put again after that, Java has them already, and only the
         reports that are left are made.
         """
+        self.progress = Progress(refused=batch)
         if self._identity != self.context.identity:
             self._open(())
-        is_again = batch is self._refused
         if self._owed.batch is not batch:
-            if self._has_reporter and not is_again:
-                self._kept.add(batch)
-            effects: Effects = self._call(self._task.put, batch)
-            self._refused = batch if isinstance(effects.thrown, JavaRetriableError) else None
-            if not is_again:
-                self.removed = effects.processing.filtered + len(effects.processing.failures)
-            self._heed(effects)
-            self._owed = _Owed(batch, effects, deque(self._reports(effects, batch)))
+            self._put(batch)
         self._pay()
         if self._kept.size_bytes > self._commit_at_bytes:
             self.context.request_commit()
+
+    def _put(self, batch: SinkBatch) -> None:
+        """Have Java put rows, and keep what follows from its last call, which comes first."""
+        is_again = batch is self._refused
+        sent = batch if is_again else self._slices.cut(batch)
+        began_s = time.monotonic()
+        effects: Effects = self._call(self._task.put, sent, self.context.most_records, is_again=is_again)
+        *before, last = effects.puts
+        start = sum(put.rows for put in before)
+        rows = _part(batch, start, start + last.rows)
+        if self._has_reporter and not is_again:
+            self._kept.add(_part(batch, 0, start + last.rows))
+        self._heed(effects)
+        reports = deque(self._reports(effects, batch))
+        self._refused = rows if isinstance(effects.thrown, JavaRetriableError) else None
+        self._owed = _Owed(rows, last, reports, effects.thrown)
+        self.progress = Progress(before, rows)
+        is_uneventful = start + last.rows == len(sent) and not reports and effects.thrown is None
+        self._slices.adapt(sent, time.monotonic() - began_s, is_uneventful=is_uneventful)
+        self.batches = self._slices.batches
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
@@ -191,18 +213,19 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def _pay(self) -> None:
         """Make the reports of the last put. Raises what they, or Java, have raised."""
-        _, effects, reports = self._owed
+        _, put, reports, thrown = self._owed
         try:
             while reports:
                 reports[0]()
                 reports.popleft()
         except FatalError as error:
-            if effects.thrown is None:
+            if thrown is None:
                 raise
-            raise effects.thrown from error  # the error names the record; Java's has the cause, and its stack
+            raise thrown from error  # the error names the record; Java's has the cause, and its stack
         self._owed = _NOTHING
-        if effects.thrown is not None:
-            raise effects.thrown
+        if thrown is not None:
+            raise thrown
+        self.progress = Progress([*self.progress.puts, put])
 
     def _report(self, errant: Errant) -> None:
         record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter
@@ -211,15 +234,20 @@ class JavaSinkTask(JavaTask, HostedSink):
         task_class = self.context.configs[TASK_CLASS]
         reporter.report(record, ForeignRecordError.of(errant.class_name, errant.message, task_class, errant.trace))
 
-    def _call(self, function: Any, *arguments: Any) -> Any:
+    def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
         """Call Java. Raises HostLostError if the host ends meanwhile."""
         self._is_idle.clear()
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         except HostEndedError as error:
             raise self._lease.lost(error) from error
         finally:
             self._is_idle.set()
+
+
+def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:
+    """Return some rows of a batch; the same object if that are all."""
+    return batch if stop - start == len(batch) else batch.part(start, stop)
 
 
 def _unknown(errant: Errant) -> FatalError:

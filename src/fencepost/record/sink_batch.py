@@ -134,6 +134,11 @@ class SinkBatch:
             None if self.headers is None else picked(self.headers, indexes),
         )
 
+    def part(self, start: int, stop: int) -> "SinkBatch":
+        """Return records `start` up to before `stop`."""
+        columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return SinkBatch(**{name: column and column[start:stop] for name, column in columns.items()})
+
     def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
         """Return the records that were not read from any of these partitions."""
         if lost.isdisjoint(self.places):

@@ -4,10 +4,8 @@ The heart of it: no offset is committed that Java's preCommit does not cover, no
 not safe.
 """
 
-import sys
 import threading
 from collections.abc import Collection
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,132 +16,23 @@ from fencepost.api import ConnectError, FatalError, RetriableError, SinkRecord
 from fencepost.api.hosted_task import HostLostError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java import sink_task
-from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
+from fencepost.java.error import HostEndedError, JavaError
 from fencepost.java.port import Effects, Errant, Failure, GroupMember, Processing
-from fencepost.java.sink_task import JavaSinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
 from fencepost.record import Header, SinkBatch, TopicPartition
-from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.dead_letter import context_headers, origin_of
-from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.plugins import conversion_of
-from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink import puts
-from fencepost.task.sink.hosted_context import HostedContext
-from fencepost.task.sink.loop import SinkLoop
-from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.sink.reporter import Reporter
 from fencepost.testing import eventually
-from fencepost.transform.chain import Chain
-from support.group_stage import A, B, GroupStage, Moment, fetched
-from support.jars import SINK
-from support.java_host import ScriptedHost, ScriptedJava, ScriptedSink
-from support.scripted_plugins import plugins_with, used
-
-TABLE = "org.example.TableSinkConnector"
-THROWN = Thrown("java.lang.IllegalStateException", "no table", "stack")
-AWAY = JavaRetriableError("the table is away", THROWN)
-CONFIG = {
-    "name": "table",
-    "connector.class": TABLE,
-    "key.converter": "StringConverter",
-    "value.converter": "JsonConverter",
-    "header.converter": "SimpleHeaderConverter",
-}
-
-
-def membership(generation: int) -> bytes:
-    return b"CGMDv2:" + generation.to_bytes(4, sys.byteorder) + b"connect-table\0m1\0\1"
-
-
-class Letters:
-    """Dead letters. `answers` are what `settle` returns, and `refusals` what `add` raises, once each; None: nothing."""
-
-    def __init__(self, log: list[Any]) -> None:
-        self.log = log
-        self.taken: list[tuple[SinkRecord, str, str, Exception]] = []
-        self.answers: list[bool] = []
-        self.refusals: list[Exception | None] = []
-
-    def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
-        refusal = self.refusals.pop(0) if self.refusals else None
-        if refusal is not None:
-            raise refusal
-        self.log.append(("letter", record.kafka_offset))
-        self.taken.append((record, stage, class_name, error))
-        return Future()
-
-    def settle(self, timeout_s: float) -> bool:
-        return self.answers.pop(0) if self.answers else True
-
-
-class Stage(GroupStage):
-    def __init__(self, directory: Path, *script: Any, tolerates: bool = True, reports: bool = True) -> None:
-        super().__init__()
-        self.group.metadata = membership(7)  # type: ignore[assignment]
-        self.java = ScriptedJava()
-        self.java.sink_log = self.log
-        self.java.script = list(script)
-        self.plugins = plugins_with(directory, {SINK: [TABLE]}, self.java)
-        self.counters = SinkCounters()
-        self.spec = TaskSpec(
-            "table",
-            0,
-            1,
-            "incarnation",
-            CONFIG,
-            {"task.class": "org.example.TableTask"},
-            output=OutputSpec({}, ""),
-            input=InputSpec(consumer_conf={"group.id": "connect-table", "auto.offset.reset": "earliest"}),
-        )
-        self.context = HostedContext(self.spec, self.control, self.counters.errors)
-        tolerance = Tolerance(tolerates, 0, 0, False, False, self.control, "table-0", self.counters.errors)
-        converter = ByteArrayConverter({})
-        processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
-        self.letters = Letters(self.log)
-        reporter = self.context.reporter = Reporter(processor, self.letters)
-        tolerance.tell = reporter.tell
-        self.context.errant_record_reporter = reporter if reports else None
-        self.task = JavaSinkTask()
-        self.task.initialize(self.context, self.plugins.find(PluginKind.CONNECTOR, TABLE)({"name": "table"}))
-        run = TaskRun(self.spec, self.control, self.counters, lambda *_: None)
-        self.loop = SinkLoop(run, self.task, self.context, processor, self.letters)
-
-    @property
-    def host(self) -> ScriptedHost:
-        return self.java.hosts[-1]
-
-    @property
-    def sink(self) -> ScriptedSink:
-        return self.java.sinks[-1]
-
-    def run(self, *moments: Moment) -> list[Any]:
-        """Start the task, run its loop over what a group does, and stop it, as a runner does."""
-        self.moments += moments
-        try:
-            self.task.start()
-            self.loop.run(self.group)
-        finally:
-            self.task.stop()
-        return self.log
-
-    def commits(self) -> Fetched:
-        self.context.request_commit()
-        return Fetched()
-
-    def committed(self) -> list[Any]:
-        return [what[1] for what in self.log if what[0] == "commit"]
+from support.group_stage import A, B, Moment, fetched
+from support.java_sink_stage import AWAY, TABLE, THROWN, Stage, membership, records
+from support.scripted_plugins import used
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
-
-
-def records(*places: Any) -> Moment:
-    return lambda: fetched(*places)
 
 
 def test_the_task_gets_its_configs_and_its_classes(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
-from fencepost.java.error import JavaPluginError, JavaRetriableError
-from fencepost.java.port import Effects, Errant, GroupMember, ReadCommitted
+from fencepost.java.error import JavaPluginError
+from fencepost.java.port import Effects, Errant, GroupMember, Put, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
+
+_WITHIN_MS = 100  # then no other call of Java's put follows in the same request
 
 
 def replies_of(committed: ReadCommitted) -> Reply:
@@ -33,22 +35,20 @@ class SinkTaskClient(TaskClient):
     ) -> None:
         super().__init__(line, interrupt, events)
         self._crossing = Crossing(is_source=False) if passes_records else None
-        self._refused: SinkBatch | None = None  # the host still has its converted records
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
         return _effects(
             self._line.result("open", partitions=_named(partitions), member=None if member is None else tuple(member))
         )
 
-    def put(self, batch: SinkBatch) -> Effects:
-        if batch is self._refused:
-            found = self._line.result("put", again=True)
-        else:
-            head, buffers = self._written(batch)
-            found = self._line.ask({"op": "put", **head}, buffers).head["result"]
-        effects = _effects(found)
-        self._refused = batch if isinstance(effects.thrown, JavaRetriableError) else None
-        return effects
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
+        if is_again:
+            return _effects(self._line.result("put", again=True))
+        head, buffers = self._written(batch)
+        head |= {"op": "put", "within_ms": _WITHIN_MS}
+        if most_rows is not None:
+            head["most_rows"] = most_rows
+        return _effects(self._line.ask(head, buffers).head["result"])
 
     def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
         if self._crossing is None:
@@ -74,6 +74,7 @@ def _effects(found: Mapping[str, Any]) -> Effects:
         requests_commit=found["requests_commit"],
         errant=tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
         processing=processing_of(found),
+        puts=tuple(Put(rows, removed, took_us / 1e6) for rows, removed, took_us in found.get("puts", ())),
         thrown=thrown,
     )
 

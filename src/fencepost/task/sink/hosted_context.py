@@ -24,6 +24,7 @@ class HostedContext(SinkContext):
         """`reporter` has to be set before the task is started."""
         super().__init__(given_values(spec.task_config), control, spec.generation)
         self.place = place_of(spec)
+        self.most_records = spec.input.most_records
         self._errors = errors
 
     @property

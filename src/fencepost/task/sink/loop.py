@@ -41,7 +41,7 @@ class SinkLoop:
         self._run = run
         self._context = context
         self._positions = SinkPositions()
-        self._puts = Puts(run, task, context, processor)
+        self._puts = Puts(run, task, context, processor, self._positions)
         self._commits = SinkCommits(run, task, context, self._positions, dead_letters)
         self._status = ReaderStatus(run)
         self.is_abandoned = False
@@ -70,7 +70,7 @@ class SinkLoop:
             self._advance(self._puts.take_held())
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
-        fetched = self._without_rewound(self._input.poll(self._wait_s(), self._run.spec.input.most_records))
+        fetched = self._without_rewound(self._input.poll(self._wait_s(), self._puts.most_records))
         if not self._commits.has_begun(self._input) or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):
@@ -102,8 +102,10 @@ class SinkLoop:
             self._puts.take_nothing()
             self._rewind()
 
-    def _advance(self, covered: Offsets) -> None:
-        self._positions.take(covered)
+    def _advance(self, left: Offsets) -> None:
+        """Go on after a put: first to records that it has left, then to where the task asked to go."""
+        if left:
+            self._input.seek(left)
         self._rewind()
 
     def _rewind(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.api import RetriableError, SinkTask
-from fencepost.api.hosted_task import HostedSink
+from fencepost.api.hosted_task import HostedSink, Progress, Put
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
 from fencepost.task.failure.back_off import pause_after
@@ -15,6 +15,7 @@ from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.reader_status import Offsets
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
+from fencepost.task.sink.positions import SinkPositions
 from fencepost.task.sink.processing import SinkProcessor
 
 log = logging.getLogger(__name__)
@@ -36,16 +37,23 @@ class Puts:
     """Puts the records of one task instance, and opens and closes its partitions.
 
     At `idle_due_s` put is called even without records: after the flush interval, or the time that the task asked for.
-    `held` was refused for now.
+    `held` was refused for now. What was put, or dropped on the way, counts as taken in `positions`.
     """
 
     run: TaskRun[SinkCounters]
     task: SinkTask
     context: SinkContext
     processor: SinkProcessor
+    positions: SinkPositions
     idle_due_s: float = 0.0
     held: _Held | None = None
     _refusals: int = 0  # in a row
+
+    @property
+    def most_records(self) -> int:
+        """Return how many records the next `take` may be given."""
+        batches = self.task.batches if isinstance(self.task, HostedSink) else 1
+        return batches * self.run.spec.input.most_records
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         self.task.open(sorted(partitions))
@@ -55,16 +63,20 @@ class Puts:
         self.task.close(sorted(partitions))
 
     def take(self, fetched: Fetched) -> Offsets:
-        """Convert and put records; returns the offsets below which they are taken, or dropped on the way."""
+        """Convert and put records; returns the offsets of those that were left, which are to be read again."""
         covered = fetched.next_offsets()
         batch = self.processor.process(fetched)
         started = time.monotonic()
-        taken = self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
-        self.run.counters.polled(len(fetched), time.monotonic() - started)
-        return taken
+        left = self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
+        took_s = time.monotonic() - started
+        if isinstance(self.task, HostedSink) and len(batch):
+            self._count_calls(self.task.progress, took_s)
+        else:
+            self.run.counters.polled(len(fetched), took_s)
+        return left
 
     def take_held(self) -> Offsets:
-        """Put the refused batch again if it is time; returns the offsets below which records are taken now."""
+        """Put the refused batch again if it is time; returns the offsets of what was left of it."""
         if self.held is None or time.monotonic() < self.held.retry_s:
             return {}
         return self._put(self.held.batch, self.held.covered)
@@ -83,18 +95,45 @@ class Puts:
 
     def _put(self, batch: SinkBatch, covered: Offsets) -> Offsets:
         self.held = None
-        try:
-            if len(batch) or not covered:
-                self.task.put(batch)
-                self.idle_due_s = time.monotonic() + self._idle_s()
-        except RetriableError as error:
-            self._hold(batch, covered, error)
+        if not len(batch) and covered:  # all were dropped
+            self._take(batch, Progress(), covered)
             return {}
-        self._refusals = 0
-        removed = self.task.removed if isinstance(self.task, HostedSink) and len(batch) else 0
-        self.run.counters.records_written += len(batch) - removed
-        self.run.counters.topics.update(place.topic for place in covered if len(batch))
-        return covered
+        progress, error = self._called(batch)
+        self._take(batch, progress, covered)
+        if error is None:
+            self._refusals = 0
+            self.idle_due_s = time.monotonic() + self._idle_s()
+            return _first_offsets(batch, progress.rows)
+        if not isinstance(error, RetriableError) or progress.refused is None:
+            raise error
+        left = _first_offsets(batch, progress.rows + len(progress.refused))
+        self._hold(progress.refused, _up_to(left, covered), error)
+        return left
+
+    def _called(self, batch: SinkBatch) -> tuple[Progress, Exception | None]:
+        """Call put; returns how far it came, and what it has raised."""
+        error, progress = None, Progress([Put(len(batch))])
+        try:
+            self.task.put(batch)
+        except Exception as raised:
+            error, progress = raised, Progress(refused=batch)
+        return self.task.progress if isinstance(self.task, HostedSink) else progress, error
+
+    def _take(self, batch: SinkBatch, progress: Progress, covered: Offsets) -> None:
+        """Count what was put."""
+        if progress.puts:
+            self._refusals = 0
+        if progress.puts or not len(batch):
+            taken = _up_to(_first_offsets(batch, progress.rows), covered)
+            self.positions.take(taken)
+            self.run.counters.topics.update(place.topic for place in taken if len(batch))
+        self.run.counters.records_written += progress.rows - sum(put.removed for put in progress.puts)
+
+    def _count_calls(self, progress: Progress, took_s: float) -> None:
+        for put in progress.puts:
+            self.run.counters.polled(put.rows, put.took_s)
+        if progress.refused is not None:
+            self.run.counters.polled(len(progress.refused), took_s - sum(put.took_s for put in progress.puts))
 
     def _idle_s(self) -> float:
         longest_s = self.run.spec.commits.offset_flush_interval_ms / 1000
@@ -108,3 +147,15 @@ class Puts:
         self._refusals += 1
         self.run.counters.errors.retries += 1
         self.held = _Held(batch, covered, time.monotonic() + pause_s)
+
+
+def _first_offsets(batch: SinkBatch, start: int) -> Offsets:
+    """Return the offset of the first record of each partition, of those from row `start` on."""
+    if start >= len(batch):
+        return {}
+    return dict(zip(reversed(batch.places[start:]), reversed(batch.offsets[start:]), strict=True))
+
+
+def _up_to(left: Offsets, covered: Offsets) -> dict[TopicPartition, int]:
+    """Return how far each partition is if the records from `left` on are not taken."""
+    return {place: left.get(place, end) for place, end in covered.items()}

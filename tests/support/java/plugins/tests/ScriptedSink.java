@@ -76,8 +76,17 @@ public final class ScriptedSink extends SinkTask {
             case "times" -> write("times " + times);
             case "seek" -> consumer().seek(place, 3);
             case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));
+            case "slow" -> sleep();
             case "debug" -> log.debug("a detail");
             default -> throw new IllegalArgumentException(what);
+        }
+    }
+
+    private static void sleep() {
+        try {
+            Thread.sleep(150);
+        } catch (InterruptedException error) {
+            throw new ConnectException(error);
         }
     }
 

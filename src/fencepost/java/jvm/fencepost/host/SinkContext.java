@@ -85,6 +85,12 @@ final class SinkContext extends WorkerSinkTaskContext {
         return "SinkContext";
     }
 
+    /** Say whether the task has asked for something since the last time. */
+    synchronized boolean hasEffects() {
+        return !offsets().isEmpty() || timeout() >= 0 || isCommitRequested()
+                || !paused.isEmpty() || !resumed.isEmpty() || !errant.isEmpty();
+    }
+
     /** Take what the task has asked for since the last time. */
     synchronized Map<String, Object> effects() {
         Map<String, Object> found = new HashMap<>();

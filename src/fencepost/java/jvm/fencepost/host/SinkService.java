@@ -6,12 +6,6 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.header.internals.RecordHeaders;
-import org.apache.kafka.connect.connector.ConnectRecord;
-import org.apache.kafka.connect.data.SchemaAndValue;
-import org.apache.kafka.connect.errors.ConnectException;
-import org.apache.kafka.connect.errors.RetriableException;
-import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
@@ -21,7 +15,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private final SinkContext context;
     private final Records form = new Records();
     private List<SinkRecord> records = List.of();
-    private int filtered;
+    private int count;  // of the rows from which they come
 
     SinkService(Request request, Loaders loaders) throws Exception {
         super(request, loaders, SinkTask.class);
@@ -68,89 +62,50 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         return effects(new HashMap<>());
     }
 
+    /**
+     * Put rows, at most "most_rows" in one call of the task. Further calls follow until all rows are put, or one of them
+     * has brought about something that Python has to heed first, or "within_ms" are over. "puts" has, for each call, its
+     * rows, how many of them were filtered or dropped, and its microseconds. What was thrown is of the last one.
+     */
     private Answer put(Request request) throws InterruptedException {
-        Map<String, Object> facts = new HashMap<>();
+        long until = System.nanoTime() + 1_000_000 * request.number("within_ms", 0);
+        int most = (int) request.number("most_rows", Integer.MAX_VALUE);
+        SinkRows rows = request.flag("again") ? null : new SinkRows(request, conversion, form);
+        List<long[]> puts = new ArrayList<>();
+        Map<String, Object> facts = new HashMap<>(Map.of("puts", puts));
         try {
-            if (!request.flag("again")) {
-                convert(request);
-            }
-        } catch (ConnectException error) {
-            if (!conversion.tolerance.isExceeded()) {
-                throw error;
-            }
-            facts.put("thrown", Thrown.described(error));  // an answer, as the record may become a dead letter
-            return effects(facts);
-        }
-        try {
-            task.put(records);
-            records = List.of();
-        } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
+            do {
+                put(rows, most, puts);
+            } while (rows != null && rows.left() > 0 && !hasToTell() && System.nanoTime() - until < 0);
+        } catch (Throwable error) {  // an answer, as what was put before counts, and a record may become a dead letter
             facts.put("thrown", Thrown.described(error));
         }
+        facts.put("filtered", rows == null ? 0 : rows.filtered());
         return effects(facts);
     }
 
-    /** The runs of "places" are [topic, partition, topic of the records, how many] each. */
-    private void convert(Request request) throws InterruptedException {
-        if (request.buffer("records") != null) {
-            take(request);
-            return;
+    /** Put the next rows, or those that the task has refused if there are none. */
+    private void put(SinkRows rows, int most, List<long[]> puts) throws InterruptedException {
+        if (rows != null) {
+            count = Math.min(most, rows.left());
         }
-        SinkColumns columns = new SinkColumns(request);
-        List<?> places = request.list("places");
-        records = new ArrayList<>(columns.rows);
-        int row = 0;
-        for (Object each : places) {
-            List<?> run = (List<?>) each;
-            TopicPartition place = Request.partition(run);
-            String topic = (String) run.get(2);
-            for (int end = row + ((Number) run.get(3)).intValue(); row < end; row++) {
-                SinkRecord record = converted(columns, row, place, topic);
-                if (record != null) {
-                    records.add(record);
-                }
-            }
+        long[] entry = {count, 0, 0};
+        puts.add(entry);
+        if (rows != null) {
+            records = rows.next(count);
         }
+        entry[1] = count - records.size();
+        long began = System.nanoTime();
+        try {
+            task.put(records);
+        } finally {
+            entry[2] = (System.nanoTime() - began) / 1000;
+        }
+        records = List.of();
     }
 
-    /** Take records that Python has converted. */
-    private void take(Request request) throws InterruptedException {
-        records = new ArrayList<>();
-        int row = 0;
-        for (ConnectRecord<?> each : form.read(request, false)) {
-            conversion.tolerance.begin();
-            SinkRecord changed = transformed((SinkRecord) each, row++);
-            if (changed != null) {
-                records.add(changed);
-            }
-        }
-    }
-
-    private SinkRecord transformed(SinkRecord record, int row) throws InterruptedException {
-        SinkRecord changed = conversion.chain.apply(record, conversion.tolerance, row);
-        filtered += changed == null && !conversion.tolerance.hasFailed() ? 1 : 0;
-        return changed;
-    }
-
-    /** "topic" is not that of "place" if the record was resent: it is one of the topic from which it once came. */
-    private SinkRecord converted(SinkColumns columns, int row, TopicPartition place, String topic)
-            throws InterruptedException {
-        Tolerance tolerance = conversion.tolerance;
-        tolerance.begin();
-        RecordHeaders headers = columns.headers(row);
-        SchemaAndValue key = tolerance.run("KEY_CONVERTER", conversion.key, row,
-                () -> conversion.key.toConnectData(topic, headers, columns.key(row)));
-        SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
-                () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
-        ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", conversion.header, row,
-                () -> Conversion.connect(topic, headers, conversion.header));
-        if (tolerance.hasFailed()) {
-            return null;
-        }
-        SinkRecord record = new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(),
-                value.value(), columns.offset(row), columns.timestamp(row), columns.timestampType(row), found,
-                place.topic(), place.partition(), columns.offset(row));
-        return transformed(record, row);
+    private boolean hasToTell() {
+        return context.hasEffects() || conversion.tolerance.hasFailures();
     }
 
     private Answer preCommit(Request request) {
@@ -169,8 +124,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     private Answer effects(Map<String, Object> facts) {
         facts.putAll(context.effects());
-        facts.put("filtered", filtered);
-        filtered = 0;
+        facts.putIfAbsent("filtered", 0);
         conversion.tolerance.report(facts);
         return Answer.of(facts);
     }

@@ -21,7 +21,6 @@ final class Tolerance {
     private long traceChars;
     private long retries;
     private boolean hasFailed;
-    private boolean isExceeded;
 
     Tolerance(Map<String, String> config) {
         toleratesAll = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none"));
@@ -42,9 +41,9 @@ final class Tolerance {
         return hasFailed;
     }
 
-    /** Say whether an operation has failed and is not tolerated: its record is the last of the failures. */
-    boolean isExceeded() {
-        return isExceeded;
+    /** Say whether operations have failed since the last report. */
+    boolean hasFailures() {
+        return !failures.isEmpty();
     }
 
     /** Return an exception's stack if dead letters are to have it, else null. Any thread. */
@@ -70,7 +69,6 @@ final class Tolerance {
             failures.add(Arrays.asList(
                     row, stage, error.getClass().getName(), Thrown.message(error), plugin.getClass().getName(), trace));
             if (!toleratesAll) {
-                isExceeded = true;
                 throw new ConnectException("Tolerance exceeded in error handler: stage '" + stage + "' failed", error);
             }
             return null;

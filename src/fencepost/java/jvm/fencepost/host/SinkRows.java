@@ -1,0 +1,95 @@
+package fencepost.host;
+
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.sink.SinkRecord;
+
+/** The rows of a request to put, which are converted and transformed in order, each once and no sooner than it is put. */
+final class SinkRows {
+    private final Conversion<SinkRecord> conversion;
+    private final SinkColumns columns;
+    private final List<ConnectRecord<?>> handed;
+    private final Iterator<?> runs;
+    private final int count;
+    private TopicPartition place;
+    private String topic;
+    private int runEnd;
+    private int row;
+    private int filtered;
+
+    /** Python has converted the records already if there is a buffer "records". */
+    SinkRows(Request request, Conversion<SinkRecord> conversion, Records form) {
+        this.conversion = conversion;
+        boolean isHanded = request.buffer("records") != null;
+        handed = isHanded ? form.read(request, false) : null;
+        columns = isHanded ? null : new SinkColumns(request);
+        count = isHanded ? handed.size() : columns.rows;
+        runs = request.list("places").iterator();
+    }
+
+    int left() {
+        return count - row;
+    }
+
+    /** Return how many records transforms have removed so far. */
+    int filtered() {
+        return filtered;
+    }
+
+    /** Return what has become of so many more rows, without those that were filtered or dropped. */
+    List<SinkRecord> next(int rows) throws InterruptedException {
+        List<SinkRecord> found = new ArrayList<>(rows);
+        for (int end = row + rows; row < end; row++) {
+            conversion.tolerance.begin();
+            SinkRecord record = handed == null ? converted() : (SinkRecord) handed.get(row);
+            SinkRecord changed = record == null ? null : transformed(record);
+            if (changed != null) {
+                found.add(changed);
+            }
+        }
+        return found;
+    }
+
+    private SinkRecord transformed(SinkRecord record) throws InterruptedException {
+        SinkRecord changed = conversion.chain.apply(record, conversion.tolerance, row);
+        filtered += changed == null && !conversion.tolerance.hasFailed() ? 1 : 0;
+        return changed;
+    }
+
+    private SinkRecord converted() throws InterruptedException {
+        if (row >= runEnd) {
+            nextRun();
+        }
+        Tolerance tolerance = conversion.tolerance;
+        RecordHeaders headers = columns.headers(row);
+        SchemaAndValue key = tolerance.run("KEY_CONVERTER", conversion.key, row,
+                () -> conversion.key.toConnectData(topic, headers, columns.key(row)));
+        SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
+                () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
+        ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", conversion.header, row,
+                () -> Conversion.connect(topic, headers, conversion.header));
+        if (tolerance.hasFailed()) {
+            return null;
+        }
+        return new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(), value.value(),
+                columns.offset(row), columns.timestamp(row), columns.timestampType(row), found, place.topic(),
+                place.partition(), columns.offset(row));
+    }
+
+    /**
+     * The runs of "places" are [topic, partition, topic of the records, how many] each. The topics differ if a record was
+     * resent: it is one of the topic from which it once came.
+     */
+    private void nextRun() {
+        List<?> run = (List<?>) runs.next();
+        place = Request.partition(run);
+        topic = (String) run.get(2);
+        runEnd = row + ((Number) run.get(3)).intValue();
+    }
+}
