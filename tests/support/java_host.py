@@ -19,6 +19,7 @@ from fencepost.java.port import (
     Mark,
     Polled,
     Put,
+    PutEffects,
     SinkTaskStart,
     SourceTaskStart,
 )
@@ -127,18 +128,18 @@ class ScriptedSink:
         self.members.append(member)
         return Effects()
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
         self.host.ensure_alive()
         if not len(batch):
-            return Effects(puts=(Put(0),))
+            return PutEffects(puts=(Put(0),))
         self.batches.append(batch)
         self.are_again.append(is_again)
         self.log.append(("put", *batch.offsets))
-        item = self.script.pop(0) if self.script else Effects()
+        item = self.script.pop(0) if self.script else PutEffects()
         item = item() if callable(item) else item
         if isinstance(item, Exception):
             raise item
-        found: Effects = item
+        found: PutEffects = item
         if not is_again:
             self.removed = found.processing.filtered + len(found.processing.failures)
         return found if found.puts else replace(found, puts=(Put(len(batch), self.removed),))

@@ -345,6 +345,12 @@ class Effects:
     requests_commit: bool = False
     errant: tuple[Errant, ...] = ()
     processing: Processing = field(default_factory=Processing)
+
+
+@dataclass(frozen=True)
+class PutEffects(Effects):
+    """What a put has brought about."""
+
     puts: tuple[Put, ...] = field(default=(), compare=False)
     """The calls of Java's `put`, in order. All else is what the last one has brought about."""
     thrown: JavaError | JavaRetriableError | None = None
@@ -357,7 +363,7 @@ class HostedSinkTask(Protocol):
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
         `HeaderColumn`; with `passes_records` they are values, which are only transformed.
 

@@ -30,7 +30,7 @@ from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.kept_batches import KeptBatches
-from fencepost.java.port import Effects, Errant, HostedSinkTask, SinkTaskStart
+from fencepost.java.port import Effects, Errant, HostedSinkTask, PutEffects, SinkTaskStart
 from fencepost.java.slices import Slices
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
@@ -102,7 +102,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         is_again = batch is self._refused
         sent = batch if is_again else self._slices.cut(batch)
         began_s = time.monotonic()
-        effects: Effects = self._call(self._task.put, sent, self.context.most_records, is_again=is_again)
+        effects: PutEffects = self._call(self._task.put, sent, self.context.most_records, is_again=is_again)
         *before, last = effects.puts
         start = sum(put.rows for put in before)
         rows = _part(batch, start, start + last.rows)

@@ -19,6 +19,7 @@ from fencepost.java.port import (
     JavaClass,
     JavaHost,
     Location,
+    PutEffects,
     SinkTaskStart,
 )
 from fencepost.record import AppendTime, TopicPartition
@@ -83,9 +84,9 @@ def batch(*values: str | bytes | None, place: TopicPartition = P0, first: int = 
 def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
     task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
     assert task.open([P0]) == Effects()
-    assert task.put(batch("one", "twø")) == Effects()
-    assert task.put(batch(None, "four", first=2)) == Effects()
-    assert task.put(batch()) == Effects()
+    assert task.put(batch("one", "twø")) == PutEffects()
+    assert task.put(batch(None, "four", first=2)) == PutEffects()
+    assert task.put(batch()) == PutEffects()
     assert task.pre_commit({P0: 4}) == ({P0: 4}, Effects())
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "one\ntwø\nnull\nfour\n"
     assert task.close([P0]) == Effects()
@@ -184,7 +185,7 @@ def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSink
     effects = task.put(refused)
     assert effects.timeout_ms == 100
     assert "the store is away" in str(effects.thrown)
-    assert task.put(refused, is_again=True) == Effects()
+    assert task.put(refused, is_again=True) == PutEffects()
     put = [line.split()[1] for line in diary.read_text().splitlines()]
     assert put == ["null=a", "null=!retriable", "null=a", "null=!retriable", "null=b"]
 
@@ -252,7 +253,7 @@ def test_what_a_task_asks_of_its_context_is_returned_once(scripted: Callable[...
     assert task.put(batch("!pause", place=P1)).paused == (P1,)
     assert task.put(batch("!resume", place=P1)).resumed == (P1,)
     assert task.put(batch("!commit")).requests_commit
-    assert task.put(batch()) == Effects()
+    assert task.put(batch()) == PutEffects()
 
 
 def test_a_partition_that_is_not_owned_cannot_be_paused(scripted: Callable[..., HostedSinkTask]) -> None:
@@ -288,7 +289,7 @@ def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkT
         return {P0: 17}
 
     task = scripted(committed=committed)
-    assert task.put(batch("!committed")) == Effects()
+    assert task.put(batch("!committed")) == PutEffects()
     assert "t-0=OffsetAndMetadata{offset=17" in diary.read_text()
     assert "t-1=null" in diary.read_text()
     assert asked == [{P0, P1}]

@@ -9,7 +9,7 @@ import pytest
 from fencepost.api import FatalError, RetriableError
 from fencepost.java import slices
 from fencepost.java.error import JavaError
-from fencepost.java.port import Effects, Failure, Processing, Put
+from fencepost.java.port import Failure, Processing, Put, PutEffects
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.sink import puts
 from support.group_stage import A, B, Moment, fetched
@@ -27,9 +27,9 @@ def quick(*offsets: int) -> Moment:
     return records(*[(A, offset) for offset in offsets])
 
 
-def puts_of(*rows: int, removed: int = 0, **effects: Any) -> Effects:
+def puts_of(*rows: int, removed: int = 0, **effects: Any) -> PutEffects:
     """Return the effects of so many calls of Java's put, each with its rows."""
-    return Effects(puts=tuple(Put(each, removed) for each in rows), **effects)
+    return PutEffects(puts=tuple(Put(each, removed) for each in rows), **effects)
 
 
 def test_more_batches_cross_at_once_as_long_as_puts_are_quick_and_uneventful(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_was_put_before_a_call_with_a_dead_letter_that_is_refused_is_commit
     failure = Failure(3, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
     effects = puts_of(2, 2, removed=1, processing=Processing(failures=(failure,)))
     stage = Stage(tmp_path, effects, most_records=2)
-    stage.letters.refusals = [RetriableError("no leader")]
+    stage.letters.refusals = [RetriableError("no leader")] * 2
     stage.run(stage.assigned(a=0), quick(*range(6)), stage.commits, Fetched, stage.commits)
     assert [what for what in stage.log if what[0] in ("put", "seek", "letter", "commit")] == [
         ("put", 0, 1, 2, 3, 4, 5),

@@ -17,7 +17,7 @@ from fencepost.api.hosted_task import HostLostError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java import sink_task
 from fencepost.java.error import HostEndedError, JavaError
-from fencepost.java.port import Effects, Errant, Failure, GroupMember, Processing
+from fencepost.java.port import Errant, Failure, GroupMember, Processing, PutEffects
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
 from fencepost.record import Header, SinkBatch, TopicPartition
@@ -65,9 +65,9 @@ def test_nothing_is_converted_in_python(tmp_path: Path) -> None:
 def test_bytes_are_put_and_committed_as_far_as_java_allows(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
-    def less() -> Effects:
+    def less() -> PutEffects:
         stage.sink.allowed = lambda offsets: {place: offset - 1 for place, offset in offsets.items()}
-        return Effects()
+        return PutEffects()
 
     stage.java.script = [less]
     assert stage.run(stage.assigned(a=5), records((A, 5), (A, 6)), stage.commits) == [
@@ -97,7 +97,7 @@ def test_java_knows_the_member_and_learns_of_a_new_generation_before_the_next_pu
 
 
 def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, Effects(thrown=AWAY, timeout_ms=0), Effects(thrown=AWAY, timeout_ms=0))
+    stage = Stage(tmp_path, PutEffects(thrown=AWAY, timeout_ms=0), PutEffects(thrown=AWAY, timeout_ms=0))
     stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
     first, *again = stage.sink.batches  # the host knows by this that it has it, converted
     assert len(again) == 2
@@ -107,7 +107,7 @@ def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path)
 
 
 def test_nothing_of_a_batch_that_is_refused_to_the_end_is_committed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, *[Effects(thrown=AWAY, timeout_ms=60_000)] * 2)
+    stage = Stage(tmp_path, *[PutEffects(thrown=AWAY, timeout_ms=60_000)] * 2)
     stage.run(stage.assigned(a=3), records((A, 3)), stage.commits)
     assert all(A not in each or each[A] == 3 for each in stage.committed())
 
@@ -115,9 +115,9 @@ def test_nothing_of_a_batch_that_is_refused_to_the_end_is_committed(tmp_path: Pa
 def test_what_java_asks_for_is_done(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
-        Effects(rewinds={A: 0}),
-        Effects(paused=(A,), requests_commit=True),
-        Effects(resumed=(A,)),
+        PutEffects(rewinds={A: 0}),
+        PutEffects(paused=(A,), requests_commit=True),
+        PutEffects(resumed=(A,)),
     )
     seen: list[set[Any]] = []
 
@@ -144,7 +144,7 @@ def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_i
     failure = Failure(
         1, "VALUE_CONVERTER", "org.apache.kafka.connect.errors.DataException", "no json", "org.example.Json", "java"
     )
-    stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,), retries=4)))
+    stage = Stage(tmp_path, PutEffects(processing=Processing(failures=(failure,), retries=4)))
     one = replace(fetched((A, 0), (A, 1)), values=[b"{}", b"{"], headers=[[], [("h", b"1")]])
     stage.run(stage.assigned(a=0), lambda: one)
     ((record, stage_name, class_name, error),) = stage.letters.taken
@@ -162,7 +162,7 @@ def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_i
 
 def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> None:
     failure = Failure(0, "TRANSFORMATION", "org.example.Bad", None, "org.example.Picky")
-    stage = Stage(tmp_path, Effects(processing=Processing(failures=(failure,))))
+    stage = Stage(tmp_path, PutEffects(processing=Processing(failures=(failure,))))
     stage.letters.answers = [False] * 10
     stage.run(stage.assigned(a=0), records((A, 0)), stage.commits)
     assert stage.committed() == []
@@ -170,8 +170,8 @@ def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> N
 
 
 def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_bytes(tmp_path: Path) -> None:
-    reported = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
-    stage = Stage(tmp_path, Effects(), reported)
+    reported = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+    stage = Stage(tmp_path, PutEffects(), reported)
     first = replace(fetched((A, 0)), values=[b"long"], keys=[b"k"])
     stage.run(stage.assigned(a=0), lambda: first, records((A, 1)))
     ((record, stage_name, class_name, error),) = stage.letters.taken
@@ -183,10 +183,10 @@ def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_byte
 def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
-    def reports_later() -> Effects:
-        stage.sink.flushed = Effects(errant=(Errant(A, 0, "org.example.Unwanted", None),))
+    def reports_later() -> PutEffects:
+        stage.sink.flushed = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),))
         stage.letters.answers = [True, False, False, False, False]  # safe before the flush, not after it
-        return Effects()
+        return PutEffects()
 
     stage.java.script = [reports_later]
     stage.run(stage.assigned(a=0), records((A, 0)))
@@ -195,15 +195,15 @@ def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_commi
 
 
 def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
-    late = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
-    stage = Stage(tmp_path, Effects(), late)
+    late = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+    stage = Stage(tmp_path, PutEffects(), late)
     with pytest.raises(FatalError, match=r"reported the record at offset 0 of t-0 .*before its preCommit covers it"):
         stage.run(stage.assigned(a=0), records((A, 0)), stage.commits, records((A, 1)))
     assert stage.committed() == [{A: 1}]
 
 
 def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_not_committed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
+    stage = Stage(tmp_path, PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(stage.assigned(a=0), records((A, 0)))
     assert all(each[A] == 0 for each in stage.committed())
@@ -213,7 +213,7 @@ def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_no
 def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now(tmp_path: Path) -> None:
     bad = [Failure(row, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json") for row in (0, 1)]
     reported = (Errant(A, 2, "org.example.Unwanted", None),)
-    stage = Stage(tmp_path, Effects(processing=Processing(failures=tuple(bad)), errant=reported))
+    stage = Stage(tmp_path, PutEffects(processing=Processing(failures=tuple(bad)), errant=reported))
     stage.letters.refusals = [None, RetriableError("no leader"), RetriableError("no leader")]
     stage.run(stage.assigned(a=0), records((A, 0), (A, 1), (A, 2)), Fetched, Fetched, stage.commits)
     assert [entry for entry in stage.log if entry[0] in ("put", "letter")] == [
@@ -232,7 +232,7 @@ def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task
         1, "VALUE_CONVERTER", "org.example.Bad", "no json", "org.example.Json", "org.example.Bad: no json"
     )
     failed = JavaError("org.example.Bad: no json", THROWN)
-    effects = Effects(processing=Processing(failures=(failure,)), thrown=failed)
+    effects = PutEffects(processing=Processing(failures=(failure,)), thrown=failed)
     stage = Stage(tmp_path, effects, tolerates=False)
     with pytest.raises(JavaError, match="no json") as caught:
         stage.run(stage.assigned(a=0), records((A, 0), (A, 1)))
@@ -246,8 +246,8 @@ def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task
 
 def test_records_that_transforms_remove_do_not_count_as_put(tmp_path: Path) -> None:
     failure = Failure(2, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
-    first = Effects(processing=Processing(filtered=1, failures=(failure,)), thrown=AWAY, timeout_ms=0)
-    stage = Stage(tmp_path, first, Effects())
+    first = PutEffects(processing=Processing(filtered=1, failures=(failure,)), thrown=AWAY, timeout_ms=0)
+    stage = Stage(tmp_path, first, PutEffects())
     stage.run(stage.assigned(a=0), records(*[(A, n) for n in range(5)]), stage.commits, records((A, 5)))
     assert stage.counters.records_written == 4
 
@@ -273,7 +273,7 @@ def test_what_a_task_has_committed_by_itself_is_not_kept(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(stage.context, "committed", stored)
     stage.task.start()
-    monkeypatch.setattr(stage.sink, "pre_commit", lambda _: ({}, Effects()))
+    monkeypatch.setattr(stage.sink, "pre_commit", lambda _: ({}, PutEffects()))
     kept = []
     for n in range(3):
         stage.task.put(SinkBatch.of_records([SinkRecord(A.topic, A.partition, n, b"value", at=A)]))
@@ -295,7 +295,7 @@ def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:
 def test_the_end_of_the_host_is_told_with_all_whom_it_took_along_and_nothing_is_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
-    def ended() -> Effects:
+    def ended() -> PutEffects:
         stage.host.end = "exit code 3: out of memory"
         raise HostEndedError(stage.host.end)
 
@@ -325,7 +325,7 @@ def test_a_put_that_ends_when_it_is_interrupted_leaves_the_host_to_its_neighbour
     stage = Stage(tmp_path)
     is_reached, errors = threading.Event(), []
 
-    def sleeps() -> Effects:
+    def sleeps() -> PutEffects:
         is_reached.set()
         assert stage.sink.is_interrupted.wait(120)
         raise JavaError("java.lang.InterruptedException", THROWN)
@@ -354,7 +354,7 @@ def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(
     stage = Stage(tmp_path)
     is_reached, ends = threading.Event(), []
 
-    def hangs() -> Effects:
+    def hangs() -> PutEffects:
         is_reached.set()
         eventually(lambda: stage.host.end is not None, within_s=120)
         raise HostEndedError(str(stage.host.end))

@@ -11,7 +11,7 @@ from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaPluginError
-from fencepost.java.port import Effects, Errant, GroupMember, Put, ReadCommitted
+from fencepost.java.port import Effects, Errant, GroupMember, Put, PutEffects, ReadCommitted
 from fencepost.record import SinkBatch, TopicPartition
 
 _WITHIN_MS = 100  # then no other call of Java's put follows in the same request
@@ -41,14 +41,14 @@ class SinkTaskClient(TaskClient):
             self._line.result("open", partitions=_named(partitions), member=None if member is None else tuple(member))
         )
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> Effects:
+    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
         if is_again:
-            return _effects(self._line.result("put", again=True))
+            return _put_effects(self._line.result("put", again=True))
         head, buffers = self._written(batch)
         head |= {"op": "put", "within_ms": _WITHIN_MS}
         if most_rows is not None:
             head["most_rows"] = most_rows
-        return _effects(self._line.ask(head, buffers).head["result"])
+        return _put_effects(self._line.ask(head, buffers).head["result"])
 
     def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
         if self._crossing is None:
@@ -64,19 +64,26 @@ class SinkTaskClient(TaskClient):
 
 
 def _effects(found: Mapping[str, Any]) -> Effects:
+    return Effects(**_asked(found))
+
+
+def _put_effects(found: Mapping[str, Any]) -> PutEffects:
     thrown = exception_of(found["thrown"]) if "thrown" in found else None
     assert not isinstance(thrown, JavaPluginError)
-    return Effects(
-        rewinds=_offsets(found["rewinds"]),
-        timeout_ms=found["timeout_ms"],
-        paused=tuple(TopicPartition(*each) for each in found["paused"]),
-        resumed=tuple(TopicPartition(*each) for each in found["resumed"]),
-        requests_commit=found["requests_commit"],
-        errant=tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
-        processing=processing_of(found),
-        puts=tuple(Put(rows, removed, took_us / 1e6) for rows, removed, took_us in found.get("puts", ())),
-        thrown=thrown,
-    )
+    puts = tuple(Put(rows, removed, took_us / 1e6) for rows, removed, took_us in found["puts"])
+    return PutEffects(**_asked(found), puts=puts, thrown=thrown)
+
+
+def _asked(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "rewinds": _offsets(found["rewinds"]),
+        "timeout_ms": found["timeout_ms"],
+        "paused": tuple(TopicPartition(*each) for each in found["paused"]),
+        "resumed": tuple(TopicPartition(*each) for each in found["resumed"]),
+        "requests_commit": found["requests_commit"],
+        "errant": tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
+        "processing": processing_of(found),
+    }
 
 
 def _offsets(listed: Sequence[Any]) -> dict[TopicPartition, int]:
