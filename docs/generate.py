@@ -320,11 +320,13 @@ def _metrics() -> Iterator[str]:
         "exporter spells them: attribute `source-record-poll-total` of `kafka.connect:type=source-task-metrics` is "
         "`kafka_connect_source_task_metrics_source_record_poll_total`, and `connector-count` of "
         "`kafka.connect:type=connect-worker-metrics` is `kafka_connect_connect_worker_metrics_connector_count`. Where "
-        "an attribute begins with `total-`, its metric ends in `_total`: `total-record-errors` is `record_errors_total`. "
+        "an attribute begins with `total-`, a counter that ends in `_total` is beside it: `total_record_errors` and "
+        "`record_errors_total`. "
         "The beans of mirrors stand in lower case: `record-count` of "
         "`kafka.connect.mirror:type=MirrorSourceConnector` is `kafka_connect_mirror_mirrorsourceconnector_record_count`. "
         "`fencepost_` begins what Kafka Connect does not have; `process_` is the worker's process, and "
-        "`fencepost_spark_jvm_process_` the JVM of its Spark."
+        "`fencepost_spark_jvm_process_` the JVM of its Spark. [Monitor with the tools you have](../how-to/monitor.md) "
+        "says where names mean something else than in Kafka Connect."
     )
     yield from _paragraph(
         "Counters of a task begin anew with each start of the task; `rate()` and `increase()` allow for that. Metrics of "

@@ -129,11 +129,8 @@ class RuntimeConfig(Config):
     )
 
 
-_NO_SAMPLES = "metrics have no windows; ask Prometheus for rate()"
-
-
 class MetricConfig(Config):
-    """Accepted for compatibility with Kafka Connect's files; metrics are always served at /metrics."""
+    """How metrics are made; they are always served at /metrics."""
 
     metrics_sample_window_ms: int = setting(
         "metrics.sample.window.ms",
@@ -141,8 +138,7 @@ class MetricConfig(Config):
         check=at_least(0),
         importance=LOW,
         type=Type.LONG,
-        doc="Length of a sample.",
-        without_effect=_NO_SAMPLES,
+        doc="How long a window lasts. The metrics that are rates look at the last `metrics.num.samples` of them.",
     )
     metrics_num_samples: int = setting(
         "metrics.num.samples",
@@ -150,8 +146,7 @@ class MetricConfig(Config):
         default=2,
         check=at_least(1),
         importance=LOW,
-        doc="Samples that a rate is made of.",
-        without_effect=_NO_SAMPLES,
+        doc="Windows that a rate is made of.",
     )
     metrics_recording_level: str = setting(
         "metrics.recording.level",

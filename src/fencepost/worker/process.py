@@ -1,5 +1,6 @@
 """A whole worker in one process: its parts, its start and its end."""
 
+import time
 import uuid
 from functools import partial
 
@@ -13,7 +14,7 @@ from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.worker.config_changes import ConfigChanges, Restarts
-from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
@@ -23,6 +24,7 @@ from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.cluster.probes import Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
+from fencepost.worker.operation.metric.exporter_names import ExporterFigures
 from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings, known
 from fencepost.worker.start_up import StartUp
@@ -79,7 +81,7 @@ class WorkerProcess:
             settings.worker_id, life, topics, membership, supervision, changes, lifeline, housekeeping
         )
         self._retention = _retention(settings, topics, membership, classes)
-        metrics = _metrics(topics, membership, supervision, hosts, self._retention)
+        metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
         probes = Probes(topics.config, life.progress, hosts.spark, metrics.text)
         self.operations = worker_operations(
             settings, topics, life.progress, membership, supervision, departures, self._retention, probes
@@ -126,7 +128,12 @@ class WorkerProcess:
 
 
 def _metrics(
-    topics: WorkerTopics, membership: Membership, supervision: Supervision, hosts: Hosts, retention: Retention
+    settings: WorkerSettings,
+    topics: WorkerTopics,
+    membership: Membership,
+    supervision: Supervision,
+    hosts: Hosts,
+    retention: Retention,
 ) -> WorkerMetrics:
     figures = WorkerFigures(
         is_leader=lambda: membership.leader.is_leading,
@@ -138,7 +145,14 @@ def _metrics(
         retention=retention.info,
         connector_figures=supervision.connectors.figures,
     )
-    return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
+    exporter = ExporterFigures(
+        settings.url,
+        round(time.time() * 1000),
+        lambda config: (type_of_config(config).value, version_of(config) or ""),
+        membership.member_figures,
+        hosts.spark.jvm_figures,
+    )
+    return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures, exporter)
 
 
 def _require_names(config: WorkerConfig) -> None:

@@ -136,7 +136,7 @@ def test_every_setting_of_the_worker_is_read_somewhere_or_named_as_without_effec
 
 def test_every_key_without_effect_is_named_once():
     without = [one for one in WorkerConfig.settings().values() if one.without_effect]
-    assert len(without) > 9
+    assert len(without) > 7
     config = WorkerConfig(
         {
             **SETTINGS,

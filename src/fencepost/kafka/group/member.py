@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from fencepost.api.errors import FatalError
 from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group.member_figures import EVERY_MS, MemberMeter
 from fencepost.kafka.library_log import library_log
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class GroupMembership:
         on_denied: Callable[[FatalError], None],
         on_replaced: Callable[[ReplacedError], None],
         is_taken: Callable[[], bool],
+        meter: MemberMeter | None = None,
     ) -> None:
         self._fork = ForkGuard()
         self._topic = topic
@@ -79,8 +81,14 @@ class GroupMembership:
         self._on_denied = on_denied
         self._on_replaced = on_replaced
         self._is_taken = is_taken
-        self._conf = {**conf, "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False}
-        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self.meter = meter or MemberMeter()
+        self._conf = {
+            **conf,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "statistics.interval.ms": EVERY_MS,
+            "stats_cb": self.meter.take,
+        }
         self._doing = f"joining group {conf.get('group.id')}"
         self._is_denied = False
         self._stop = threading.Event()
@@ -104,6 +112,7 @@ class GroupMembership:
             self._thread.join(10.0)
 
     def _join(self) -> None:
+        self.meter.joins()
         self._consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
@@ -164,7 +173,7 @@ class GroupMembership:
         if self._is_denied:
             return
         self._is_denied = True
-        error = translate(problem, self._doing, self._bootstrap)
+        error = translate(problem, self._doing, str(self._conf.get("bootstrap.servers", "")))
         if problem.code() == KafkaError.INVALID_SESSION_TIMEOUT:
             error = KafkaRequestError(
                 f"The broker refuses session.timeout.ms={self._conf.get('session.timeout.ms')}: choose one between its "
@@ -179,6 +188,7 @@ class GroupMembership:
         consumer.incremental_assign(partitions)
         if partitions:
             consumer.pause(partitions)  # the partition only represents leadership; nothing is read from it
+        self.meter.assigned()
         self._owns = self._owns or bool(partitions)
         self._tell(consumer.consumer_group_metadata() if self._owns else None)
 

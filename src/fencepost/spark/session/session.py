@@ -5,6 +5,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -16,12 +17,22 @@ from fencepost.spark.session.conf import is_local, is_secret, python_environment
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.exception_log import leave_exceptions_to_who_catches_them
 from fencepost.spark.session.jvm import DriverJvm
+from fencepost.spark.session.jvm_figures import JvmFigures, jvm_figures
 from fencepost.spark.session.numpy_values import ask_numpy_only_for_its_own
 from fencepost.spark.session.output import OnLine
 
 OnExit = Callable[[str], None]
 
 _WATCH_EVERY_S = 0.5
+
+
+@dataclass
+class _Seen:
+    """What the thread that watches the JVM has last seen; figures only if somebody `wants` them."""
+
+    cores: int | None = None
+    figures: JvmFigures | None = None
+    wants_figures: bool = False
 
 
 class SparkRuntime:
@@ -51,7 +62,7 @@ class SparkRuntime:
         self._gateway: Any = None
         self._context: Any = None
         self._session: Any = None
-        self._cores: int | None = None
+        self._seen = _Seen()
         self._opening = threading.RLock()
         self._is_stopping = threading.Event()
 
@@ -62,7 +73,7 @@ class SparkRuntime:
         jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
         try:
             self._connect(jvm)
-            self._cores = self._count_cores()
+            self._seen.cores = self._count_cores()
         except Exception as error:
             self.stop()
             printed = jvm.output.tail()
@@ -109,9 +120,9 @@ class SparkRuntime:
 
         This is the last known number: it never waits for the JVM, which may hang. Raises SparkError before `start`.
         """
-        if self._cores is None:
+        if self._seen.cores is None:
             raise SparkError("Spark is not running")
-        return self._cores
+        return self._seen.cores
 
     def _count_cores(self) -> int:
         scala = self.context._jsc.sc()
@@ -121,6 +132,15 @@ class SparkRuntime:
     def jvm_pid(self) -> int | None:
         """Return the process id of the newest JVM, which may have ended; None before the first."""
         return None if self._jvm is None else int(self._jvm.process.pid)
+
+    @property
+    def jvm_figures(self) -> JvmFigures | None:
+        """Return the figures of the JVM, at most a second old; None before the second question.
+
+        This never waits for the JVM, which may hang: whoever asks has them fetched by the thread that watches it.
+        """
+        self._seen.wants_figures = True
+        return self._seen.figures
 
     @property
     def is_alive(self) -> bool:
@@ -180,12 +200,18 @@ class SparkRuntime:
         except Exception as error:
             return f"Spark's JVM does not answer: {error}"
 
+    def _take_figures(self) -> None:
+        if self._seen.wants_figures and self._gateway is not None:
+            self._seen.wants_figures = False
+            self._seen.figures = jvm_figures(self._gateway.jvm)
+
     def _watch(self) -> None:
         while not self._is_stopping.wait(_WATCH_EVERY_S):
             reason = self._gone()
             if reason is None:
                 with contextlib.suppress(Exception):  # the JVM has just ended: the next check reports it
-                    self._cores = self._count_cores()
+                    self._seen.cores = self._count_cores()
+                    self._take_figures()
             elif not self._is_stopping.is_set():
                 for listener in self._listeners:
                     listener(reason)

@@ -11,6 +11,23 @@ from fencepost.task.failure.tolerance import ErrorCounters
 
 
 @dataclass
+class ActiveRecords:
+    """How many records are moved and neither committed nor aborted; `total` is summed over all times it was `taken`."""
+
+    records: int = 0
+    max: int = 0
+    total: int = 0
+    taken: int = 0
+
+    def become(self, count: int) -> None:
+        """Take the number of now."""
+        self.records = count
+        self.max = max(self.max, count)
+        self.total += count
+        self.taken += 1
+
+
+@dataclass
 class Counters:
     """Written by the task's thread and read by the slot's reporting thread; single values, so no lock.
 
@@ -33,7 +50,7 @@ class Counters:
     transaction_size_min: int = 0
     transaction_size_max: int = 0
     transaction_size_total: int = 0
-    active_records: int = 0
+    active: ActiveRecords = field(default_factory=ActiveRecords)
     producers_retired: int = 0
     last_record_s: float = field(default_factory=time.time)
     last_commit_s: float = field(default_factory=time.time)
@@ -54,7 +71,7 @@ class Counters:
     def sent(self, count: int, topics: Sequence[str]) -> None:
         self.records_written += count
         self.in_transaction += count
-        self.active_records += count
+        self.active.become(self.active.records + count)
         if count:
             self._topics_in_transaction.update(distinct(topics))
 
@@ -79,7 +96,7 @@ class Counters:
         self.last_commit_s = time.time() - (time.monotonic() - ended_s)
         self.commit_time_max_s = max(self.commit_time_max_s, took_s)
         self.commit_time_total_s += took_s
-        self.active_records -= size
+        self.active.become(self.active.records - size)
         self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
         self.transaction_size_max = max(self.transaction_size_max, size)
         self.transaction_size_total += size
@@ -109,17 +126,18 @@ class Counters:
         )
         self._begun.clear()
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = self._dead_letters_in_transaction = 0
+        self.in_transaction = self.active.records = self._dead_letters_in_transaction = 0
 
     def aborted(self) -> None:
         self.aborts += 1
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = self._dead_letters_in_transaction = 0
+        self.in_transaction = self.active.records = self._dead_letters_in_transaction = 0
 
     def to_json(self) -> dict[str, float]:
         """Return the totals by name."""
         own = {k: v for k, v in vars(self).items() if isinstance(v, int | float) and not k.startswith("_")}
-        return {**own, **{f"error_{k}": v for k, v in vars(self.errors).items()}}
+        active = {f"active_{k}": v for k, v in vars(self.active).items()}
+        return {**own, **active, **{f"error_{k}": v for k, v in vars(self.errors).items()}}
 
 
 @dataclass

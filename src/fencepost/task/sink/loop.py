@@ -106,6 +106,7 @@ class SinkLoop:
         """Go on after a put: first to records that it has left, then to where the task asked to go."""
         if left:
             self._input.seek(left)
+        self._run.counters.active.become(self._positions.uncommitted)
         self._rewind()
 
     def _rewind(self) -> None:
@@ -130,6 +131,7 @@ class SinkLoop:
         self._commits.schedule()
         if self._positions.taken:
             self._commit(dict(self._positions.taken), is_last=False)
+            self._run.counters.active.become(self._positions.uncommitted)
 
     def _commit(self, offsets: Offsets, *, is_last: bool) -> None:
         flushed = self._commits.flush(offsets, is_last=is_last)

@@ -16,6 +16,11 @@ class SinkPositions:
     stored: dict[TopicPartition, int] = field(default_factory=dict)  # in the group; without partitions that have none
     fresh: dict[TopicPartition, int] = field(default_factory=dict)  # ends where the group begins, not committed yet
 
+    @property
+    def uncommitted(self) -> int:
+        """Return how many offsets were taken and are not safe yet."""
+        return sum(offset - self.safe.get(place, offset) for place, offset in self.taken.items())
+
     def begin(self, positions: Offsets, fresh: Collection[TopicPartition]) -> None:
         """Add partitions; the group has no offsets of those in `fresh`."""
         self.go_back(positions)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from fencepost.spark.session.error import SparkError
+from fencepost.spark.session.jvm_figures import JvmFigures
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host.slot.pool import Jobs
 
@@ -45,6 +46,9 @@ class KeptRuntime(Protocol):
 
     @property
     def jvm_pid(self) -> int | None: ...
+
+    @property
+    def jvm_figures(self) -> JvmFigures | None: ...
 
     def on_exit(self, listener: Callable[[str], None]) -> None: ...
 
@@ -161,6 +165,11 @@ class SparkKeeper:
     def jvm_pid(self) -> int | None:
         """Return the process id of Spark's JVM; None if there is no JVM."""
         return self._kept.runtime.jvm_pid if self._kept.runtime is not None else None
+
+    def jvm_figures(self) -> JvmFigures | None:
+        """Return the figures of Spark's JVM while it runs; None if they are not known yet."""
+        runtime = self._kept.runtime
+        return runtime.jvm_figures if runtime is not None and self._kept.absence is None else None
 
     def count_cores(self) -> None:
         """Update the number of cores: executors come and go. Never waits for Spark."""

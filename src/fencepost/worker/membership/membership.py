@@ -16,6 +16,8 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
 from fencepost.kafka.group.member import GroupMembership
+from fencepost.kafka.group.member_figures import MemberFigures, MemberMeter
+from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.attendance import Attendance
@@ -63,6 +65,7 @@ class Membership:
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
         )
+        window_s, samples = config.metrics_sample_window_ms / 1000, config.metrics_num_samples
         self._group = GroupMembership(
             settings.member_conf(),
             config.config_storage_topic,
@@ -70,6 +73,7 @@ class Membership:
             life.fail,
             life.fail,
             self._is_taken,
+            MemberMeter(WindowedRates(window_s, samples)),
         )
         self.peers = Peers(settings.url, self._look, topics.config, self.leader)
         self.attendance = Attendance(topics.writer, settings.url, settings.incarnation, life.stopping)
@@ -94,6 +98,10 @@ class Membership:
     def roster(self) -> list[str]:
         """Return the URLs of the group's members."""
         return [member.client_id for member in self._look().members]
+
+    def member_figures(self) -> MemberFigures:
+        """Return what this worker's member of the group measures."""
+        return self._group.meter.figures()
 
     def is_member(self) -> bool:
         """Say whether the group has this worker. Raises any error that prevents an answer."""

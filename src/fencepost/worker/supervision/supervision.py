@@ -12,6 +12,7 @@ from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
+from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings, looked_up
@@ -25,6 +26,7 @@ from fencepost.worker.supervision.port import Notices
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.preparation import Preparation
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
+from fencepost.worker.supervision.task_history import TaskHistories
 from fencepost.worker.supervision.task_hosts import TaskHosts
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
@@ -58,7 +60,9 @@ class Supervision:
         self._settings = settings
         self._topics = topics
         self.hosts = TaskHosts(classes)
-        self.totals = TaskTotals()
+        config = settings.config
+        window_s, samples = config.metrics_sample_window_ms / 1000, config.metrics_num_samples
+        self.totals = TaskTotals(TaskHistories(lambda: WindowedRates(window_s, samples)))
         self.board = StatusBoard(
             topics.status,
             settings.worker_id,

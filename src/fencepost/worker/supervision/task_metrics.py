@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from fencepost.storage.ids import TaskId
 from fencepost.task.channel.message import TaskReport
+from fencepost.worker.supervision.task_history import TaskHistories
 
 
 class TaskTotals:
     """The newest counters of every task, and the outcomes of starts. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, histories: TaskHistories | None = None) -> None:
         self._lock = threading.Lock()
-        self._reports: dict[TaskId, TaskReport] = {}
+        self._histories = histories or TaskHistories()
         self._pending: set[TaskId] = set()
         self.attempts = 0
         self.successes = 0
@@ -46,13 +47,14 @@ class TaskTotals:
 
     def reported(self, report: TaskReport) -> None:
         with self._lock:
-            self._reports[TaskId(report.connector, report.task)] = report
+            self._histories.add(report)
 
     def keep_only(self, tasks: set[TaskId]) -> None:
         """Forget deleted tasks."""
         with self._lock:
-            self._reports = {t: r for t, r in self._reports.items() if t in tasks}
+            self._histories.keep_only(tasks)
 
     def reports(self) -> Mapping[TaskId, TaskReport]:
+        """Return the newest reports; their counters include rates a second and shares of time (`TaskHistory`)."""
         with self._lock:
-            return dict(self._reports)
+            return self._histories.reports()

@@ -173,7 +173,7 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
     with pytest.raises(ProduceError, match="too large"):
         stage.run(lambda: records("a"), second, third)
     assert stage.counters.commit_failures == 1
-    assert stage.counters.active_records == 0
+    assert stage.counters.active.records == 0
 
 
 def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:

@@ -1,9 +1,10 @@
 """Metrics in Prometheus' text format, named after Kafka Connect's JMX beans.
 
 `kafka.connect:type=source-task-metrics` attribute `source-record-poll-total` becomes
-`kafka_connect_source_task_metrics_source_record_poll_total`, as the JMX exporter usually spells it. A total whose
-attribute begins with `total-` has that word at its end, as Prometheus requires. Metrics that Kafka Connect does not
-have begin with `fencepost_`, and those of any process with `process_`.
+`kafka_connect_source_task_metrics_source_record_poll_total`, as the JMX exporter usually spells it. Beside a total
+whose attribute begins with `total-` is a counter with that word at its end, as Prometheus wants it. Metrics that Kafka
+Connect does not have begin with `fencepost_`, and those of any process with `process_`. Names of the exporter that are
+not made like this are in `exporter_names.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.channel.message import TaskReport
 from fencepost.worker.operation.metric.counters import (
     LAST,
+    OF_PLAIN_SINKS,
     OF_SINKS,
     OF_STREAMS,
     OF_TASKS,
@@ -33,6 +35,7 @@ from fencepost.worker.operation.metric.counters import (
     Value,
     counter,
 )
+from fencepost.worker.operation.metric.exporter_names import ExporterFigures, of_connectors, of_worker
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 _TASK = ("connector", "task")
@@ -70,11 +73,13 @@ class WorkerMetrics(Collector):
         statuses: StatusTable,
         totals: TaskTotals,
         figures: WorkerFigures,
+        exporter: ExporterFigures | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._statuses = statuses
         self._totals = totals
         self._figures = figures
+        self._exporter = exporter or ExporterFigures()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -97,6 +102,7 @@ class WorkerMetrics(Collector):
         yield from _measured(self._totals.reports().values())
         yield from self._of_java_connectors()
         yield from self._worker()
+        yield from of_worker(self._exporter)
         yield from _emptied(self._figures.retention())
 
     def _connectors(self) -> Iterator[Metric]:
@@ -125,7 +131,19 @@ class WorkerMetrics(Collector):
             total.add_metric([name], len(tasks))
             for state, family in counts.items():
                 family.add_metric([name], sum(t.state is state for t in tasks))
-        yield from (info, total, *counts.values(), remarks)
+        yield from (info, of_connectors(self._texts()), total, *counts.values(), remarks)
+
+    def _texts(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield what is text of each connector in JMX."""
+        for name, config in self._snapshot().connectors.items():
+            kind, version = self._exporter.version_of(config)
+            texts = {
+                "connector_type": kind,
+                "connector_version": version,
+                "connector_class": config.get("connector.class") or "",
+            }
+            status = self._statuses.status(name)
+            yield name, texts if status is None else {"status": status.state.value.lower(), **texts}
 
     def _tasks(self) -> Iterator[Metric]:
         reports = self._totals.reports().values()
@@ -141,8 +159,11 @@ class WorkerMetrics(Collector):
             yield _family(name, text, value, sources if name.startswith(SOURCE) else reports)
         for name, text, value in OF_SINKS:
             yield _family(name, text, value, sinks)
+        streams = [report for report in sinks if STREAMS_COUNTER in report.counters]
+        for name, text, value in OF_PLAIN_SINKS:
+            yield _family(name, text, value, [report for report in sinks if report not in streams])
         for name, text, value in OF_STREAMS:
-            yield _family(name, text, value, [report for report in sinks if STREAMS_COUNTER in report.counters])
+            yield _family(name, text, value, streams)
         for name, text, key in LAST:
             running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
             yield _family(name, text, counter(key), running)

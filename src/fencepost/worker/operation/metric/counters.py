@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fencepost.task.channel.message import STANDS_STILL
+from fencepost.worker.supervision.task_history import PAUSE_RATIO, RUNNING_RATIO
 
 Value = Callable[[dict[str, float]], float]
 
@@ -20,6 +21,14 @@ _SINK = "kafka_connect_sink_task_metrics"
 TASKS = "kafka_connect_connector_task_metrics"
 _ERRORS = "kafka_connect_task_error_metrics"
 _SINCE = "since the task started"
+_RATE = "a second, over the last windows (metrics.sample.window.ms, metrics.num.samples)"
+_ERROR_TOTALS: tuple[tuple[str, str, str], ...] = (
+    ("record_failures", f"Failures of transforms and converters, {_SINCE}; one for each attempt.", "error_failures"),
+    ("record_errors", f"Records that could not be processed, {_SINCE}.", "error_errors"),
+    ("records_skipped", f"Records dropped because of errors.tolerance=all, {_SINCE}.", "error_skipped"),
+    ("retries", f"Retries of operations after a passing error, {_SINCE}.", "error_retries"),
+    ("errors_logged", f"Errors of records that were logged, {_SINCE}.", "error_logged"),
+)
 
 # Name (a counter if it ends in _total), description with unit, and value.
 OF_TASKS: tuple[tuple[str, str, Value], ...] = (
@@ -29,10 +38,26 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         f"Records handed to Kafka, after transforms, {_SINCE}; aborted ones included.",
         counter("records_written"),
     ),
+    (f"{SOURCE}_source_record_poll_rate", f"Records that polls returned, {_RATE}.", counter("records_polled_rate")),
+    (
+        f"{SOURCE}_source_record_write_rate",
+        f"Records handed to Kafka, after transforms, {_RATE}; aborted ones included.",
+        counter("records_written_rate"),
+    ),
     (
         f"{SOURCE}_source_record_active_count",
         "Records handed to Kafka and neither committed nor aborted yet.",
         counter("active_records"),
+    ),
+    (
+        f"{SOURCE}_source_record_active_count_max",
+        f"The most records handed to Kafka and not committed yet, {_SINCE}.",
+        counter("active_max"),
+    ),
+    (
+        f"{SOURCE}_source_record_active_count_avg",
+        f"The mean of the records handed to Kafka and not committed yet, after each batch and commit, {_SINCE}.",
+        _ratio("active_total", "active_taken"),
     ),
     (
         f"{SOURCE}_poll_batch_max_time_ms",
@@ -58,6 +83,16 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         f"{SOURCE}_transaction_size_avg",
         f"The mean of the committed transactions, in records, {_SINCE}.",
         _ratio("transaction_size_total", "commits"),
+    ),
+    (
+        f"{TASKS}_running_ratio",
+        f"The share of the time that the task was RUNNING, from 0 to 1, {_SINCE}.",
+        counter(RUNNING_RATIO),
+    ),
+    (
+        f"{TASKS}_pause_ratio",
+        f"The share of the time that the task was PAUSED, from 0 to 1, {_SINCE}.",
+        counter(PAUSE_RATIO),
     ),
     (
         f"{TASKS}_batch_size_max",
@@ -94,19 +129,8 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         "1 while the task is inside a call that has not returned for progress.timeout.ms; its status has the stack.",
         counter(STANDS_STILL),
     ),
-    (
-        f"{_ERRORS}_record_failures_total",
-        f"Failures of transforms and converters, {_SINCE}; one for each attempt.",
-        counter("error_failures"),
-    ),
-    (f"{_ERRORS}_record_errors_total", f"Records that could not be processed, {_SINCE}.", counter("error_errors")),
-    (
-        f"{_ERRORS}_records_skipped_total",
-        f"Records dropped because of errors.tolerance=all, {_SINCE}.",
-        counter("error_skipped"),
-    ),
-    (f"{_ERRORS}_retries_total", f"Retries of operations after a passing error, {_SINCE}.", counter("error_retries")),
-    (f"{_ERRORS}_errors_logged_total", f"Errors of records that were logged, {_SINCE}.", counter("error_logged")),
+    *((f"{_ERRORS}_{name}_total", text, counter(key)) for name, text, key in _ERROR_TOTALS),
+    *((f"{_ERRORS}_total_{name}", text, counter(key)) for name, text, key in _ERROR_TOTALS),
     (
         f"{_ERRORS}_deadletterqueue_produce_requests",
         f"Records written to the dead letter topic, {_SINCE}; refused ones included.",
@@ -124,12 +148,19 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         counter("error_last_error_ms"),
     ),
 )
+_NEVER_LATE = "Answers to commits that came too late to count: 0, as a task waits for each."
 OF_SINKS: tuple[tuple[str, str, Value], ...] = (
     (f"{_SINK}_sink_record_read_total", f"Records read from topics, {_SINCE}.", counter("records_polled")),
     (
         f"{_SINK}_sink_record_send_total",
         f"Records that put accepted, after transforms, {_SINCE}; again after a rewind. Of a stream: records written.",
         counter("records_written"),
+    ),
+    (f"{_SINK}_sink_record_read_rate", f"Records read from topics, {_RATE}.", counter("records_polled_rate")),
+    (
+        f"{_SINK}_sink_record_send_rate",
+        f"Records that put accepted, after transforms, {_RATE}. Of a stream: records written.",
+        counter("records_written_rate"),
     ),
     (
         f"{_SINK}_sink_record_lag_max",
@@ -143,6 +174,18 @@ OF_SINKS: tuple[tuple[str, str, Value], ...] = (
         counter("commits"),
     ),
     (
+        f"{_SINK}_offset_commit_completion_rate",
+        f"Commits of offsets that succeeded, {_RATE}.",
+        counter("commits_rate"),
+    ),
+    (
+        f"{_SINK}_offset_commit_seq_no",
+        f"Commits of offsets that were tried, {_SINCE}.",
+        lambda c: c.get("commits", 0.0) + c.get("commit_failures", 0.0),
+    ),
+    (f"{_SINK}_offset_commit_skip_total", _NEVER_LATE, lambda _: 0.0),
+    (f"{_SINK}_offset_commit_skip_rate", _NEVER_LATE, lambda _: 0.0),
+    (
         f"{_SINK}_put_batch_max_time_ms",
         f"The longest put, in milliseconds, {_SINCE}.",
         lambda c: 1000 * c.get("poll_time_max_s", 0.0),
@@ -151,6 +194,24 @@ OF_SINKS: tuple[tuple[str, str, Value], ...] = (
         f"{_SINK}_put_batch_avg_time_ms",
         f"The mean of the puts, in milliseconds, {_SINCE}.",
         _ratio("poll_time_total_s", "batches", 1000),
+    ),
+)
+# Of sinks that are no streams: with those, records that are active are those written.
+OF_PLAIN_SINKS: tuple[tuple[str, str, Value], ...] = (
+    (
+        f"{_SINK}_sink_record_active_count",
+        "Records that put took and whose offsets are not committed yet; offsets of no records count as well.",
+        counter("active_records"),
+    ),
+    (
+        f"{_SINK}_sink_record_active_count_max",
+        f"The most records that put took and whose offsets were not committed yet, {_SINCE}.",
+        counter("active_max"),
+    ),
+    (
+        f"{_SINK}_sink_record_active_count_avg",
+        f"The mean of the records that put took and were not committed yet, after each batch and commit, {_SINCE}.",
+        _ratio("active_total", "active_taken"),
     ),
 )
 _STREAM = "fencepost_stream_task"

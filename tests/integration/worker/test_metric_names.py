@@ -1,0 +1,55 @@
+"""Metrics of a real worker under the names that Kafka Connect's dashboards read."""
+
+import json
+from pathlib import Path
+
+from file_connector import Produce
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from fencepost.testing import eventually
+from support.worker import Worker
+
+EXPECTED = json.loads((Path(__file__).parents[2] / "fixtures/tools/confluent_dashboard_metrics.json").read_text())
+
+
+def test_a_worker_that_works_has_every_metric_of_the_dashboards(
+    worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    source, sink = f"{name}-src", name
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\ntwo\n")
+    file_stream = "org.apache.kafka.connect.file.FileStream{}Connector"
+    produce(1, 5)
+    worker.create(source, {"connector.class": file_stream.format("Source"), "file": str(lines), "topic": f"{name}-out"})
+    worker.create(sink, {"connector.class": file_stream.format("Sink"), "file": str(tmp_path / "out"), "topics": topic})
+    try:
+        eventually(lambda: _value(worker, "source_task_metrics_source_record_poll_rate", source) > 0, within_s=120)
+        eventually(lambda: _value(worker, "sink_task_metrics_sink_record_read_rate", sink) > 0, within_s=120)
+        eventually(lambda: not _missing(worker), within_s=60)  # the JVM is asked between two scrapes
+        assert 0 < _value(worker, "connector_task_metrics_running_ratio", source) <= 1
+        assert _value(worker, "connect_metrics_request_rate") > 0
+        assert _value(worker, "connect_metrics_connection_count") >= 1
+        assert _value(worker, "connect_worker_rebalance_metrics_completed_rebalances_total") >= 1
+    finally:
+        worker.rest.delete(f"/connectors/{source}")
+
+
+def _missing(worker: Worker) -> set[str]:
+    have = {sample.name for family in _page(worker) for sample in family.samples}
+    wanted = {each for names in EXPECTED["dashboards"].values() for each in names}
+    return wanted - have - set(EXPECTED["absent"])
+
+
+def _value(worker: Worker, metric: str, connector: str | None = None) -> float:
+    samples = (sample for family in _page(worker) for sample in family.samples)
+    found = [
+        sample.value
+        for sample in samples
+        if sample.name == f"kafka_connect_{metric}" and connector in (None, sample.labels.get("connector"))
+    ]
+    return sum(found)
+
+
+def _page(worker: Worker) -> list[Metric]:
+    return list(text_string_to_metric_families(worker.rest.get("/metrics").text))
