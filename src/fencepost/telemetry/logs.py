@@ -51,11 +51,15 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return record.name != "root" or record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
 
 
+def is_json() -> bool:
+    """Say whether logs are written as JSON, which `FENCEPOST_LOG_FORMAT=json` asks for."""
+    return os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
+
+
 def configure_logs(level: str | None = None) -> None:
     """Send all logging of this process to stderr. Reads `FENCEPOST_LOG_LEVEL` and `FENCEPOST_LOG_FORMAT=json`."""
     chosen = (level or os.environ.get("FENCEPOST_LOG_LEVEL") or "INFO").upper()
-    is_json = os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
-    renderer = structlog.processors.JSONRenderer() if is_json else structlog.dev.ConsoleRenderer(colors=False)
+    renderer = structlog.processors.JSONRenderer() if is_json() else structlog.dev.ConsoleRenderer(colors=False)
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

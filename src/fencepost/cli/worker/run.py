@@ -16,7 +16,7 @@ from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
 from fencepost.spark.session.error import SparkError
-from fencepost.telemetry.logs import configure_logs
+from fencepost.telemetry.logs import configure_logs, is_json
 from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
@@ -109,7 +109,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def refused(title: str, error: ConfigError) -> int:
-    """Print the faults, one in each line. Returns the exit code."""
+    """Print the faults, one in each line, or log each if the log is JSON. Returns the exit code."""
+    if is_json():
+        for message in error.messages:
+            log.error("%s %s", title, message)
+        return 1
     typer.echo(title, err=True)
     for message in error.messages:
         typer.echo(f"  - {hide(message)}", err=True)

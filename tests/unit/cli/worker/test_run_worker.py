@@ -1,5 +1,7 @@
-"""`fencepost dev`: what it says before anything is started, and what its worker is told."""
+"""`fencepost dev` and `worker`: what they say before anything is started, and what the worker of `dev` is told."""
 
+import json
+import logging
 import socket
 from pathlib import Path
 
@@ -19,6 +21,19 @@ def test_a_second_dev_is_told_how_to_run_beside_the_first(is_rest: bool, capsys:
     assert said.out == ""
     assert f"port {taken}" in said.err
     assert "fencepost dev --port 8084 --kafka-port 9093" in said.err
+
+
+def test_why_a_worker_cannot_start_is_json_where_the_log_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    monkeypatch.setattr(logging.root, "handlers", [*logging.root.handlers])
+    (tmp_path / "w.properties").write_text("group.id=g\nsession.timeout.ms=soon\n")
+    assert run.run_worker(tmp_path / "w.properties") == 1
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {each["level"] for each in said} == {"error"}
+    assert any("session.timeout.ms" in each["event"] for each in said)
+    assert any('"key.converter"' in each["event"] for each in said)
 
 
 def test_the_worker_of_dev_writes_what_a_file_that_names_the_same_converters_writes() -> None:
