@@ -4,16 +4,17 @@ The REST layer calls `ConnectOperations` and turns values (`info.py`) and errors
 at a topic, a lock or Spark.
 
 Except for those of `LocalOperations`, operations are called on threads of the REST server, several at once, and may
-wait: `health` 10 s, the others 90 s, then RequestTimeoutError with the stage. A request during a rebalance waits for
-its end, and raises ConflictError only when that time is up. An error means that nothing was changed, except for
-RequestTimeoutError and ConflictError, after which the change may still happen. Whatever another worker has to do raises
-ElsewhereError.
+wait: `health` 10 s, figures 2 s, the others 90 s, then RequestTimeoutError with the stage. A request during a rebalance
+waits for its end, and raises ConflictError only when that time is up. An error means that nothing was changed, except
+for RequestTimeoutError and ConflictError, after which the change may still happen. Whatever another worker has to do
+raises ElsewhereError.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fencepost.cluster.figures import ConnectorFigures, ReportedTask
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -68,6 +69,12 @@ class ProbeOperations(Protocol):
 
     def metrics(self) -> bytes:
         """Return the metrics in Prometheus' text format 0.0.4."""
+
+    def figures(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
+        """Return what the tasks of these connectors do, from all workers; those that do not exist are left out."""
+
+    def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
+        """Return it for the tasks on this worker, of one connector or of all: another worker asks."""
 
 
 class ConnectorOperations(Protocol):

@@ -17,6 +17,8 @@ T = TypeVar("T")
 WAITING_THREADS = 64
 # Health and metrics have separate threads, because they are needed most when all others are stuck.
 PROBE_THREADS = 4
+# What shows the state of all connectors is looked at again and again, and must neither wait for others nor hinder them.
+LOOK_THREADS = 16
 
 
 class ExitError(Exception):
@@ -31,6 +33,7 @@ class Gateway:
         self.operations = operations
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
+        self._looks: anyio.CapacityLimiter | None = None
         self._rounds: anyio.CapacityLimiter | None = None
 
     async def run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,6 +47,12 @@ class Gateway:
         if self._probes is None:
             self._probes = anyio.CapacityLimiter(PROBE_THREADS)
         return await _in_thread(operation, self._probes)
+
+    async def look(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation that only reads, and takes a few seconds at most."""
+        if self._looks is None:
+            self._looks = anyio.CapacityLimiter(LOOK_THREADS)
+        return await _in_thread(partial(operation, *args, **kwargs), self._looks)
 
     async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a round of fencing, which waits for nothing except possibly an unreachable cluster.

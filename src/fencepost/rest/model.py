@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fencepost.cluster.figures import ConnectorFigures
 from fencepost.cluster.info import ConnectorInfo, ConnectorStatus
 
 ConfigMap = dict[str, str | None]
@@ -74,6 +75,7 @@ class ExpandedBody(BaseModel):
 
     status: ConnectorStatus | None = None
     info: ConnectorInfo | None = None
+    figures: ConnectorFigures | None = None
 
 
 class TopicsBody(BaseModel):

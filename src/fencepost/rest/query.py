@@ -23,7 +23,7 @@ _FLAG = (
 
 Expand = Annotated[
     list[str] | None,
-    Query(description="status and/or info; repeatable. Other words are ignored."),
+    Query(description="status, info, figures; repeatable. Other words are ignored."),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]

@@ -5,6 +5,7 @@ import uuid
 from functools import partial
 
 from fencepost.cluster.departure import Departures
+from fencepost.cluster.tls import peer_context
 from fencepost.config.errors import ConfigError, collected
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import read_plugin_path
@@ -20,11 +21,14 @@ from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
 from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.life import WorkerLife
+from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
+from fencepost.worker.membership.questions import Questions
 from fencepost.worker.operation.cluster.probes import Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
+from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings, known
 from fencepost.worker.start_up import StartUp
@@ -82,7 +86,9 @@ class WorkerProcess:
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
-        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text)
+        questions = Questions(membership.peers, config.signature_algorithm, LateClient(peer_context(config)))
+        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions)
+        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures)
         self.operations = worker_operations(
             settings, topics, life.progress, membership, supervision, departures, self._retention, probes
         )

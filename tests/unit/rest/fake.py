@@ -1,10 +1,11 @@
 """An in-memory worker: connectors of class Source or Sink with `tasks.max` tasks, and nothing behind them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
+from fencepost.cluster.figures import ConnectorFigures, ReportedTask, SlotFigures, TaskFigures
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -176,6 +177,10 @@ class FakeOffsets:
         return "reset"
 
 
+def _figures(task: int) -> TaskFigures:
+    return TaskFigures(task, WORKER, "source", 1_000, 20, 19, slot=SlotFigures("s", 7, 1 << 20))
+
+
 class FakePlugins:
     """The `PluginOperations` of a fake worker."""
 
@@ -275,6 +280,14 @@ class FakeWorker:
 
     def metrics(self) -> bytes:
         return b"# HELP x x\nx 1.0\n"
+
+    def figures(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
+        known = {name: self.connectors[name] for name in connectors if name in self.connectors}
+        return {name: ConnectorFigures([_figures(n) for n in range(c.task_count)]) for name, c in known.items()}
+
+    def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
+        names = [name for name in self.connectors if connector in (None, name)]
+        return [ReportedTask(name, task) for name, found in self.figures(names).items() for task in found.tasks]
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self.wait()

@@ -26,6 +26,7 @@ from fencepost.rest.server import Endpoint, RestServer
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
+from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import Peers
 
@@ -75,6 +76,7 @@ class LeaderLineStage:
             Peers(HERE, lambda: self.group(), self, self),
             "HmacSHA256",
             self.read_to_end,
+            LateClient(),
         )
 
     @property

@@ -42,10 +42,12 @@ GET    /connectors/{name}/topics                    view     file
 PUT    /connectors/{name}/topics/reset              operate  file
 GET    /connectors/{name}/offsets                   view     file
 GET    /connectors/{name}/gaps                      view     file
+GET    /connectors/{name}/figures                   view     file
 PATCH  /connectors/{name}/offsets                   edit     file
 DELETE /connectors/{name}/offsets                   edit     file
 POST   /connectors/{name}/tasks                     signed
 PUT    /connectors/{name}/fence                     signed
+GET    /internal/figures                            signed
 GET    /connector-plugins                           -
 GET    /connector-plugins/{plugin}/config           -
 PUT    /connector-plugins/{plugin}/config/validate  edit     some
@@ -193,7 +195,7 @@ def test_lists_have_only_what_the_caller_may_view(worker: FakeWorker) -> None:
     worker.connectors["other"] = FakeConnector({**CONFIG, "name": "other"})
     client = client_of(worker, rules_of("view", "f*"))
     assert client.get("/connectors").json() == ["file"]
-    for expand in ("status", "info", "nonsense"):
+    for expand in ("status", "info", "figures", "nonsense"):
         assert list(client.get("/connectors", params={"expand": expand}).json()) == ["file"]
     assert client_of(worker, rules_of("none", "")).get("/connectors").json() == []
 
@@ -201,7 +203,14 @@ def test_lists_have_only_what_the_caller_may_view(worker: FakeWorker) -> None:
 def test_an_answer_does_not_say_whether_a_hidden_connector_exists(worker: FakeWorker) -> None:
     worker.connectors["hidden"] = FakeConnector({**CONFIG, "name": "hidden"})
     client = client_of(worker, rules_of("edit", "f*"))
-    for method, path in (("GET", ""), ("GET", "/status"), ("PUT", "/pause"), ("DELETE", ""), ("GET", "/offsets")):
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/status"),
+        ("PUT", "/pause"),
+        ("DELETE", ""),
+        ("GET", "/offsets"),
+        ("GET", "/figures"),
+    ):
         answers = [client.request(method, f"/connectors/{name}{path}") for name in ("hidden", "absent")]
         assert answers[0].text.replace("hidden", "absent") == answers[1].text
         assert {answer.status_code for answer in answers} == {403}

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.java.error import JavaUnavailableError
+from fencepost.telemetry.resident import hosts
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class HostProcess:
             except OSError as error:
                 self.clear()
                 raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
+            hosts.started(self._process.pid)
             self._reader = threading.Thread(target=self._read, name=f"output of {label}", daemon=True)
             self._reader.start()
             try:

@@ -66,6 +66,8 @@ NEEDS: Mapping[str, Need] = {
     "GET /connectors/{name}/gaps": _VIEW,
     "PATCH /connectors/{name}/offsets": _EDIT,
     "DELETE /connectors/{name}/offsets": _EDIT,
+    "GET /connectors/{name}/figures": _VIEW,
+    "GET /internal/figures": _SIGNED,
     "POST /connectors/{name}/tasks": _SIGNED,
     "PUT /connectors/{name}/fence": _SIGNED,
     "GET /connector-plugins": _KNOWN,

@@ -1,18 +1,23 @@
 """Requests between workers, signed with the session key (KIP-507)."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from fencepost.cluster.figures import ReportedTask
 from fencepost.rest.body import parse_json, read_body, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName, signed_target
-from fencepost.rest.response import empty_response
+from fencepost.rest.response import empty_response, json_response
 
-router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
+router = APIRouter(tags=["between workers"])
+
+_CONNECTOR = "/connectors/{name}"
 
 
-@router.post("/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
+@router.post(f"{_CONNECTOR}/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
 async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Gives the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
     body = await _verified_body(request, worker)
@@ -21,7 +26,7 @@ async def put_task_configs(name: ConnectorName, request: Request, worker: Worker
     return empty_response(204)
 
 
-@router.put("/fence", status_code=204)
+@router.put(f"{_CONNECTOR}/fence", status_code=204)
 async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
@@ -29,9 +34,20 @@ async def fence(name: ConnectorName, request: Request, worker: Worker) -> Respon
     return empty_response(204)
 
 
+@router.get("/internal/figures", response_model=list[ReportedTask])
+async def get_figures(
+    request: Request,
+    worker: Worker,
+    connector: Annotated[str | None, Query(description="Only those of one connector.")] = None,
+) -> Response:
+    """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    return json_response(await worker.look(worker.operations.probes.figures_here, connector))
+
+
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
     """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
     body = await read_body(request)
     headers = dict(request.headers)
-    await worker.run(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
+    await worker.look(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
     return body

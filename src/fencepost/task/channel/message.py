@@ -114,11 +114,16 @@ class Registration(Message):
 
 @dataclass(frozen=True)
 class DirectivesRequest(Message):
-    """A slot asks for directives, having carried out those up to number `ack`. This is also its heartbeat."""
+    """A slot asks for directives, having carried out those up to number `ack`. This is also its heartbeat.
+
+    `resident_bytes` is the memory of its process, `host_resident_bytes` that of its host; None: it has none.
+    """
 
     slot: str
     attempt: str
     ack: int = 0
+    resident_bytes: int | None = None
+    host_resident_bytes: int | None = None
 
 
 @dataclass(frozen=True)

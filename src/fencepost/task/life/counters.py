@@ -4,10 +4,49 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fencepost.record import distinct
 from fencepost.task.channel.message import RunState
 from fencepost.task.failure.tolerance import ErrorCounters
+
+
+class _Begun(NamedTuple):
+    """What was sent before a commit that has not ended; `since_s`: when the first record was, 0 if there is none."""
+
+    begun_s: float
+    size: int
+    topics: set[str]
+    dead_letters: int
+    since_s: float
+
+
+@dataclass
+class Uncommitted:
+    """What was sent and is not committed; `topics` and `dead_letters` are those of the current transaction."""
+
+    topics: set[str] = field(default_factory=set)
+    dead_letters: int = 0
+    sent_since_s: float = 0.0
+    begun: deque[_Begun] = field(default_factory=deque)
+
+    @property
+    def since_s(self) -> float:
+        """Return when the oldest of it was sent, in seconds since 1970; 0 if there is nothing."""
+        return next((each.since_s for each in self.begun if each.since_s), self.sent_since_s)
+
+    def sent(self) -> None:
+        self.sent_since_s = self.sent_since_s or time.time()
+
+    def commit_begun(self, now_s: float, size: int) -> None:
+        """Record that a commit has begun of everything that was sent since the last call."""
+        self.begun.append(_Begun(now_s, size, self.topics, self.dead_letters, self.sent_since_s))
+        self.topics, self.dead_letters, self.sent_since_s = set(), 0, 0.0
+
+    def clear(self) -> None:
+        """Forget what is in the current transaction, which is aborted."""
+        self.topics.clear()
+        self.dead_letters, self.sent_since_s = 0, 0.0
 
 
 @dataclass
@@ -31,9 +70,11 @@ class ActiveRecords:
 class Counters:
     """Written by the task's thread and read by the slot's reporting thread; single values, so no lock.
 
-    `last_record_s` and `last_commit_s` are seconds since 1970; both begin with the task's start.
+    `started_s`, `last_record_s` and `last_commit_s` are seconds since 1970; all begin with the task's start.
+    `open_since_s` is when the oldest record was sent that is not committed yet; 0: all are.
     """
 
+    started_s: float = field(default_factory=time.time)
     state: RunState = RunState.STARTING
     records_polled: int = 0
     records_written: int = 0
@@ -54,11 +95,10 @@ class Counters:
     producers_retired: int = 0
     last_record_s: float = field(default_factory=time.time)
     last_commit_s: float = field(default_factory=time.time)
+    open_since_s: float = 0.0
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
-    _topics_in_transaction: set[str] = field(default_factory=set)
-    _dead_letters_in_transaction: int = 0
-    _begun: deque[tuple[float, int, set[str], int]] = field(default_factory=deque)
+    _open: Uncommitted = field(default_factory=Uncommitted)
 
     def polled(self, count: int, took_s: float) -> None:
         self.records_polled += count
@@ -73,24 +113,29 @@ class Counters:
         self.in_transaction += count
         self.active.become(self.active.records + count)
         if count:
-            self._topics_in_transaction.update(distinct(topics))
+            self._open.topics.update(distinct(topics))
+            self._opened()
 
     def sent_dead_letters(self, count: int) -> None:
         """Add dead letters of a source; they are in the same transaction as the records sent."""
         self.errors.dead_letters += count
-        self._dead_letters_in_transaction += count
+        self._open.dead_letters += count
+        self._opened()
+
+    def _opened(self) -> None:
+        self._open.sent()
+        self.open_since_s = self.open_since_s or self._open.sent_since_s
 
     def commit_begun(self, now_s: float) -> None:
         """Record that a commit has begun: what was sent since the last call is one transaction."""
-        transaction = now_s, self.in_transaction, set(self._topics_in_transaction), self._dead_letters_in_transaction
-        self._begun.append(transaction)
-        self._topics_in_transaction.clear()
-        self.in_transaction = self._dead_letters_in_transaction = 0
+        self._open.commit_begun(now_s, self.in_transaction)
+        self.in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
         """Record that the oldest open transaction was committed at `ended_s`, possibly a while ago."""
-        begun_s, size, topics, _ = self._begun.popleft()
+        begun_s, size, topics, *_ = self._open.begun.popleft()
         took_s = ended_s - begun_s
+        self.open_since_s = self._open.since_s
         self.topics |= topics
         self.commits += 1
         self.last_commit_s = time.time() - (time.monotonic() - ended_s)
@@ -113,25 +158,27 @@ class Counters:
 
     def used_topics(self) -> None:
         """Count the topics of what was sent as the connector's: the records are in them."""
-        self.topics |= self._topics_in_transaction
-        self._topics_in_transaction.clear()
+        self.topics |= self._open.topics
+        self._open.topics.clear()
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
 
     def dropped(self) -> None:
         """Record that what was sent and not committed never will be, as its producer is gone."""
-        self.errors.dead_letter_failures += (
-            sum(letters for *_, letters in self._begun) + self._dead_letters_in_transaction
-        )
-        self._begun.clear()
-        self._topics_in_transaction.clear()
-        self.in_transaction = self.active.records = self._dead_letters_in_transaction = 0
+        self.errors.dead_letter_failures += sum(each.dead_letters for each in self._open.begun)
+        self.errors.dead_letter_failures += self._open.dead_letters
+        self._open.begun.clear()
+        self._nothing_is_open()
 
     def aborted(self) -> None:
         self.aborts += 1
-        self._topics_in_transaction.clear()
-        self.in_transaction = self.active.records = self._dead_letters_in_transaction = 0
+        self._nothing_is_open()
+
+    def _nothing_is_open(self) -> None:
+        self._open.clear()
+        self.in_transaction = self.active.records = 0
+        self.open_since_s = 0.0
 
     def to_json(self) -> dict[str, float]:
         """Return the totals by name."""

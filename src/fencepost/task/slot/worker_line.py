@@ -27,6 +27,7 @@ from fencepost.task.channel.message import (
     TaskReport,
 )
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.telemetry.resident import hosts, resident_bytes
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class WorkerLine:
         """Return the directives after the one with number `done`, waiting for some; None if the slot has to leave."""
         while True:
             try:
-                request = DirectivesRequest(self.spec.slot, self._attempt, done)
+                used = resident_bytes(), hosts.resident_bytes()
+                request = DirectivesRequest(self.spec.slot, self._attempt, done, *used)
                 return Directives.from_json(self._call(Path.SLOT_DIRECTIVES, request, self.spec.lease_s))
             except ChannelRefusedError as error:
                 log.warning("slot %s leaves: its worker does not know it any more: %s", self.spec.slot, error)

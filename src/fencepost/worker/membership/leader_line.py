@@ -32,11 +32,10 @@ from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.membership.late_client import LateClient, begun
 from fencepost.worker.membership.peers import Peers
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 log = logging.getLogger(__name__)
@@ -94,14 +93,13 @@ class LeaderLine:
         peers: Peers,
         algorithm: str,
         read_to_end: Callable[[float], ClusterSnapshot],
-        tls: "ssl.SSLContext | None" = None,
+        http: LateClient,
     ) -> None:
-        """`tls` is for workers whose addresses are https."""
         self._local = local
         self._peers = peers
         self._algorithm = algorithm
         self._read_to_end = read_to_end
-        self._http = _LateClient(tls)
+        self._http = http
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._asking = ThreadsByKey(1, "leader-line")
@@ -189,48 +187,11 @@ class LeaderLine:
             return None
         headers["content-type"] = "application/json"
         client, whole = self._http.get(), url.rstrip("/") + path
-        sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))
+        sending = begun(lambda: client.request(method, whole, content=body, headers=headers))
         while not wait([sending], _LOOK_S).done:
             if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
                 return None  # the former leader cannot carry it out any more
         return sending.result()
-
-
-class _LateClient:
-    """Makes its client when it is first asked for: only followers need it, and the library. Thread-safe."""
-
-    def __init__(self, tls: "ssl.SSLContext | None") -> None:
-        self._tls = tls
-        self._lock = threading.Lock()
-        self._made: httpx.Client | None = None
-
-    def get(self) -> "httpx.Client":
-        with self._lock:
-            if self._made is None:
-                import httpx
-
-                self._made = httpx.Client(
-                    timeout=httpx.Timeout(REQUEST_S, connect=2.0),
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
-                    trust_env=False,
-                    verify=self._tls or True,
-                    headers={"user-agent": "fencepost"},
-                )
-            return self._made
-
-
-def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
-    """Call `act` in a daemon thread."""
-    done: Future[httpx.Response] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(act())
-        except Exception as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="leader-line-request", daemon=True).start()
-    return done
 
 
 def _is_passing(status: int, message: str) -> bool:

@@ -22,6 +22,7 @@ from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.attendance import Attendance
 from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
+from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import Peers
 from fencepost.worker.membership.watch import PeerWatch
@@ -90,9 +91,8 @@ class Membership:
             self.peers,
             config.signature_algorithm,
             topics.config.read_to_end,
-            peer_context(config),
+            LateClient(peer_context(config)),
         )
-
         self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, life.stopping)
 
     def roster(self) -> list[str]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fencepost.cluster.figures import SlotFigures
 from fencepost.task.channel.message import (
     Directives,
     DirectivesRequest,
@@ -46,6 +47,7 @@ class SlotChannel:
                 slot.tasks.clear()
                 slot.outbox.directives.clear()
             slot.attempt, slot.last_contact = message.attempt, time.monotonic()
+            self._table.processes[slot.id] = SlotFigures(slot.id, message.pid)
             self._table.changed.notify_all()
         log.info("slot %s is ready (pid %s)", message.slot, message.pid)
         if lost:
@@ -58,6 +60,8 @@ class SlotChannel:
         with self._table.changed:
             slot = self._table.current(asked.slot, asked.attempt)
             slot.outbox.acknowledge(asked.ack)
+            pid = self._table.processes[slot.id].pid
+            self._table.processes[slot.id] = SlotFigures(slot.id, pid, asked.resident_bytes, asked.host_resident_bytes)
             self._table.changed.wait_for(lambda: slot.outbox.directives or slot.attempt != asked.attempt, _POLL_S)
             slot = self._table.current(asked.slot, asked.attempt)
             return Directives(tuple(slot.outbox.directives)).to_json()

@@ -4,10 +4,11 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from fencepost.cluster.figures import SlotFigures
 from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
@@ -112,12 +113,21 @@ class SlotPool:
             self._maybe_retire(slot)
             return tuple(slot.tasks)
 
+    def figures(self) -> Mapping[str, SlotFigures]:
+        """Return the slot of each start that runs here, by incarnation."""
+        with self._table.changed:
+            processes = self._table.processes
+            return {
+                task: processes[slot.id] for slot in self._table.all() if slot.id in processes for task in slot.tasks
+            }
+
     # events of Spark, and of time
 
     def job_ended(self, slot_id: str, error: Exception | None) -> None:
         """Handle the end of a slot's Spark job: it died, left, or was cancelled."""
         with self._table.changed:
             slot = self._table.slots.pop(slot_id, None)
+            self._table.processes.pop(slot_id, None)
             if slot is None:
                 return
             self._ledger.release(1, CoreUse.SLOT)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from fencepost.cluster.figures import SlotFigures
 from fencepost.task.channel.message import Directive, TaskReport, Verb
 from fencepost.telemetry.loggers import Loggers
 from fencepost.worker.channel import RefusedError
@@ -86,6 +87,7 @@ class SlotTable:
     def __init__(self, loggers: Loggers) -> None:
         """Slots get the levels of `loggers`, too."""
         self.slots: dict[str, PooledSlot] = {}
+        self.processes: dict[str, SlotFigures] = {}  # those that have registered, by slot
         self.changed = threading.Condition()
         self._loggers = loggers
         loggers.follow(self._send_levels)

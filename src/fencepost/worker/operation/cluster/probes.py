@@ -6,6 +6,7 @@ from typing import Protocol
 from fencepost.cluster.info import Health, HealthStatus
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.telemetry.secret import hide
+from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.progress import Progress
 
 _READ_S = 10.0
@@ -26,11 +27,14 @@ class KeptSpark(Protocol):
 class Probes:
     """The `ProbeOperations` of a worker."""
 
-    def __init__(self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, metrics: Callable[[], bytes], figures: Figures
+    ) -> None:
         self._topic = topic
         self._progress = progress
         self._spark = spark
         self.metrics = metrics
+        self.figures, self.figures_here = figures.read, figures.here
 
     def health(self) -> Health:
         if not self._progress.is_started:

@@ -1,0 +1,1 @@
+"""What is seen of running tasks, gathered from all workers."""

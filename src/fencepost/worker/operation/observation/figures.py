@@ -1,0 +1,127 @@
+"""What the tasks of all workers say of their work."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+from urllib.parse import quote
+
+from pydantic import TypeAdapter, ValidationError
+
+from fencepost.cluster.figures import ANSWER_S, ConnectorFigures, ReportedTask, SlotFigures, TaskFigures
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.channel.message import STANDS_STILL, TaskReport
+from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
+from fencepost.worker.settings import worker_id
+from fencepost.worker.supervision.task_metrics import TaskTotals
+
+log = logging.getLogger(__name__)
+
+PATH = "/internal/figures"
+_REPORTED = TypeAdapter(list[ReportedTask])
+
+
+class Asking(Protocol):
+    """The part of `Questions` that is needed here."""
+
+    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]: ...
+
+
+class Figures:
+    """The `FigureOperations` of a worker."""
+
+    def __init__(
+        self,
+        url: str,
+        snapshot: Callable[[], ClusterSnapshot],
+        totals: TaskTotals,
+        slots: Callable[[], Mapping[str, SlotFigures]],
+        questions: Asking,
+    ) -> None:
+        """`url` is this worker's; `slots` returns the slots of starts, by incarnation."""
+        self._url = url
+        self._snapshot = snapshot
+        self._totals = totals
+        self._slots = slots
+        self._questions = questions
+
+    def read(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
+        snapshot = self._snapshot()
+        tasks = {name: snapshot.tasks(name) for name in connectors if name in snapshot.connectors}
+        owners = _owners(snapshot)
+        others = {owners[task] for found in tasks.values() for task in found if task in owners} - {self._url}
+        only = next(iter(connectors)) if len(connectors) == 1 else None
+        reported = {self._url: _by_task(self.here(only)), **self._ask(others, only)}
+
+        def figures(task: TaskId) -> TaskFigures:
+            owner = owners.get(task)
+            if owner is None:
+                return TaskFigures(task.task)
+            return reported.get(owner, {}).get(task) or TaskFigures(task.task, worker_id(owner))
+
+        return {name: ConnectorFigures([figures(task) for task in found]) for name, found in tasks.items()}
+
+    def here(self, connector: str | None = None) -> Sequence[ReportedTask]:
+        slots, own = self._slots(), worker_id(self._url)
+        reports = [r for r in self._totals.reports().values() if connector in (None, r.connector)]
+        return [ReportedTask(r.connector, figures_of(r, own, slots.get(r.incarnation))) for r in reports]
+
+    def _ask(self, urls: Collection[str], only: str | None) -> dict[str, dict[TaskId, TaskFigures]]:
+        path = PATH if only is None else f"{PATH}?connector={quote(only, safe='')}"
+        answers = self._questions.ask(urls, path, ANSWER_S)
+        return {url: _by_task(_read(url, body)) for url, body in answers.items()}
+
+
+def figures_of(report: TaskReport, worker: str, slot: SlotFigures | None) -> TaskFigures:
+    """Return what a report says of a task."""
+    counters = report.counters
+    is_running = not report.state.is_over
+
+    def count(name: str) -> int:
+        return int(counters.get(name, 0))
+
+    def time_ms(name: str, *, is_known: bool = True) -> int | None:
+        seconds = counters.get(name, 0.0)
+        return round(1000 * seconds) if seconds and is_known else None
+
+    return TaskFigures(
+        report.task,
+        worker,
+        _kind(counters),
+        time_ms("started_s"),
+        count("records_polled"),
+        count("records_written"),
+        count("lag_max") if SINKS_COUNTER in counters else None,
+        time_ms("last_record_s", is_known=count("records_polled") > 0),
+        time_ms("last_commit_s", is_known=count("commits") > 0),
+        count("active_records") if is_running else 0,
+        time_ms("open_since_s", is_known=is_running),
+        count("error_errors"),
+        count("error_skipped"),
+        count("error_dead_letters"),
+        is_running and bool(counters.get(STANDS_STILL)),
+        slot,
+    )
+
+
+def _kind(counters: Mapping[str, float]) -> str:
+    if STREAMS_COUNTER in counters:
+        return "stream"
+    return "sink" if SINKS_COUNTER in counters else "source"
+
+
+def _owners(snapshot: ClusterSnapshot) -> Mapping[TaskId, str]:
+    workers = snapshot.assignment.workers if snapshot.assignment is not None else ()
+    return {task: worker.url for worker in workers for task in worker.tasks}
+
+
+def _by_task(reported: Sequence[ReportedTask]) -> dict[TaskId, TaskFigures]:
+    return {TaskId(each.connector, each.figures.id): each.figures for each in reported}
+
+
+def _read(url: str, body: bytes) -> Sequence[ReportedTask]:
+    try:
+        return _REPORTED.validate_json(body)
+    except ValidationError as error:  # a worker of another version
+        log.debug("the figures of %s cannot be read: %s", url, error)
+        return ()

@@ -1,0 +1,115 @@
+"""How reports of tasks become figures, and those of several workers one answer."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from fencepost.cluster.figures import ANSWER_S, ReportedTask, SlotFigures, TaskFigures
+from fencepost.rest.response import to_json
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.life.counters import Counters, SinkCounters, StreamCounters
+from fencepost.worker.operation.observation.figures import Figures, figures_of
+from fencepost.worker.supervision.task_metrics import TaskTotals
+
+HERE, THERE = "http://here:8083", "http://there:8083"
+SLOT = SlotFigures("s", 7, 1 << 20)
+
+
+def report(
+    counters: Counters, *, connector: str = "c", task: int = 0, state: RunState = RunState.RUNNING
+) -> TaskReport:
+    return TaskReport(connector, task, f"{connector}-{task}", state, counters=counters.to_json())
+
+
+def test_a_task_that_has_just_begun_has_no_times_but_its_start() -> None:
+    found = figures_of(report(Counters()), "here:8083", SLOT)
+    assert (found.kind, found.worker_id, found.slot) == ("source", "here:8083", SLOT)
+    assert found.started_ms is not None
+    assert (found.last_record_ms, found.last_commit_ms, found.open_since_ms, found.open_records) == (
+        None,
+        None,
+        None,
+        0,
+    )
+    assert (found.lag_max, found.stands_still) == (None, False)
+
+
+def test_a_source_shows_what_it_has_open() -> None:
+    counters = Counters()
+    counters.polled(3, 0.1)
+    counters.sent(2, ["t", "t"])
+    found = figures_of(report(counters), "w", None)
+    assert (found.records_read_total, found.records_written_total, found.open_records) == (3, 2, 2)
+    assert found.open_since_ms == round(counters.open_since_s * 1000)
+    assert found.last_record_ms == round(counters.last_record_s * 1000)
+
+
+def test_a_task_that_is_over_has_nothing_open_and_keeps_its_totals() -> None:
+    counters = Counters()
+    counters.sent(2, ["t", "t"])
+    found = figures_of(report(counters, state=RunState.FAILED), "w", None)
+    assert (found.records_written_total, found.open_records, found.open_since_ms) == (2, 0, None)
+
+
+def test_sinks_and_streams_have_a_lag() -> None:
+    for counters, kind in ((SinkCounters(), "sink"), (StreamCounters(), "stream")):
+        counters.lag_max = 12
+        found = figures_of(report(counters), "w", None)
+        assert (found.kind, found.lag_max) == (kind, 12)
+
+
+class Cluster:
+    """Two workers: task 0 of `c` runs here, task 1 there, and task 2 nowhere."""
+
+    def __init__(self) -> None:
+        self.totals = TaskTotals()
+        self.asked: list[tuple[list[str], str, float]] = []
+        self.answers: dict[str, bytes] = {}
+        workers = (
+            WorkerAssignment("a", HERE, (), (TaskId("c", 0),)),
+            WorkerAssignment("b", THERE, (), (TaskId("c", 1),)),
+        )
+        self.snapshot = ClusterSnapshot(
+            connectors={"c": {}, "d": {}}, task_counts={"c": 3, "d": 0}, assignment=Assignment(1, workers)
+        )
+        self.figures = Figures(HERE, lambda: self.snapshot, self.totals, lambda: {"c-0": SLOT}, self)
+
+    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]:
+        self.asked.append((sorted(urls), path, within_s))
+        return {url: self.answers[url] for url in urls if url in self.answers}
+
+    def read(self, *names: str) -> Sequence[TaskFigures]:
+        return self.figures.read(names)["c"].tasks
+
+
+def test_each_task_is_shown_by_the_worker_that_it_is_assigned_to() -> None:
+    cluster = Cluster()
+    for task in (0, 1):  # it has run task 1 before
+        cluster.totals.reported(report(Counters(), task=task))
+    there = TaskFigures(1, "there:8083", "sink", int(time.time() * 1000), slot=SlotFigures("t", 8))
+    cluster.answers[THERE] = to_json([ReportedTask("c", there)])
+    first, second, third = cluster.read("c", "d")
+    assert (first.worker_id, first.slot) == ("here:8083", SLOT)
+    assert second == there
+    assert third == TaskFigures(2)
+    assert cluster.asked == [([THERE], "/internal/figures", ANSWER_S)]
+
+
+def test_of_a_worker_that_does_not_answer_only_its_name_is_known() -> None:
+    cluster = Cluster()
+    assert cluster.read("c")[1] == TaskFigures(1, "there:8083")
+    cluster.answers[THERE] = b'[{"connector": "c", "figures": {"id": "another version"}}]'
+    assert cluster.read("c")[1] == TaskFigures(1, "there:8083")
+
+
+def test_only_the_workers_that_run_tasks_are_asked_and_only_for_the_connector() -> None:
+    cluster = Cluster()
+    assert cluster.figures.read(["d"])["d"].tasks == []
+    cluster.read("c")
+    assert [(urls, path) for urls, path, _ in cluster.asked if urls] == [([THERE], "/internal/figures?connector=c")]
+
+
+def test_a_connector_that_does_not_exist_is_left_out() -> None:
+    assert Cluster().figures.read(["absent"]) == {}
