@@ -24,7 +24,7 @@ from support.java_plugins import compile_plugins
 from support.long_form import IS_LONG
 from support.worker import Worker
 
-ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "31" if IS_LONG else "4"))
+ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "31" if IS_LONG else "2"))
 RECORDS_PER_S = 100  # for each source
 # `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
 KIND = Worker if IS_LONG else LightWorker

@@ -14,6 +14,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,13 @@ def spark_options() -> str:
 
 
 def _path() -> Path:
-    """An archive fits one build of Java and one class path, in the order in which the launcher finds it."""
+    """An archive fits one build of Java and one class path, in the order in which the launcher finds it.
+
+    It is made again when this file changes, which says what is in it.
+    """
     home, java = spark_home(), find_java()
-    identity = f"{java.path.resolve()} {java.version} {home} {os.listdir(home / 'jars')}"
+    identity = f"{java.path.resolve()} {java.version} {home} {os.listdir(home / 'jars')} "
+    identity += Path(__file__).read_text()
     return Path(sys.prefix, f"spark-classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa")
 
 
@@ -88,15 +93,27 @@ def main(archive: str) -> None:
     runtime = SparkRuntime({}, jvm=jvm)
     runtime.start()
     runtime.context.parallelize([1], 1).map(lambda n: n + 1).collect()
-    csv = Path(archive).with_suffix(".csv")
-    csv.write_text("a,b\n1,2\n3,4\n")
-    runtime.session.read.csv(str(csv), header=True, inferSchema=True).selectExpr("a + b AS c").collect()
-    csv.unlink()
+    with tempfile.TemporaryDirectory(dir=Path(archive).parent) as directory:
+        _read_and_write(runtime.session, directory)
     runtime.context.stop()
     assert jvm.process.stdin is not None
     jvm.process.stdin.close()
     jvm.process.wait()
     runtime.stop()
+
+
+def _read_and_write(session: Any, directory: str) -> None:
+    """Use the formats and operators that most tests of DataFrames use: their classes are in the archive then."""
+    csv, parquet, json = (f"{directory}/{name}" for name in ("a.csv", "parquet", "json"))
+    Path(csv).write_text("a,b\n1,2\n3,4\n")
+    frame = session.read.csv(csv, header=True, inferSchema=True).selectExpr("a + b AS c")
+    frame.write.parquet(parquet)
+    session.read.parquet(parquet).selectExpr("c", "c AS p").write.partitionBy("p").json(json)
+    counted = session.read.schema("c INT").json(json).groupBy("c").count().orderBy("c")
+    counted.union(session.range(2).selectExpr("id AS c", "id AS count")).toArrow()
+    frame.selectExpr("to_json(struct(c)) AS c").collect()
+    session.createDataFrame([(1, "a")], "n INT, s STRING").createOrReplaceTempView("shown")
+    session.sql("SELECT s, from_json(s, 'n INT') AS j FROM shown WHERE n = 1").collect()
 
 
 if __name__ == "__main__":

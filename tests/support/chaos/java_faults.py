@@ -66,6 +66,9 @@ class Round:
 def plan(seed: int, rounds: int, points: Sequence[Sequence[str]]) -> list[Round]:
     """Return rounds in which each kind of fault and each point comes about as often as any other.
 
+    The worker, and the host of its connectors, are each hit before one round of six; one of them comes before the
+    first or the second round. Which one is the seed's choice.
+
     Args:
         points: those of each target.
     """
@@ -73,7 +76,8 @@ def plan(seed: int, rounds: int, points: Sequence[Sequence[str]]) -> list[Round]
     faults = _endless(drawn, _BLOWS)
     of_target = [_endless(drawn, own) for own in points]
     found = []
-    for number in range(rounds):
+    begin = drawn.choice((1, 2, 3, 4))
+    for number in range(begin, begin + rounds):
         blows = tuple(Blow(target, next(faults), next(own)) for target, own in enumerate(of_target))
         of_worker = {2: JavaFault.KILL_WORKER, 4: JavaFault.KILL_CONNECTORS}.get(number % 6)
         found += [Round(blows)] if of_worker is None else [Round(blows, of_worker), Round(blows)]
