@@ -12,6 +12,7 @@ from fencepost.rest.access.need import NEEDS
 from fencepost.rest.access.principal import Checked, Principal, Role
 from fencepost.rest.access.rules import Grant, Rules
 from fencepost.rest.app import RestOptions
+from fencepost.rest.ui.offset import Offsets
 
 from .fake import FakeConnector, FakeWorker
 
@@ -65,6 +66,23 @@ POST   /ui/connectors/{name}/restart                operate  file
 POST   /ui/connectors/{name}/tasks/{task}/restart   operate  file
 GET    /ui/connectors/{name}/delete                 edit     file
 POST   /ui/connectors/{name}/delete                 edit     file
+GET    /ui/connectors/{name}/config                 view     file
+GET    /ui/connectors/{name}/edit                   edit     file
+POST   /ui/connectors/{name}/edit                   edit     file
+POST   /ui/connectors/{name}/edit/check             edit     file
+GET    /ui/connectors/{name}/offsets                view     file
+POST   /ui/connectors/{name}/offsets/preview        edit     file
+POST   /ui/connectors/{name}/offsets                edit     file
+GET    /ui/connectors/{name}/logs                   view     file
+GET    /ui/connectors/{name}/logs/rows              view     file
+GET    /ui/connectors/{name}/dead-letters           view     file
+GET    /ui/new                                      edit     some
+POST   /ui/new                                      edit     file
+POST   /ui/new/check                                edit     some
+GET    /ui/lineage                                  -
+GET    /ui/workers                                  -
+GET    /ui/workers/rows                             -
+GET    /ui/retention                                view     *
 GET    /admin/loggers                               admin    *
 GET    /admin/loggers/{logger}                      admin    *
 PUT    /admin/loggers/{logger}                      admin    *
@@ -80,7 +98,14 @@ BODIES: dict[str, Any] = {
     "PUT /admin/loggers/{logger}": {"level": "INFO"},
 }
 TOKEN = "t" * 43
-FORMS: dict[str, dict[str, str]] = {}
+FORMS = {
+    "POST /ui/connectors/{name}/edit": {"c.connector.class": "FileStreamSource", "c.file": "/g"},
+    "POST /ui/connectors/{name}/edit/check": {"c.connector.class": "FileStreamSource"},
+    "POST /ui/connectors/{name}/offsets/preview": {"p.1": '{"a": 1}', "o.1": '{"b": 2}'},
+    "POST /ui/connectors/{name}/offsets": {"p.1": '{"a": 1}', "o.1": '{"b": 2}', "seen": Offsets({}).seen},
+    "POST /ui/new": {"c.name": "file", "c.connector.class": "FileStreamSource", "c.file": "/f"},
+    "POST /ui/new/check": {"c.connector.class": "FileStreamSource"},
+}
 PARTS = {
     "name": "file",
     "task": "0",
@@ -123,7 +148,7 @@ def client_of(worker: FakeWorker, rules: Rules) -> TestClient:
 def reset(worker: FakeWorker, request: str = "") -> None:
     """Give the worker its one connector, unless the request is to create it."""
     worker.calls.clear()
-    has_connector = request != "POST /connectors"
+    has_connector = request not in ("POST /connectors", "POST /ui/new")
     worker.connectors = {"file": FakeConnector({**CONFIG, "name": "file"})} if has_connector else {}
 
 

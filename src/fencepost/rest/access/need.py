@@ -11,7 +11,10 @@ from enum import Enum
 
 from fencepost.rest.access.principal import Role
 
-_VALIDATE = re.compile(r"PUT /connector-plugins/[^/]+/config/validate")
+_CHECKS = re.compile(
+    r"PUT /connector-plugins/[^/]+/config/validate"
+    r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview))"
+)
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -87,6 +90,23 @@ NEEDS: Mapping[str, Need] = {
     "POST /ui/connectors/{name}/tasks/{task}/restart": _OPERATE,
     "GET /ui/connectors/{name}/delete": _EDIT,
     "POST /ui/connectors/{name}/delete": _EDIT,
+    "GET /ui/connectors/{name}/config": _VIEW,
+    "GET /ui/connectors/{name}/edit": _EDIT,
+    "POST /ui/connectors/{name}/edit": _EDIT,
+    "POST /ui/connectors/{name}/edit/check": _EDIT,
+    "GET /ui/connectors/{name}/offsets": _VIEW,
+    "POST /ui/connectors/{name}/offsets/preview": _EDIT,
+    "POST /ui/connectors/{name}/offsets": _EDIT,
+    "GET /ui/connectors/{name}/logs": _VIEW,
+    "GET /ui/connectors/{name}/logs/rows": _VIEW,
+    "GET /ui/connectors/{name}/dead-letters": _VIEW,
+    "GET /ui/new": _EDIT_SOMEWHERE,
+    "POST /ui/new": _EDIT_SOMEWHERE,
+    "POST /ui/new/check": _EDIT_SOMEWHERE,
+    "GET /ui/lineage": _KNOWN,
+    "GET /ui/workers": _KNOWN,
+    "GET /ui/workers/rows": _KNOWN,
+    "GET /ui/retention": _VIEW_ALL,
     "GET /admin/loggers": _ADMIN_ALL,
     "GET /admin/loggers/{logger}": _ADMIN_ALL,
     "PUT /admin/loggers/{logger}": _ADMIN_ALL,
@@ -104,5 +124,5 @@ def is_between_workers(method: str, path: str) -> bool:
 
 def is_change(method: str, path: str) -> bool:
     """Return whether a user's request to this path changes something."""
-    is_other = is_between_workers(method, path) or _VALIDATE.fullmatch(f"{method} {path}") is not None
+    is_other = is_between_workers(method, path) or _CHECKS.fullmatch(f"{method} {path}") is not None
     return method not in _READING and not is_other

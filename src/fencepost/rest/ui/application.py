@@ -3,10 +3,23 @@
 from fastapi import APIRouter, FastAPI
 
 from fencepost.rest.ui.inside import RestRefusedError, refusal_answer
-from fencepost.rest.ui.resources import action, assets, connector, overview
+from fencepost.rest.ui.resources import (
+    action,
+    assets,
+    config,
+    connector,
+    dead_letters,
+    lineage,
+    logs,
+    offset,
+    overview,
+    workers,
+)
 from fencepost.rest.ui.watch import Watch
 
-PAGES: tuple[APIRouter, ...] = tuple(one.router for one in (overview, connector, action, assets))
+PAGES: tuple[APIRouter, ...] = tuple(
+    one.router for one in (overview, connector, action, config, offset, logs, dead_letters, lineage, workers, assets)
+)
 
 
 def add_pages(app: FastAPI) -> None:

@@ -10,6 +10,7 @@ from fencepost.rest.ui.series import Series
 
 SORTS = ("name", "state", "rate", "lag", "age")
 STANDS_STILL = "STANDS STILL"
+_PYTHON = "Traceback (most recent call last)"
 _WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
 
 
@@ -115,10 +116,12 @@ def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any] | No
     return next((state for state in _WORST if state in states), str(connector))
 
 
-def first_line(trace: str | None) -> str:
-    """Return what a trace says in short."""
-    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
-    return lines[0][:300] if lines else ""
+def in_short(trace: str | None) -> str:
+    """Return the line of a trace that says what is wrong: the first, or of Python's the last one at the margin."""
+    lines = [line for line in (trace or "").splitlines() if line.strip()]
+    if lines and lines[0].startswith(_PYTHON):
+        lines = [line for line in lines if not line[0].isspace()][-1:]
+    return lines[0].strip()[:300] if lines else ""
 
 
 def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any] | None]:
@@ -137,7 +140,7 @@ def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
         state_of(status, figures),
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
-        first_line(next((trace for trace in traces if trace), "")),
+        in_short(next((trace for trace in traces if trace), "")),
         Recent.of(name, known, series),
     )
 

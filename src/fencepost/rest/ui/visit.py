@@ -56,6 +56,10 @@ class Visit:
         """Return the answer to a change, which may be a refusal."""
         return await ask(self.request, method, path, query=query, body=body)
 
+    async def change(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of the answer to another request than GET. Raises RestRefusedError."""
+        return await ask_for(self.request, method, path, body=body)
+
     async def form(self) -> dict[str, str]:
         """Return the fields of a form of this caller, without its token.
 

@@ -18,7 +18,7 @@ NASTY = [
     "javascript:alert(1)",
     "</title></textarea></pre><svg/onload=alert(1)>",
 ]
-PAGES = ["", "/live"]
+PAGES = ["", "/live", "/config", "/edit", "/delete", "/offsets", "/logs", "/dead-letters"]
 
 
 class Tags(HTMLParser):
@@ -57,6 +57,8 @@ def test_names_topics_and_traces_are_text(worker: FakeWorker, client: TestClient
         answer = client.get(f"/ui/connectors/{quote(text, safe='')}{page}")
         assert answer.status_code == 200, page
         assert text in ensure_plain(answer.text).text, page
+    for page in ("/ui/lineage", "/ui/workers", f"/ui/new?plugin={quote(text)}"):
+        ensure_plain(client.get(page).text)
 
 
 def test_a_text_of_an_error_is_text(client: TestClient) -> None:

@@ -39,7 +39,7 @@ async def show_live(name: ConnectorName, visit: Visiting) -> Response:
 async def _live(name: str, visit: Visit) -> dict[str, Any]:
     info = await visit.get(path_of("connectors", name))
     status = await visit.get(path_of("connectors", name, "status"))
-    figures = figures_of(await visit.maybe_get(path_of("connectors", name, "figures")) or {})
+    figures = figures_of({"figures": await visit.maybe_get(path_of("connectors", name, "figures"))})
     by_task = {task["id"]: task for task in figures if task}
     points = visit.series.points(name)
     content = {

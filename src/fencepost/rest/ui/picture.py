@@ -1,0 +1,134 @@
+"""Lineage as a picture: what connectors read and write, in columns from left to right."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fencepost.rest.ui.inside import path_of
+
+BOX_WIDTH, BOX_HEIGHT = 208, 42
+_ACROSS, _DOWN, _EDGE = 292, 58, 8
+_MOST_COLUMNS = 12
+_MOST_CHARACTERS = 27
+
+Node = tuple[str, str]
+"""What it is (`connector`, `topic` or `external`), and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A connector, what it reads and what it writes."""
+
+    name: str
+    kind: str
+    reads: Sequence[Node]
+    writes: Sequence[Node]
+
+    @property
+    def node(self) -> Node:
+        return ("connector", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node at its place; `text` is its name, shortened to fit."""
+
+    node: Node
+    x: int
+    y: int
+
+    @property
+    def what(self) -> str:
+        return self.node[0]
+
+    @property
+    def name(self) -> str:
+        return self.node[1]
+
+    @property
+    def text(self) -> str:
+        return self.name if len(self.name) <= _MOST_CHARACTERS else f"{self.name[: _MOST_CHARACTERS - 1]}…"
+
+    @property
+    def href(self) -> str:
+        return path_of("ui", "connectors", self.name) if self.what == "connector" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """`wires` are paths of SVG."""
+
+    width: int
+    height: int
+    boxes: Sequence[Box]
+    wires: Sequence[str]
+
+
+def picture(flows: Sequence[Flow]) -> Picture | None:
+    """Return the picture of these flows; None if there is nothing to show."""
+    edges = [
+        edge
+        for flow in flows
+        for edge in [*((one, flow.node) for one in flow.reads), *((flow.node, one) for one in flow.writes)]
+    ]
+    nodes = list(dict.fromkeys([*(flow.node for flow in flows), *(node for edge in edges for node in edge)]))
+    if not nodes:
+        return None
+    columns = _columns(nodes, edges)
+    boxes = {
+        node: Box(node, _EDGE + across * _ACROSS, _EDGE + down * _DOWN)
+        for across, column in enumerate(columns)
+        for down, node in enumerate(column)
+    }
+    height = max(len(column) for column in columns) * _DOWN - (_DOWN - BOX_HEIGHT) + 2 * _EDGE
+    width = (len(columns) - 1) * _ACROSS + BOX_WIDTH + 2 * _EDGE
+    return Picture(width, height, list(boxes.values()), [_wire(boxes[a], boxes[b]) for a, b in dict.fromkeys(edges)])
+
+
+def around(flows: Iterable[Flow], name: str) -> list[Flow]:
+    """Return the flow of a connector, and those that share a topic with it directly."""
+    found = {flow.name: flow for flow in flows}
+    own = found.get(name)
+    if own is None:
+        return []
+    topics = {node for node in (*own.reads, *own.writes) if node[0] == "topic"}
+    return [flow for flow in found.values() if flow is own or topics & {*flow.reads, *flow.writes}]
+
+
+def _columns(nodes: Sequence[Node], edges: Sequence[tuple[Node, Node]]) -> list[list[Node]]:
+    """Return the nodes by column: each to the right of what leads to it, except in a circle."""
+    column = dict.fromkeys(nodes, 0)
+    for _ in range(_MOST_COLUMNS):
+        moved = False
+        for a, b in edges:
+            if column[b] <= column[a] < _MOST_COLUMNS - 1:
+                column[b], moved = column[a] + 1, True
+        if not moved:
+            break
+    used = sorted(set(column.values()))
+    found: list[list[Node]] = [[node for node in nodes if column[node] == number] for number in used]
+    return _untangled(found, edges)
+
+
+def _untangled(columns: list[list[Node]], edges: Sequence[tuple[Node, Node]]) -> list[list[Node]]:
+    """Sort each column by where its neighbours to the left are, so that fewer wires cross."""
+    before: dict[Node, list[Node]] = {}
+    for a, b in edges:
+        before.setdefault(b, []).append(a)
+    place: dict[Node, float] = {}
+    sorted_columns = []
+    for number, column in enumerate(columns):
+        ordered = sorted(column) if number == 0 else sorted(column, key=lambda node: (_mean(before, place, node), node))
+        place |= {node: float(down) for down, node in enumerate(ordered)}
+        sorted_columns.append(ordered)
+    return sorted_columns
+
+
+def _mean(before: Mapping[Node, Sequence[Node]], place: Mapping[Node, float], node: Node) -> float:
+    known = [place[one] for one in before.get(node, ()) if one in place]
+    return sum(known) / len(known) if known else float(len(place))
+
+
+def _wire(a: Box, b: Box) -> str:
+    x, y, end_x, end_y = a.x + BOX_WIDTH, a.y + BOX_HEIGHT // 2, b.x, b.y + BOX_HEIGHT // 2
+    bend = max(40, abs(end_x - x) // 2)
+    return f"M{x},{y} C{x + bend},{y} {end_x - bend},{end_y} {end_x},{end_y}"

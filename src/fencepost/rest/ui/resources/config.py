@@ -1,0 +1,131 @@
+"""`/ui/new` and the config of a connector: shown, checked, changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from fencepost.rest.gateway import Worker
+from fencepost.rest.path import ConnectorName
+from fencepost.rest.ui.field import CLASS, NAME, config_form, sent_config
+from fencepost.rest.ui.hiding import hidden_keys, shown
+from fencepost.rest.ui.inside import path_of
+from fencepost.rest.ui.visit import Visit, Visiting
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@router.get("/connectors/{name}/config")
+async def show_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
+    """Show the config without its secrets."""
+    config = await visit.get(path_of("connectors", name, "config"))
+    content = shown(config, await hidden_keys(worker, config))
+    return visit.page("config.html", title=f"Config of {name}", name=name, tab="config", config=content)
+
+
+@router.get("/connectors/{name}/edit")
+async def edit_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
+    """Answer with a form that has the config."""
+    config = await visit.get(path_of("connectors", name, "config"))
+    return await _form_page(visit, worker, config, name)
+
+
+@router.post("/connectors/{name}/edit/check")
+async def check_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
+    """Say what is wrong with a config; nothing is stored."""
+    stored = await visit.get(path_of("connectors", name, "config"))
+    config, fault = _sent(await visit.form(), stored)
+    return await _checked(visit, worker, config | {NAME: name}, name, fault)
+
+
+@router.post("/connectors/{name}/edit")
+async def save_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
+    """Store a config, or say what is wrong with it."""
+    stored = await visit.get(path_of("connectors", name, "config"))
+    config, fault = _sent(await visit.form(), stored)
+    if fault is None:
+        answer = await visit.send("PUT", path_of("connectors", name, "config"), config | {NAME: name})
+        if answer.is_success:
+            return visit.done(answer, path_of("ui", "connectors", name))
+        return await _form_page(visit, worker, config | {NAME: name}, name, answer.message, status=answer.status)
+    return await _form_page(visit, worker, config | {NAME: name}, name, fault, status=400)
+
+
+@router.get("/new")
+async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
+    """Answer with the connectors that are installed, or with an empty form for one of them."""
+    plugin = visit.request.query_params.get("plugin")
+    if plugin is None:
+        plugins = await visit.get("/connector-plugins")
+        return visit.page("choose.html", title="New connector", plugins=plugins)
+    return await _form_page(visit, worker, {CLASS: plugin})
+
+
+@router.post("/new/check")
+async def check_new(visit: Visiting, worker: Worker) -> Response:
+    """Say what is wrong with the config of a new connector; nothing is stored."""
+    config, fault = _sent(await visit.form(), {})
+    return await _checked(visit, worker, config, None, fault)
+
+
+@router.post("/new")
+async def create(visit: Visiting, worker: Worker) -> Response:
+    """Create a connector, or say what is wrong with it."""
+    config, fault = _sent(await visit.form(), {})
+    name = (config.get(NAME) or "").strip()
+    if fault is None and not name:
+        fault = "A connector needs a name"
+    if fault is None:
+        answer = await visit.send("POST", "/connectors", {"name": name, "config": config | {NAME: name}})
+        if answer.is_success:
+            return visit.done(answer, path_of("ui", "connectors", name))
+        return await _form_page(visit, worker, config, None, answer.message, status=answer.status)
+    return await _form_page(visit, worker, config, None, fault, status=400)
+
+
+def _sent(fields: Mapping[str, str], stored: Mapping[str, str | None]) -> tuple[dict[str, str | None], str | None]:
+    """Return the config of a form; with a text if its lines cannot be read."""
+    try:
+        return sent_config(fields, stored), None
+    except ValueError as error:
+        return sent_config({**fields, "more": ""}, stored), str(error)
+
+
+async def _checked(
+    visit: Visit, worker: Worker, config: Mapping[str, str | None], name: str | None, fault: str | None
+) -> Response:
+    if visit.request.headers.get("hx-request") == "true":
+        return visit.piece("errors.html", **await _content(visit, worker, config, name, fault))
+    return await _form_page(visit, worker, config, name, fault, is_checked=True)
+
+
+async def _form_page(
+    visit: Visit,
+    worker: Worker,
+    config: Mapping[str, str | None],
+    name: str | None = None,
+    fault: str | None = None,
+    *,
+    status: int = 200,
+    is_checked: bool = False,
+) -> Response:
+    content = await _content(visit, worker, config, name, fault)
+    title = "New connector" if name is None else f"Edit {name}"
+    return visit.page("form.html", title=title, status=status, is_checked=is_checked, **content)
+
+
+async def _content(
+    visit: Visit, worker: Worker, config: Mapping[str, str | None], name: str | None, fault: str | None
+) -> dict[str, Any]:
+    plugin = config.get(CLASS) or ""
+    report = await visit.change("PUT", path_of("connector-plugins", plugin, "config", "validate"), config)
+    form = config_form(report, config, await hidden_keys(worker, config))
+    return {
+        "form": form,
+        "name": name,
+        "given_name": config.get(NAME) or "",
+        "plugin": plugin,
+        "fault": fault,
+        "here": "/ui/new" if name is None else path_of("ui", "connectors", name, "edit"),
+    }
