@@ -369,6 +369,11 @@ def _cli() -> Iterator[str]:
         "`FENCEPOST_LOG_LEVEL` (default `INFO`) sets the level of the log; `FENCEPOST_LOG_FORMAT=json` makes each line "
         "a JSON object; what connectors and tasks log has the fields `connector` and `task` then."
     )
+    yield from _paragraph(
+        "Commands with `--url` and `--context` ask workers over REST: the first of `--url`, `--context`, `FENCEPOST_URL`, "
+        "`FENCEPOST_CONTEXT`, the current context, and `http://127.0.0.1:8083`. "
+        "[Manage connectors](../how-to/manage-connectors.md) has their exit codes and the fields of their JSON."
+    )
     for name, command in _commands("fencepost", get_command(app)):
         yield from _command(name, command)
 

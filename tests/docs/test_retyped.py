@@ -173,7 +173,9 @@ def postgres() -> Iterator[Postgres | None]:
 @pytest.fixture
 def reader(tmp_path: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # where plug-ins are installed
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     made = Reader(tmp_path, postgres)
+    monkeypatch.setenv("FENCEPOST_URL", str(made.rest.base_url))
     yield made
     made.rest.close()
 
@@ -198,6 +200,7 @@ def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill
         _sees_what_the_pages_say(reader)
         _sees_the_table_once(reader)
         _moves_offsets(reader)
+        _manages_connectors(reader)
         _ends(reader)
         _stops_all_but(reader, "lines")  # several tasks at once may take longer to stop than they get
         begins = reader.log(is_first=False).stat().st_size
@@ -332,13 +335,25 @@ def _sees_files_and_tables(reader: Reader) -> None:
 def _moves_offsets(reader: Reader) -> None:
     """The page goes on with the connector of the quick start."""
     page = HOW_TO / "move-offsets.md"
-    shown = json.loads(reader.types(page, "lines/offsets\n"))
+    shown = json.loads(reader.types(page, "offsets show lines"))
     [offset] = [entry["offset"] for entry in shown["offsets"]]
     assert offset == json.loads(reader.text(page, "json", "fingerprint"))["offsets"][0]["offset"]
-    reader.types(page, "PATCH")
+    reader.types(page, "offsets move lines")
     with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["lines"]) as topic:
         eventually(lambda: len(topic.seen()) >= 8, within_s=60)
         assert [one.value for one in topic.seen()] == [b"one", b"two", b"three", b"four"] * 2
+
+
+def _manages_connectors(reader: Reader) -> None:
+    page = HOW_TO / "manage-connectors.md"
+    assert "local" in reader.types(page, "context add")
+    reader.types(page, '"name": "more-lines"')
+    reader.ensure_running("more-lines")
+    assert reader.types(page, "--diff ||").startswith(reader.text(page, "text", "~ more-lines"))
+    assert "more-lines: a source" in reader.types(page, "describe")
+    assert "To do: 0 to create, 0 to change, 0 to delete" in reader.types(page, "export --dir")
+    reader.types(page, "restart --failed")
+    assert reader.rest.get("/connectors/more-lines").status_code == 404
 
 
 def _ends(reader: Reader) -> None:

@@ -7,15 +7,22 @@ from fencepost.api.errors import ConnectError
 from fencepost.cli.acls.command import acls
 from fencepost.cli.adopt.command import adopt
 from fencepost.cli.apply.command import apply
+from fencepost.cli.connector.delete import delete
+from fencepost.cli.connector.describe import describe
 from fencepost.cli.connector.get import get
+from fencepost.cli.connector.life_cycle import pause, resume, stop
+from fencepost.cli.connector.restart import restart
 from fencepost.cli.connector.status import status
 from fencepost.cli.context.command import app as context_app
 from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.ending import end_process
+from fencepost.cli.export.command import export
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
+from fencepost.cli.offsets.command import app as offsets_app
 from fencepost.cli.password import hash_password
 from fencepost.cli.plugin.command import app as plugin_app
+from fencepost.cli.validate.command import validate
 from fencepost.cli.worker.command import dev, worker
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
@@ -31,6 +38,7 @@ app.add_typer(context_app, name="context")
 app.add_typer(kafka_app, name="kafka", help="A real Kafka for development and tests.")
 app.add_typer(mirror_app, name="mirror")
 app.add_typer(new_app, name="new")
+app.add_typer(offsets_app, name="offsets")
 app.add_typer(plugin_app, name="plugin")
 
 
@@ -47,6 +55,14 @@ app.command("dead-letters")(dead_letters)
 app.command()(apply)
 app.command()(get)
 app.command()(status)
+app.command()(describe)
+app.command()(pause)
+app.command()(resume)
+app.command()(stop)
+app.command()(restart)
+app.command()(delete)
+app.command()(validate)
+app.command()(export)
 app.command()(dev)
 app.command("hash-password")(hash_password)
 

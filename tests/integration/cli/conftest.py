@@ -38,7 +38,7 @@ class Side:
 @shared
 def fencepost_side(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     group, directory = f"cli-{uuid.uuid4().hex[:6]}", tmp_path_factory.mktemp("cli")
-    with Cluster(kafka.bootstrap_servers, directory, group, 1) as cluster:
+    with Cluster(kafka.bootstrap_servers, directory, group, 1, offset_flush_interval_ms="1000") as cluster:
         cluster.start()
         url = f"http://127.0.0.1:{cluster.workers[0].port}"
         with httpx.Client(base_url=url, timeout=100) as rest:

@@ -15,6 +15,7 @@ from fencepost.cli.connector.view import all_connectors
 from fencepost.cli.connector.waiting import await_running
 from fencepost.cli.masking import Masking
 from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.progress import waiting
 
 DONE, FAILED, WRONG, DIFFERENT = 0, 1, 2, 3
 _SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-", Action.NONE: " "}
@@ -153,7 +154,8 @@ class Applying:
             return {}
         steps = [result.step for result in results if not result.error and result.step.action is not Action.DELETE]
         wanted = {step.name: step.state for step in steps}
-        return await_running(self._connect, wanted, self._options.wait_s, self._masking)
+        with waiting("Waiting until all run"):
+            return await_running(self._connect, wanted, self._options.wait_s, self._masking)
 
 
 def _remark(step: Step) -> str:

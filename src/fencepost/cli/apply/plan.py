@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -106,19 +106,16 @@ def plan(
         owned: Patterns of names; connectors of such a name that no file has are deleted.
     """
     there = {view.name: view for view in present}
-    steps, faults = [], []
-    for each in sorted(wanted, key=lambda one: one.name):
+    merged, faults = filled(wanted, {name: view.config for name, view in there.items()})
+    steps = []
+    for each in sorted(merged, key=lambda one: one.name):
         view = there.get(each.name)
-        current = None if view is None else view.config
         masking.remember(each.config)
-        masking.remember(current or {})
-        merged, wrong = _filled(each, current or {})
-        faults.extend(wrong)
-        steps.append(
-            _created(each, merged, masking)
-            if view is None
-            else _changed(each, view, merged, masking, sends_secrets=sends_secrets)
-        )
+        if view is None:
+            steps.append(_created(each, masking))
+        else:
+            masking.remember(view.config)
+            steps.append(_changed(each, view, masking, sends_secrets=sends_secrets))
     named = {each.name for each in wanted}
     gone = sorted(n for n in there if n not in named and any(fnmatchcase(n, pattern) for pattern in owned))
     return Plan((*steps, *(Step(name, Action.DELETE) for name in gone)), faults)
@@ -127,6 +124,22 @@ def plan(
 def is_kept(value: str) -> bool:
     """Say whether a value of a file stands for the one that the connector has."""
     return value == HIDDEN or FILL.match(value) is not None
+
+
+def filled(
+    wanted: Sequence[WantedConnector], present: Mapping[str, Mapping[str, str]]
+) -> tuple[list[WantedConnector], list[Fault]]:
+    """Return the connectors with the values that they have, where their files say so, and what has none.
+
+    Args:
+        present: The configs that there are, by name.
+    """
+    merged, faults = [], []
+    for each in wanted:
+        config, wrong = _filled(each, present.get(each.name, {}))
+        merged.append(replace(each, config=config))
+        faults.extend(wrong)
+    return merged, faults
 
 
 def _filled(wanted: WantedConnector, current: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
@@ -140,7 +153,8 @@ def _filled(wanted: WantedConnector, current: Mapping[str, str]) -> tuple[dict[s
     return config, faults
 
 
-def _created(wanted: WantedConnector, config: Mapping[str, str], masking: Masking) -> Step:
+def _created(wanted: WantedConnector, masking: Masking) -> Step:
+    config = wanted.config
     shown = masking.config(config)
     changes = tuple(KeyChange(key, None, shown[key]) for key in sorted(config) if key != "name")
     creation = dict(wanted.creation)
@@ -149,10 +163,8 @@ def _created(wanted: WantedConnector, config: Mapping[str, str], masking: Maskin
     return Step(wanted.name, Action.CREATE, config, changes, creation=creation)
 
 
-def _changed(
-    wanted: WantedConnector, view: ConnectorView, config: Mapping[str, str], masking: Masking, *, sends_secrets: bool
-) -> Step:
-    current = view.config
+def _changed(wanted: WantedConnector, view: ConnectorView, masking: Masking, *, sends_secrets: bool) -> Step:
+    current, config = view.config, wanted.config
     before, after = masking.config(current), masking.config(config)
     changes, uncompared = [], []
     for key in sorted((current.keys() | config.keys()) - {"name"}):

@@ -12,8 +12,9 @@ from fencepost.cli.masking import Masking
 
 _CLASS = "connector.class"
 _AT_ONCE = 4
-_SIMILAR = 0.88
-_SHORTEST = 6  # letters of a key that is compared with others
+_SIMILAR = 0.88  # a key that nothing reads, to one that is read
+_SHORTEST = 6  # letters of such a key
+_SIMILAR_TO_WRONG = 0.75  # a key that nothing reads, to one that is missing or wrong
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,11 @@ class Validation:
     def _faults(
         self, wanted: WantedConnector, report: Mapping[str, Any], definitions: Mapping[str, Any]
     ) -> list[Fault]:
-        found = []
+        found, unread = [], [key for key in wanted.config if key not in definitions]
         for one in report["configs"]:
             for text in one["value"]["errors"]:
                 key = str(one["value"]["name"])
-                near = None if key in wanted.config else _near(key, [k for k in wanted.config if k not in definitions])
+                near = None if key in wanted.config else _near(key, unread, _SIMILAR_TO_WRONG)
                 hint = "" if near is None else f" (the config has {near})"
                 found.append(wanted.fault(key, self._masking.text(text) + hint))
         return found
@@ -71,7 +72,8 @@ class Validation:
         """Return the worker's own warnings; for Kafka Connect, which has none, keys that resemble declared ones."""
         if "warnings" in report:
             return [wanted.fault(one["name"], self._masking.text(one["message"])) for one in report["warnings"]]
-        near = {key: _near(key, definitions) for key in wanted.config if key not in definitions}
+        unknown = [key for key in wanted.config if key not in definitions and len(key) >= _SHORTEST]
+        near = {key: _near(key, definitions, _SIMILAR) for key in unknown}
         return [
             wanted.fault(key, f"nothing reads this key: {other} is similar") for key, other in near.items() if other
         ]
@@ -89,11 +91,9 @@ class Validation:
         return f"{name} is not installed" + (f": {near[0]} is similar" if near else f": {message[:200]}")
 
 
-def _near(key: str, candidates: Any) -> str | None:
-    if len(key) < _SHORTEST:
-        return None
+def _near(key: str, candidates: Any, similar: float) -> str | None:
     same = (each for each in candidates if _plain(each) == _plain(key))
-    return next(same, None) or next(iter(difflib.get_close_matches(key, list(candidates), 1, _SIMILAR)), None)
+    return next(same, None) or next(iter(difflib.get_close_matches(key, list(candidates), 1, similar)), None)
 
 
 def _plain(key: str) -> str:

@@ -7,7 +7,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -118,8 +118,12 @@ class Resend:
                 )
         return found
 
-    def send(self, conf: Mapping[str, Any]) -> int:
-        """Send what waits; returns how many dead letters that were. `conf`: of a transactional producer.
+    def send(self, conf: Mapping[str, Any], committed: Callable[[int], None] = lambda _: None) -> int:
+        """Send what waits; returns how many dead letters that were.
+
+        Args:
+            conf: Of a transactional producer.
+            committed: Called with how many were sent, after each transaction.
 
         Raises what `TransactionalWriter` raises, if a second and a third try do not help; FatalError if the group has
         members; DeadLetterRefusedError, which names the dead letter, if Kafka refuses one.
@@ -133,6 +137,7 @@ class Resend:
                 writer.open()  # 1
                 for count in self._transactions(writer, at_once, refused):
                     sent, failures = sent + count, 0
+                    committed(count)
                     if writer.is_struck:  # E5
                         break
                 else:

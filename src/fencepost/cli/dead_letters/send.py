@@ -9,6 +9,7 @@ from fencepost.cli.client import BOOTSTRAP
 from fencepost.cli.dead_letters.connector import ASK_S, DescribedConnector, Where, connector_at, reader_conf
 from fencepost.cli.dead_letters.progress import progress_name
 from fencepost.cli.dead_letters.resend import Resend, Skipped
+from fencepost.cli.progress import counting
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice
 from fencepost.kafka.admin.client import Admin
@@ -48,7 +49,8 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
             typer.echo(f"(With {_RESEND} in its config they would go to {name} alone.)")
         if not is_confirmed:
             typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
-        sent = resend.send(transactional_conf(where.client(connector.config), group).conf)
+        with counting("Sending", sum(targets.values())) as committed:
+            sent = resend.send(transactional_conf(where.client(connector.config), group).conf, committed)
         typer.echo(f"Sent again: {sent}")
 
 

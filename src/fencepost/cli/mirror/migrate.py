@@ -8,6 +8,7 @@ import typer
 from fencepost.cli.columns import aligned
 from fencepost.cli.mirror.migration import Migration, MigrationPlan, TypedFlow
 from fencepost.cli.mirror.run import chosen
+from fencepost.cli.progress import waiting
 from fencepost.config import ConfigError
 from fencepost.mirror.dedicated.file import MirrorFile
 
@@ -40,14 +41,16 @@ def migrate(
         raise ConfigError(f"--flow is missing: the file runs {', '.join(each.name for each in found)}")
     old, new = TypedFlow.of(found[0], _OTHER[to], names[0]), TypedFlow.of(found[0], to, names[1])
     with Migration(old, new) as migration:
-        plan = migration.plan()
+        with waiting("Reading positions"):
+            plan = migration.plan()
         for line in shown(old, new, plan):
             typer.echo(line)
         if is_dry or not plan.moves:
             return
         if not is_confirmed:
             typer.confirm("Take them along?", abort=True)
-        plan = migration.carry_out()
+        with waiting(f"Moving {len(plan.moves)} positions"):
+            plan = migration.carry_out()
     typer.echo(f"Done and verified: {len(plan.moves)} positions are in {new.place()}.")
     typer.echo(f"Now set {old.flow.name}.connector.type={to} in {path} and start it. The other type is stopped.")
     typer.echo(f"To go back: end it, and `fencepost mirror migrate {path} --flow '{old.flow.name}' --to {old.kind}`.")

@@ -7,7 +7,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from fencepost.cli.columns import aligned
+from fencepost.cli.output import Output as TableOutput
+from fencepost.cli.output import Printer
 from fencepost.cli.places import plugin_directory
 from fencepost.cli.plugin.reference import find_any, reference, text
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -104,13 +105,26 @@ def describe(
 def list_all(
     plugin_path: _Directories = None,
     kind: Annotated[PluginKind | None, typer.Option(help="Only plug-ins of this kind.")] = None,
+    url: Annotated[str | None, typer.Option(help="List those of the worker with this REST API instead.")] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="NAME", help="List those of this cluster's workers instead.")
+    ] = None,
+    output: Annotated[TableOutput, typer.Option("--output", "-o", help="The form.")] = TableOutput.TABLE,
 ) -> None:
-    """List the plug-ins of this environment and of directories, and what could not be loaded.
+    """List the plug-ins of this environment and of directories, and what could not be loaded; or those of a worker.
 
     For a Java plug-in, the last column says from where it was installed, or in which directory it is.
     """
-    from fencepost.cli.plugin.listing import Origins
+    from fencepost.cli.plugin.listing import Origins, of_worker
 
+    printer = Printer(output)
+    if url or context:
+        found = [one for one in of_worker(url, context) if kind is None or one["type"] == kind.value]
+        if printer.is_table:
+            printer.table(("KIND", "CLASS", "VERSION"), [(o["type"], o["class"], o["version"] or "") for o in found])
+        else:
+            printer.data(found)
+        return
     registry = _registry(plugin_path)
     origins = Origins(registry)
     kinds = PluginKind if kind is None else (kind,)
@@ -119,8 +133,10 @@ def list_all(
         for each in kinds
         for name in sorted({n for view in registry.views() for n in view.names(each)})
     ]
-    for line in aligned([("KIND", "CLASS", "FROM"), *rows]):
-        typer.echo(line)
+    if printer.is_table:
+        printer.table(("KIND", "CLASS", "FROM"), rows)
+    else:
+        printer.data([{"type": one, "class": name, "from": origin} for one, name, origin in rows])
     for failure in (*registry.failures(), *origins.changes()):
         typer.echo(failure, err=True)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fencepost.java.install.manifest import InstallManifest
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -32,3 +33,13 @@ class Origins:
                     f"{path} is not as it was installed, since {', '.join(changed)} changed: "
                     f"fencepost plugin install {manifest.origin}"
                 )
+
+
+def of_worker(url: str | None, context: str | None) -> list[dict[str, Any]]:
+    """Return the plug-ins of a worker: `class`, `type`, `version`. Raises as `Connect` does."""
+    from fencepost.cli.connect import Connect
+    from fencepost.cli.rest import access
+
+    with Connect(access(url, context)) as connect:
+        found: list[dict[str, Any]] = connect.get("connector-plugins", connectorsOnly="false")
+    return [{"class": one["class"], "type": one["type"], "version": one.get("version")} for one in found]

@@ -36,7 +36,7 @@ def test_contexts_are_added_used_listed_and_removed() -> None:
     ]
     assert fencepost("context", "remove", "prod").code == 0
     assert Contexts.load() == Contexts({"dev": Context("http://dev:8083")})
-    assert "known: dev" in fencepost("context", "use", "prod").err
+    assert "there are: dev" in fencepost("context", "use", "prod").err
 
 
 def test_nobody_else_can_read_the_file() -> None:

@@ -1,0 +1,29 @@
+"""`fencepost delete`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli.completion import ConnectorNames
+from fencepost.cli.connector.each import for_each
+from fencepost.cli.on_worker import on_worker
+from fencepost.cli.output import printable
+
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+
+@on_worker
+def delete(
+    connect: "Connect",
+    names: ConnectorNames,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete connectors, after they were shown. Their offsets stay: a connector of the same name continues there."""
+    from fencepost.cli.connector.view import existing_connector
+
+    for view in [existing_connector(connect, name) for name in dict.fromkeys(names)]:
+        typer.echo(printable(f"{view.name}: a {view.kind}, {view.state}, {len(view.tasks)} tasks"), err=True)
+    if not yes:
+        typer.confirm("Delete?", abort=True, err=True)
+    for_each(names, "deleted", lambda name: connect.delete("connectors", name))

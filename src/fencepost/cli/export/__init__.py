@@ -1,0 +1,1 @@
+"""`fencepost export`: the configs of a cluster, as files."""

@@ -1,0 +1,1 @@
+"""`fencepost offsets`: shows and moves the offsets of connectors."""

@@ -1,0 +1,135 @@
+"""Moves offsets: shows what changes, asks, stops the connector, changes them, and brings it back to its state."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import typer
+
+from fencepost.api.errors import ConnectError
+from fencepost.cli.connect import Connect, RefusedError
+from fencepost.cli.connector.view import ConnectorView, existing_connector
+from fencepost.cli.offsets.change import OffsetChange, of_answer
+from fencepost.cli.output import Output, Printer, printable
+
+_STOPPED, _PAUSED = "STOPPED", "PAUSED"
+_BACK = {_PAUSED: "pause"}
+_RETRIED = "safely retried"  # what Kafka Connect says while tasks of a sink still leave their group
+_UNCHANGED = "No offset was changed."
+_UNKNOWN = "It is not known whether offsets were changed: see `fencepost offsets show {}`."
+_STOP_S = 120.0
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Options:
+    """The user's options. `keeps_stopped`: the connector is not resumed afterwards."""
+
+    is_confirmed: bool = False
+    keeps_stopped: bool = False
+    is_dry: bool = False
+
+
+class OffsetMove:
+    """A change of one connector's offsets."""
+
+    def __init__(
+        self, connect: Connect, name: str, options: Options, pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._connect = connect
+        self._options = options
+        self._pause = pause
+        self._view = existing_connector(connect, name)
+        self.present = self._read()
+
+    @property
+    def view(self) -> ConnectorView:
+        """Return the connector as it was at the beginning."""
+        return self._view
+
+    def alter(self, changes: Sequence[OffsetChange]) -> None:
+        """Change some. Raises RefusedError, or ConfigError."""
+        body = {"offsets": [each.to_json() for each in changes]}
+        self._carry_out(changes, lambda: self._connect.patch(*self._path, body=body))
+
+    def reset(self) -> None:
+        """Delete all. Raises RefusedError, or ConfigError."""
+        changes = [OffsetChange(each.partition, None) for each in self.present]
+        self._carry_out(changes, lambda: self._connect.delete(*self._path))
+
+    @property
+    def _path(self) -> tuple[str, str, str]:
+        return "connectors", self._view.name, "offsets"
+
+    def _carry_out(self, changes: Sequence[OffsetChange], act: Callable[[], Any]) -> None:
+        show_changes(self.present, changes)
+        if self._options.is_dry:
+            return
+        name, state = self._view.name, self._view.state
+        if state != _STOPPED:
+            then = "stays stopped" if self._options.keeps_stopped else f"is {state} again afterwards"
+            typer.echo(printable(f"{name} is {state}: it is stopped for the change, and {then}."), err=True)
+        if not self._options.is_confirmed:
+            typer.confirm("Change them?", abort=True, err=True)
+        try:
+            self._stop()
+            before = self._read()
+            answer = self._tried(act)
+        except RefusedError as error:
+            is_known = error.status < httpx.codes.INTERNAL_SERVER_ERROR
+            typer.echo(_UNCHANGED if is_known else _UNKNOWN.format(name), err=True)
+            raise
+        finally:
+            self._restore()
+        if [one for one in before if one not in self.present]:
+            typer.echo("When it was stopped, its offsets were:", err=True)
+            show_changes(before, changes)
+        typer.echo(printable(str((answer or {}).get("message", "The offsets were changed"))))
+
+    def _read(self) -> list[OffsetChange]:
+        return of_answer(self._connect.get(*self._path))
+
+    def _stop(self) -> None:
+        """Stop it, unless it is stopped, and wait until its tasks are gone."""
+        if self._view.state == _STOPPED:
+            return
+        self._connect.put("connectors", self._view.name, "stop")
+        ending = time.monotonic() + _STOP_S
+        while True:
+            status = self._connect.get("connectors", self._view.name, "status")
+            if status["connector"]["state"] == _STOPPED and not status["tasks"]:
+                return
+            if time.monotonic() > ending:
+                raise ConnectError(f"{self._view.name} did not stop within {_STOP_S:g} s; see `fencepost status`")
+            self._pause(_LOOK_EVERY_S)
+
+    def _tried(self, act: Callable[[], Any]) -> Any:
+        """Send the request. It is repeated while tasks that end are still in a sink's group."""
+        ending = time.monotonic() + _STOP_S
+        while True:
+            try:
+                return act()
+            except RefusedError as error:
+                if _RETRIED not in str(error) or time.monotonic() > ending:
+                    raise
+            self._pause(_LOOK_EVERY_S)
+
+    def _restore(self) -> None:
+        name, state = self._view.name, self._view.state
+        if state == _STOPPED or self._options.keeps_stopped:
+            return
+        self._connect.put("connectors", name, _BACK.get(state, "resume"))
+
+
+def show_changes(present: Sequence[OffsetChange], changes: Sequence[OffsetChange]) -> None:
+    """Print a table of what changes."""
+    before = {each.key: each.offset for each in present}
+    rows = [(json.dumps(each.partition), _shown(before.get(each.key)), _shown(each.offset)) for each in changes]
+    Printer(Output.TABLE).table(("PARTITION", "BEFORE", "AFTER"), rows)
+
+
+def _shown(offset: Any) -> str:
+    return "none" if offset is None else json.dumps(offset)

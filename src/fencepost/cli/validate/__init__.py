@@ -1,0 +1,1 @@
+"""`fencepost validate`: what is wrong with files of connectors."""
