@@ -54,6 +54,9 @@ class ScriptedGroup:
     def stored(self, places: Collection[TopicPartition] | None = None) -> Mapping[TopicPartition, int]:
         return {place: at for place, at in self.positions.items() if places is None or place in places}
 
+    def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return dict.fromkeys(places, (0, 100))
+
     def known_ends(self) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(self.assignment, 100)
 

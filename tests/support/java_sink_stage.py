@@ -102,6 +102,7 @@ class Stage(GroupStage):
         self.task.initialize(self.context, self.plugins.find(PluginKind.CONNECTOR, TABLE)({"name": "table"}))
         run = TaskRun(self.spec, self.control, self.counters, lambda *_: None)
         self.loop = SinkLoop(run, self.task, self.context, processor, self.letters)
+        self.context.next_offsets = self.loop.next_offsets
 
     @property
     def host(self) -> ScriptedHost:

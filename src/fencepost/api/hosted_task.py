@@ -230,6 +230,12 @@ class HostedSinkContext(SinkTaskContext, Protocol):
         Partitions without one are left out. Raises a failure to read them.
         """
 
+    def positions(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the next offsets for `put`, of partitions of the assignment."""
+
+    def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return where the logs of partitions begin and end, for its isolation level. Raises a failure to read that."""
+
     def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
         """Count, log and report a record, of bytes, that the other process could not convert and has dropped.
 

@@ -10,7 +10,7 @@ Rules for all calls:
   command line, and are in no text of an error or a log unless the plug-in puts them there.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -214,16 +214,24 @@ class TaskStart:
     """Whether records cross with their values, because converters, and transforms next to them, are in Python."""
 
 
-ReadCommitted = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
-"""Returns the offsets that the group has committed; partitions without one are left out."""
+class GroupOffsets(Protocol):
+    """What a sink task may ask its consumer. Called in the thread of the call in which it does so."""
+
+    def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that the group has committed; partitions without one are left out."""
+
+    def positions(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the next offsets for `put`, of partitions of the assignment."""
+
+    def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return where the logs of partitions begin and end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkTaskStart(TaskStart):
     has_reporter: bool = False
     """Whether the task gets an ErrantRecordReporter: the config enables a log or dead letters."""
-    committed: ReadCommitted = lambda _: {}
-    """Called when the task asks its consumer, in the thread of the call in which it does so."""
+    offsets: GroupOffsets
 
 
 @dataclass(frozen=True, kw_only=True)

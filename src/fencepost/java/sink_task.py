@@ -72,7 +72,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
-        start = SinkTaskStart(**common, has_reporter=self._has_reporter, committed=self.context.committed)
+        start = SinkTaskStart(**common, has_reporter=self._has_reporter, offsets=self.context)
         self._hosted = self._call(self._lease.host.sink_task, start)
 
     @staticmethod

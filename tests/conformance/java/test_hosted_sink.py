@@ -30,6 +30,19 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
+class Offsets:
+    """What a sink task's consumer knows."""
+
+    def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {}
+
+    def positions(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(places, 40)
+
+    def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return {place: (7 + place.partition, 50) for place in places}
+
+
 @pytest.fixture
 def started(host: JavaHost) -> Iterator[Callable[..., HostedSinkTask]]:
     tasks: list[HostedSinkTask] = []
@@ -42,7 +55,12 @@ def started(host: JavaHost) -> Iterator[Callable[..., HostedSinkTask]]:
     ) -> HostedSinkTask:
         config = CONVERTERS | dict(connector_config or {})
         asked = SinkTaskStart(
-            connector="made", task=0, java_class=java_class, task_config=task_config, connector_config=config, **start
+            connector="made",
+            task=0,
+            java_class=java_class,
+            task_config=task_config,
+            connector_config=config,
+            **{"offsets": Offsets(), **start},
         )
         tasks.append(host.sink_task(asked))
         return tasks[-1]
@@ -284,11 +302,12 @@ def test_the_group_is_found_where_iceberg_looks(scripted: Callable[..., HostedSi
 def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     asked: list[frozenset[TopicPartition]] = []
 
-    def committed(places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        asked.append(frozenset(places))
-        return {P0: 17}
+    class Committed(Offsets):
+        def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+            asked.append(frozenset(places))
+            return {P0: 17}
 
-    task = scripted(committed=committed)
+    task = scripted(offsets=Committed())
     assert task.put(batch("!committed")) == PutEffects()
     assert "t-0=OffsetAndMetadata{offset=17" in diary.read_text()
     assert "t-1=null" in diary.read_text()
@@ -298,11 +317,38 @@ def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkT
 
 
 def test_offsets_that_cannot_be_read_are_an_error_of_the_consumers(scripted: Callable[..., HostedSinkTask]) -> None:
-    def committed(_: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        raise RetriableError("no broker")
+    class Away(Offsets):
+        def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+            raise RetriableError("no broker")
 
-    effects = scripted(committed=committed).put(batch("!committed"))
+    effects = scripted(offsets=Away()).put(batch("!committed"))
     assert "KafkaException: committed failed: no broker" in str(effects.thrown)
+
+
+def test_the_position_of_the_consumer_is_behind_what_the_task_was_given(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    task = scripted()
+    task.put(batch("!position", "a", "b", "!position", first=5), 2)
+    task.put(batch("!position", place=P1, first=9))
+    task.put(batch(), 1)
+    assert [line for line in diary.read_text().splitlines() if line.startswith("position")] == [
+        "position 7",
+        "position 9",
+        "position 10",
+    ]
+
+
+def test_the_position_before_the_first_record_is_that_of_the_group(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    scripted().put(batch("!position of t-1"))
+    assert "position of t-1: 40" in diary.read_text()
+
+
+def test_the_consumer_knows_where_logs_begin_and_end(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    scripted().put(batch("!edges", place=P1))
+    assert "edges {t-1=8}{t-1=50}" in diary.read_text()
 
 
 def test_a_seek_of_the_consumer_is_a_rewind(scripted: Callable[..., HostedSinkTask]) -> None:

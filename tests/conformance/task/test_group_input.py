@@ -206,6 +206,14 @@ def test_the_end_behind_the_markers_of_transactions_is_told(members: Members, pr
     eventually(reached, within_s=30)
 
 
+def test_the_edges_of_a_log_are_those_of_what_a_reader_may_see(members: Members, produce: Any) -> None:
+    produce(3, transactional_id=f"{members.topic}-t")
+    first, second = TopicPartition(members.topic, 0), TopicPartition(members.topic, 1)
+    member = members.join(Notes())
+    assert member.edges([second, first]) == {first: (0, 4), second: (0, 0)}
+    assert member.edges([]) == {}
+
+
 def test_offsets_of_a_group_are_changed_only_while_nobody_is_in_it(members: Members, produce: Any) -> None:
     produce(5)
     member = members.join(Notes())

@@ -11,18 +11,20 @@ from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaPluginError
-from fencepost.java.port import Effects, Errant, GroupMember, Put, PutEffects, ReadCommitted
+from fencepost.java.port import Effects, Errant, GroupMember, GroupOffsets, Put, PutEffects
 from fencepost.record import SinkBatch, TopicPartition
 
 _WITHIN_MS = 100  # then no other call of Java's put follows in the same request
 
 
-def replies_of(committed: ReadCommitted) -> Reply:
+def replies_of(offsets: GroupOffsets) -> Reply:
     """Return what answers the questions of a sink task in the middle of its calls."""
 
     def reply(question: str, about: Mapping[str, Any]) -> Any:
-        assert question == "committed", question
-        return _listed(committed([TopicPartition(*each) for each in about["partitions"]]))
+        places = [TopicPartition(*each) for each in about["partitions"]]
+        if question == "edges":
+            return [(*place, begin, end) for place, (begin, end) in offsets.edges(places).items()]
+        return _listed(offsets.positions(places) if question == "positions" else offsets.committed(places))
 
     return reply
 

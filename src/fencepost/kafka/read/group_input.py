@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.log_edges import LogEdges
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
 from fencepost.kafka.read.subscribed_topics import SubscribedTopics
@@ -52,6 +53,7 @@ class GroupInput:
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
         self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
+        self.edges = LogEdges(self._client, self._in_client)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:

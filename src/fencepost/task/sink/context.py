@@ -1,6 +1,6 @@
 """What a running task of a sink can use: its configs, its assignment, and its requests."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from fencepost.api import ErrantRecordReporter, FencingToken
@@ -14,6 +14,9 @@ class SinkInput(GroupReader, Protocol):
 
     @property
     def generation(self) -> int | None: ...
+
+    @property
+    def edges(self) -> Callable[[Collection[TopicPartition]], Mapping[TopicPartition, tuple[int, int]]]: ...
 
     def commit(self, offsets: Offsets) -> Offsets: ...
 

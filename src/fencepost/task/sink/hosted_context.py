@@ -11,6 +11,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.life.plugins import place_of
+from fencepost.task.life.reader_status import Offsets
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.reporter import Reporter
 
@@ -19,9 +20,11 @@ class HostedContext(SinkContext):
     """The `HostedSinkContext` of a task in a slot."""
 
     reporter: Reporter
+    next_offsets: Offsets
+    """The next offset for `put` of each partition of the assignment."""
 
     def __init__(self, spec: TaskSpec, control: Control, errors: ErrorCounters) -> None:
-        """`reporter` has to be set before the task is started."""
+        """`reporter` and `next_offsets` have to be set before the task is started."""
         super().__init__(given_values(spec.task_config), control, spec.generation)
         self.place = place_of(spec)
         self.most_records = spec.input.most_records
@@ -36,6 +39,12 @@ class HostedContext(SinkContext):
 
     def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {} if self.reading is None else self.reading.stored(places)
+
+    def positions(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {place: self.next_offsets[place] for place in places if place in self.next_offsets}
+
+    def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return {} if self.reading is None else self.reading.edges(places)
 
     def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
         self.reporter.left_out(record, stage, error)

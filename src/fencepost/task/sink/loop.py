@@ -47,6 +47,11 @@ class SinkLoop:
         self.is_abandoned = False
         """Whether the task may already run elsewhere: nothing more is flushed or committed."""
 
+    @property
+    def next_offsets(self) -> Offsets:
+        """Return the next offset for `put` of each partition of the assignment, as of when this is read."""
+        return self._positions.taken
+
     def run(self, input_: SinkInput) -> None:
         """Move data until asked to stop. Errors of task, conversion and Kafka propagate after a last commit."""
         self._input = self._context.reading = input_

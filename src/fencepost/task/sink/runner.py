@@ -107,6 +107,8 @@ class SinkRunner(TaskLife):
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report)
             loop = SinkLoop(run, task, context, processor, self._dead_letters)
+            if isinstance(context, HostedContext):
+                context.next_offsets = loop.next_offsets
             try:
                 task.start()
                 self._loop, self.input = loop, self._member(loop)

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.Date;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.kafka.connect.data.Decimal;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaBuilder;
@@ -26,6 +27,7 @@ final class Odd {
             case "map" -> Map.of(1, Map.of("a", true));
             case "half-value" -> String.valueOf((char) 0xD800);
             case "ring" -> ring();
+            case "alien" -> new UUID(0, 1);
             default -> null;
         };
     }

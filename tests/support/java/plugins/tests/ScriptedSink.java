@@ -73,6 +73,9 @@ public final class ScriptedSink extends SinkTask {
             case "consumer" -> consumer().poll(java.time.Duration.ZERO);
             case "committed" -> write("committed " + consumer().committed(consumer().assignment()));
             case "elsewhere" -> elsewhere(() -> consumer().committed(Set.of(place)));
+            case "position" -> write("position " + consumer().position(place));
+            case "position of t-1" -> write("position of t-1: " + consumer().position(new TopicPartition("t", 1)));
+            case "edges" -> write("edges " + consumer().beginningOffsets(Set.of(place)) + consumer().endOffsets(Set.of(place)));
             case "times" -> write("times " + times);
             case "seek" -> consumer().seek(place, 3);
             case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));

@@ -1,6 +1,7 @@
 package fencepost.host;
 
 import java.lang.reflect.Proxy;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -21,6 +22,7 @@ import org.apache.kafka.connect.sink.SinkTaskContext;
 final class Membership {
     private volatile Set<TopicPartition> partitions = Set.of();
     private volatile ConsumerGroupMetadata metadata;
+    private final Map<TopicPartition, Long> given = new HashMap<>();
     private SinkTaskContext context;
 
     /** Set what carries out the requests to the consumer. */
@@ -52,15 +54,18 @@ final class Membership {
     Consumer<byte[], byte[]> consumer() {
         Class<?>[] kinds = {Consumer.class};
         return (Consumer<byte[], byte[]>) Proxy.newProxyInstance(
-                Membership.class.getClassLoader(), kinds, (proxy, method, given) -> switch (method.getName()) {
+                Membership.class.getClassLoader(), kinds, (proxy, method, arguments) -> switch (method.getName()) {
                     case "assignment" -> partitions();
                     case "groupMetadata" -> metadata;
                     case "subscription" -> partitions().stream().map(TopicPartition::topic).collect(Collectors.toSet());
-                    case "committed" -> committed((Set<TopicPartition>) given[0]);
-                    case "seek" -> seek((TopicPartition) given[0], given[1]);
+                    case "committed" -> committed((Set<TopicPartition>) arguments[0]);
+                    case "position" -> position((TopicPartition) arguments[0]);
+                    case "beginningOffsets" -> edges((Collection<TopicPartition>) arguments[0], 2);
+                    case "endOffsets" -> edges((Collection<TopicPartition>) arguments[0], 3);
+                    case "seek" -> seek((TopicPartition) arguments[0], arguments[1]);
                     case "toString" -> "the consumer of this task, which is not in this process";
                     case "hashCode" -> System.identityHashCode(proxy);
-                    case "equals" -> proxy == given[0];
+                    case "equals" -> proxy == arguments[0];
                     default -> throw new UnsupportedOperationException("the consumer of this task is not in this "
                             + "process, so " + method.getName() + " cannot be called");
                 });
@@ -69,19 +74,59 @@ final class Membership {
     private static Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
         Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
         places.forEach(each -> found.put(each, null));  // as a consumer answers for those without an offset
-        for (Object each : (List<?>) Session.ask("committed", Map.of("partitions", SinkContext.named(places)))) {
+        for (Object each : asked("committed", places)) {
             List<?> parts = (List<?>) each;
             found.put(Request.partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
         }
         return found;
     }
 
-    /** Go to an offset, as "offset" of the context does. */
-    private Object seek(TopicPartition place, Object offset) {
+    /** Python is told of what was given once the call returns. */
+    private long position(TopicPartition place) {
+        requireAssigned(place);
+        Long next = given.get(place);
+        if (next == null) {
+            List<?> found = (List<?>) asked("positions", List.of(place)).get(0);
+            next = ((Number) found.get(2)).longValue();
+        }
+        return next;
+    }
+
+    private static Map<TopicPartition, Long> edges(Collection<TopicPartition> places, int which) {
+        Map<TopicPartition, Long> found = new HashMap<>();
+        for (Object each : asked("edges", places)) {
+            List<?> parts = (List<?>) each;
+            found.put(Request.partition(parts), ((Number) parts.get(which)).longValue());
+        }
+        return found;
+    }
+
+    private static List<?> asked(String what, Collection<TopicPartition> places) {
+        return (List<?>) Session.ask(what, Map.of("partitions", SinkContext.named(places)));
+    }
+
+    private void requireAssigned(TopicPartition place) {
         if (!partitions.contains(place)) {
             throw new IllegalStateException("No current assignment for partition " + place);
         }
-        context.offset(place, offset instanceof OffsetAndMetadata at ? at.offset() : (Long) offset);
+    }
+
+    /** Note the offset after what the task is given of a partition. */
+    void give(TopicPartition place, long next) {
+        given.put(place, next);
+    }
+
+    /** Forget what was given: Python knows of it now, or has gone back. */
+    void forgetGiven() {
+        given.clear();
+    }
+
+    /** Go to an offset, as "offset" of the context does. */
+    private Object seek(TopicPartition place, Object offset) {
+        requireAssigned(place);
+        long to = offset instanceof OffsetAndMetadata at ? at.offset() : (Long) offset;
+        context.offset(place, to);
+        given.put(place, to);
         return null;
     }
 }

@@ -85,6 +85,10 @@ final class SinkContext extends WorkerSinkTaskContext {
         return "SinkContext";
     }
 
+    boolean hasRewinds() {
+        return !offsets().isEmpty();
+    }
+
     /** Say whether the task has asked for something since the last time. */
     synchronized boolean hasEffects() {
         return !offsets().isEmpty() || timeout() >= 0 || isCommitRequested()

@@ -13,6 +13,7 @@ import org.apache.kafka.connect.sink.SinkRecord;
 /** The rows of a request to put, which are converted and transformed in order, each once and no sooner than it is put. */
 final class SinkRows {
     private final Conversion<SinkRecord> conversion;
+    private final Membership membership;
     private final SinkColumns columns;
     private final List<ConnectRecord<?>> handed;
     private final Iterator<?> runs;
@@ -24,8 +25,9 @@ final class SinkRows {
     private int filtered;
 
     /** Python has converted the records already if there is a buffer "records". */
-    SinkRows(Request request, Conversion<SinkRecord> conversion, Records form) {
+    SinkRows(Request request, Conversion<SinkRecord> conversion, Membership membership, Records form) {
         this.conversion = conversion;
+        this.membership = membership;
         boolean isHanded = request.buffer("records") != null;
         handed = isHanded ? form.read(request, false) : null;
         columns = isHanded ? null : new SinkColumns(request);
@@ -47,19 +49,33 @@ final class SinkRows {
         List<SinkRecord> found = new ArrayList<>(rows);
         for (int end = row + rows; row < end; row++) {
             conversion.tolerance.begin();
-            SinkRecord record = handed == null ? converted() : (SinkRecord) handed.get(row);
+            SinkRecord record = handed == null ? converted() : handedOver();
             SinkRecord changed = record == null ? null : transformed(record);
             if (changed != null) {
                 found.add(changed);
             }
         }
+        give();
         return found;
+    }
+
+    private void give() {
+        if (columns != null && place != null) {
+            membership.give(place, columns.offset(row - 1) + 1);
+        }
     }
 
     private SinkRecord transformed(SinkRecord record) throws InterruptedException {
         SinkRecord changed = conversion.chain.apply(record, conversion.tolerance, row);
         filtered += changed == null && !conversion.tolerance.hasFailed() ? 1 : 0;
         return changed;
+    }
+
+    private SinkRecord handedOver() {
+        SinkRecord record = (SinkRecord) handed.get(row);
+        TopicPartition from = new TopicPartition(record.originalTopic(), record.originalKafkaPartition());
+        membership.give(from, record.originalKafkaOffset() + 1);
+        return record;
     }
 
     private SinkRecord converted() throws InterruptedException {
@@ -87,6 +103,7 @@ final class SinkRows {
      * resent: it is one of the topic from which it once came.
      */
     private void nextRun() {
+        give();
         List<?> run = (List<?>) runs.next();
         place = Request.partition(run);
         topic = (String) run.get(2);

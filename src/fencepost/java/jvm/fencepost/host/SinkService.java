@@ -70,7 +70,10 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private Answer put(Request request) throws InterruptedException {
         long until = System.nanoTime() + 1_000_000 * request.number("within_ms", 0);
         int most = (int) request.number("most_rows", Integer.MAX_VALUE);
-        SinkRows rows = request.flag("again") ? null : new SinkRows(request, conversion, form);
+        SinkRows rows = request.flag("again") ? null : new SinkRows(request, conversion, membership, form);
+        if (rows != null) {
+            membership.forgetGiven();
+        }
         List<long[]> puts = new ArrayList<>();
         Map<String, Object> facts = new HashMap<>(Map.of("puts", puts));
         try {
@@ -79,6 +82,9 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
             } while (rows != null && rows.left() > 0 && !hasToTell() && System.nanoTime() - until < 0);
         } catch (Throwable error) {  // an answer, as what was put before counts, and a record may become a dead letter
             facts.put("thrown", Thrown.described(error));
+        }
+        if (context.hasRewinds() || !facts.containsKey("thrown")) {
+            membership.forgetGiven();
         }
         facts.put("filtered", rows == null ? 0 : rows.filtered());
         return effects(facts);

@@ -1,5 +1,6 @@
 package fencepost.host;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -113,7 +114,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     }
 
     private long size() {
-        return columns.size() + conversion.tolerance.size();
+        return columns.size() + conversion.tolerance.size() + (handed == null ? 0 : handed.size());
     }
 
     /** Add a record to the columns, unless it is filtered or fails. */
@@ -126,11 +127,9 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             return false;
         }
         if (handed != null) {  // Python converts it
-            tolerance.run("VALUE_CONVERTER", conversion.value, row, () -> handed.add(record));
-            if (!tolerance.hasFailed()) {
-                columns.add(polled, record, NO_HEADERS, null, null);
-            }
-            return !tolerance.hasFailed();
+            handed.add(record, polled);
+            columns.add(polled, record, NO_HEADERS, null, null);
+            return true;
         }
         Headers headers = tolerance.run("HEADER_CONVERTER", conversion.header, row,
                 () -> Conversion.raw(record, conversion.header));
@@ -159,7 +158,18 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         return transaction.shouldAbortBatch() ? "abort" : transaction.shouldCommitBatch() ? "commit" : null;
     }
 
-    private Answer answer(Part part) {
+    /** Fail one record that Python cannot be sent, as its converter would. */
+    private void refuse(Part part, int row, SourceRecord record, RuntimeException error) throws InterruptedException {
+        conversion.tolerance.begin();
+        conversion.tolerance.run("VALUE_CONVERTER", conversion.value, row, () -> {
+            throw error;
+        });
+        part.dropped.add(record.sourceOffset());
+    }
+
+    private Answer answer(Part part) throws InterruptedException {
+        LinkedHashMap<String, ByteBuffer> records = handed == null ? null
+                : handed.taken((row, record, error) -> refuse(part, row, record, error));
         part.ends.forEach((partition, offset) -> {  // what Kafka Connect cannot store is refused before it is sent
             OffsetUtils.validateFormat(partition);
             OffsetUtils.validateFormat(offset);
@@ -177,7 +187,8 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             polled = List.of();
             next = 0;
         }
-        return handed == null ? columns.answer(facts) : handed.answer(columns.answer(facts));
+        Answer answer = columns.answer(facts);
+        return records == null ? answer : new Answer(answer.head(), records);
     }
 
     private Answer commitRecords(Request request) {

@@ -1,0 +1,71 @@
+"""Records of a source in a real host that Python converts: they cross with their values."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.java.error import JavaError
+from fencepost.java.port import HostedSourceTask, JavaClass, JavaHost, Location, Polled, SourceTaskStart
+from support.java_plugins import CONVERTERS, with_transforms
+
+Scripted = Callable[..., HostedSourceTask]
+TOLERANT = {"errors.tolerance": "all"}
+
+
+@pytest.fixture
+def scripted(host: JavaHost, plugins: Location, diary: Path) -> Iterator[Scripted]:
+    tasks: list[HostedSourceTask] = []
+
+    def start(polls: str, **config: str) -> HostedSourceTask:
+        asked = SourceTaskStart(
+            connector="made",
+            task=0,
+            java_class=JavaClass("tests.ScriptedTask", plugins),
+            task_config={"polls": polls, "diary": str(diary)},
+            connector_config=CONVERTERS | config,
+            passes_records=True,
+        )
+        tasks.append(host.source_task(asked))
+        return tasks[-1]
+
+    yield start
+    for task in tasks:
+        task.stop(60)
+
+
+def polled(task: HostedSourceTask, max_bytes: int | None = None) -> Polled:
+    found = task.poll(max_bytes)
+    assert found is not None
+    return found
+
+
+def test_a_value_that_cannot_be_sent_fails_its_record_alone(scripted: Scripted) -> None:
+    found = polled(scripted("a,alien,null,half-value,alien,b", **TOLERANT))
+    failures = found.processing.failures
+    assert [(each.row, each.stage, each.offset) for each in failures] == [
+        (1, "VALUE_CONVERTER", {"n": 2}),
+        (4, "VALUE_CONVERTER", {"n": 5}),
+    ]
+    assert list(found.batch.values) == ["a", None, None, "\ud800", None, "b"]
+    assert [end for _, end in found.batch.ends or ()] == [{"n": 6}]
+
+
+def test_a_value_that_cannot_be_sent_fails_the_task_if_errors_are_not_tolerated(scripted: Scripted) -> None:
+    with pytest.raises(JavaError, match="Tolerance exceeded in error handler: stage 'VALUE_CONVERTER' failed"):
+        scripted("a,alien").poll()
+
+
+def test_failures_of_transforms_and_of_values_keep_their_rows_and_offsets(scripted: Scripted) -> None:
+    picky = with_transforms(picky={"type": "tests.Picky"})
+    found = polled(scripted("alien,bad,drop,a", **picky, **TOLERANT))
+    assert sorted((each.row, (each.offset or {})["n"]) for each in found.processing.failures) == [(0, 1), (1, 2)]
+    assert found.processing.filtered == 1
+    assert list(found.batch.values) == [None, "bad", "a"]
+
+
+def test_what_is_polled_comes_in_parts_of_about_so_many_bytes(scripted: Scripted) -> None:
+    task = scripted(",".join(["x" * 100] * 5))
+    parts = [polled(task, 300) for _ in range(2)]
+    assert [len(part.batch) for part in parts] == [3, 2]
+    assert [part.is_whole for part in parts] == [False, True]
