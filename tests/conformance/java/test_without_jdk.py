@@ -4,13 +4,14 @@ import os
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fencepost.config import ConfigError
 from fencepost.embedded.java import INSTALL_COMMAND, Java, find_java
 from fencepost.java import host_jar
 from fencepost.java.error import JavaUnavailableError
-from fencepost.java.port import HostOptions
+from fencepost.java.port import HostOptions, JavaClass
 from fencepost.java.start import start_host
 from fencepost.plugin import PluginKind, PluginRegistry
 from support.jars import SOURCE, write_jar
@@ -66,3 +67,10 @@ def test_without_java_only_java_classes_are_refused(tmp_path: Path, monkeypatch:
     listed = {one.class_name: one.version for one in registry.all_plugins()}
     assert listed[PRICES] is None
     assert registry.failures() == ()
+
+
+def test_a_jre_runs_a_host_whose_jar_is_there(jre: Java, tmp_path: Path) -> None:
+    assert host_jar.JAR.exists()
+    with start_host(HostOptions()) as host:
+        assert host.ask.describe(JavaClass("org.apache.kafka.connect.transforms.HoistField$Value")).kinds
+        assert "--limit-modules" in psutil.Process(host.pid).cmdline()

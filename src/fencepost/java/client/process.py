@@ -2,17 +2,15 @@
 
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
+from fencepost.java.client.socket_directory import SocketDirectory
 from fencepost.java.error import JavaUnavailableError
 from fencepost.telemetry.resident import hosts
 
@@ -39,12 +37,12 @@ class HostProcess:
         self._killed: str | None = None
         self._last_lines_s = _LAST_LINES_S
         self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
-        self._directory = Path(tempfile.mkdtemp(prefix="fencepost-host-", dir=_short_directory()))
+        self._directory = SocketDirectory()
         with socket.socket(socket.AF_UNIX) as listener:
             try:
-                listener.bind(str(self._directory / "worker"))
+                listener.bind(str(self._directory.path / "worker"))
                 listener.listen(1)
-                self._process = _started([*command, str(self._directory)])
+                self._process = _started([*command, str(self._directory.path)])
             except OSError as error:
                 self.clear()
                 raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
@@ -66,7 +64,7 @@ class HostProcess:
         """Return a new connection. Raises OSError if the JVM has ended."""
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(str(self._directory / "host"))
+            connection.connect(str(self._directory.path / "host"))
         except BaseException:
             connection.close()
             raise
@@ -110,7 +108,7 @@ class HostProcess:
 
     def clear(self) -> None:
         """Remove the directory of the sockets."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         deadline = time.monotonic() + _START_S
@@ -144,11 +142,6 @@ def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
         errors="replace",
         start_new_session=True,  # only this process gets a Ctrl-C of the terminal
     )
-
-
-def _short_directory() -> str | None:
-    """Return a directory for sockets, whose paths have at most 107 bytes; None: the usual one."""
-    return "/tmp" if len(tempfile.gettempdir()) > 60 else None
 
 
 def _environment() -> dict[str, str]:

@@ -59,7 +59,7 @@ public final class Host {
 
     /** Remove the directory: Python may not be there any more to do it. */
     private static void clear(Path directory) {
-        for (String each : List.of("worker", "host", "")) {
+        for (String each : List.of("worker", "host", "owner", "")) {
             try {
                 Files.deleteIfExists(directory.resolve(each));
             } catch (IOException error) {
