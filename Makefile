@@ -8,7 +8,7 @@ UV := $(VENV)/bin/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check fmt lint type layers site sizes unit integration chaos evidence bench lock clean
+.PHONY: help setup java demo test check fmt lint type layers site sizes unit integration chaos evidence bench lock clean dist changelog
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,16 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 		tests/conformance/task/test_lanes.py tests/conformance/transaction/test_broker_away.py \
 		tests/conformance/transaction/test_quotas.py
 	$(PY) tests/oracle/live_handover.py
+	$(PY) -m tests.floor
+
+# A tree without a JDK has no host.jar; a release must have it.
+dist: setup ## the sdist and the wheel of a release, in dist
+	@test -s src/fencepost/java/host.jar || { echo "there is no host.jar: a release is built where there is a JDK"; exit 1; }
+	@rm -rf dist
+	$(UV) build
+
+changelog: setup ## what changes/ will add to CHANGELOG.md
+	$(VENV)/bin/towncrier build --draft --version "$$($(VENV)/bin/fencepost --version)"
 
 evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`
 	$(PY) -m tests.evidence $(wildcard $(EVIDENCE))

@@ -1,5 +1,7 @@
 """The `fencepost` command."""
 
+from typing import Annotated
+
 import typer
 
 from fencepost import __version__
@@ -40,6 +42,21 @@ app.add_typer(mirror_app, name="mirror")
 app.add_typer(new_app, name="new")
 app.add_typer(offsets_app, name="offsets")
 app.add_typer(plugin_app, name="plugin")
+
+
+def _print_version(is_given: bool) -> None:  # noqa: FBT001 (Typer calls it)
+    if is_given:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
 
 
 @app.command()

@@ -21,8 +21,10 @@ reads. It asks the worker for everything else, including secrets (E11).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
@@ -105,6 +107,11 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """Check options, and that the schema has only existing columns. Raises ConfigError."""
+        if find_spec("pyspark.sql.streaming.datasource") is None:
+            raise ConfigError(
+                f"PySpark {pyspark.__version__} does not tell a stream where its last micro-batch ended: "
+                'install "pyspark>=4.2", or read with spark.read'
+            )
         from fencepost.spark.kafka_read.stream import KafkaStreamReader
 
         return KafkaStreamReader(*self._query(schema))

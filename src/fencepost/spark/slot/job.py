@@ -117,8 +117,14 @@ def _retire_process() -> None:
     PySpark ends a process if it does not understand the JVM's last word, and the JVM does not reuse it; the task's
     result is safe by then.
     """
-    from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
+    import pyspark.worker
+    from pyspark.serializers import SpecialLengths
 
+    try:
+        from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
+    except ImportError:  # before Spark 4.3, where the worker itself reads that word, and nothing else once the task is run
+        pyspark.worker.read_int = lambda stream: SpecialLengths.END_OF_DATA_SECTION
+        return
     SparkSocketMessageReceiver.get_finish_signal_from_stream = _refuse
 
 
