@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from fencepost.api.errors import ConnectError, RetriableError
+from fencepost.api.errors import ConnectError, FatalError, RetriableError
 from fencepost.api.sink import SinkTask, SinkTaskContext
 from fencepost.api.source import Form, RecordMetadata, SourceOffset, SourcePartition, SourceTask, SourceTaskContext
 from fencepost.config import Setting
@@ -271,6 +271,10 @@ class Progress(NamedTuple):
     def rows(self) -> int:
         """Return how many rows are done with."""
         return sum(put.rows for put in self.puts)
+
+
+class RefusedReportError(FatalError):
+    """A record that a sink task has reported in its `pre_commit` can neither be a dead letter nor be tolerated."""
 
 
 class HostedSink(SinkTask):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencepost.api import ConnectError, FatalError
+from fencepost.api import ConnectError, FatalError, RetriableError
 from fencepost.api.hosted_task import (
     TASK_CLASS,
     ForeignRecordError,
@@ -25,6 +25,7 @@ from fencepost.api.hosted_task import (
     HostedSinkContext,
     Progress,
     Put,
+    RefusedReportError,
 )
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
@@ -69,6 +70,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
         self._owed = _NOTHING
+        self._flushed_reports: deque[_Report] = deque()
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
@@ -118,12 +120,31 @@ class JavaSinkTask(JavaTask, HostedSink):
         self.batches = self._slices.batches
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Have Java flush. Nothing may be committed until the records are safe that it reports meanwhile: these are
+        reported again with the next call, and not put again. Raises RefusedReportError."""
+        if not self._has_reported():
+            return {}
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
         allowed, effects = found
-        self._heed_all(effects)
+        self._heed(effects)
+        self._flushed_reports.extend(self._reports(effects))
+        if not self._has_reported():
+            return {}
         self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
         self._forget_committed()
         return allowed
+
+    def _has_reported(self) -> bool:
+        """Make the reports of a flush, and say whether none is left."""
+        try:
+            while self._flushed_reports:
+                self._flushed_reports[0]()
+                self._flushed_reports.popleft()
+        except RetriableError as error:
+            log.warning("task %s commits nothing until what it has reported is written: %s", self._id, error)
+        except FatalError as error:
+            raise RefusedReportError(str(error)) from error
+        return not self._flushed_reports
 
     def _forget_committed(self) -> None:
         """Forget what a task has committed by itself, as Iceberg's sink does: its preCommit covers nothing."""

@@ -194,6 +194,53 @@ def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_commi
     assert stage.committed() == []
 
 
+def flushes_with(stage: Stage, *errant: Errant) -> Moment:
+    """Return a poll from which on each flush reports these records, once."""
+
+    def moment() -> Fetched:
+        left = [PutEffects(errant=errant)]
+
+        def pre_commit(offsets: Any) -> Any:
+            stage.log.append(("pre_commit", dict(offsets)))
+            return dict(offsets), left.pop() if left else PutEffects()
+
+        stage.sink.pre_commit = pre_commit  # type: ignore[method-assign]
+        return stage.commits()
+
+    return moment
+
+
+def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_is_reported_again_and_not_put_again(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [RetriableError("no leader")]
+    errant = Errant(A, 0, "org.example.Unwanted", None)
+    stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), flushes_with(stage, errant), stage.commits, Fetched)
+    assert [what for what in stage.log if what[0] in ("put", "seek", "letter", "commit")] == [
+        ("put", 0, 1),
+        ("letter", 0),
+        ("commit", {A: 2}),
+    ]
+
+
+def test_a_record_that_is_reported_in_a_flush_after_its_offset_was_allowed_fails_the_task(tmp_path: Path) -> None:
+    """Else it would be lost: its offset is committed, and it is no dead letter."""
+    stage = Stage(tmp_path)
+    errant = Errant(A, 0, "org.example.Unwanted", "too long")
+    with pytest.raises(FatalError, match="reported the record at offset 0 of t-0"):
+        stage.run(
+            stage.assigned(a=0),
+            records((A, 0)),
+            stage.commits,
+            records((A, 1)),
+            flushes_with(stage, errant),
+            records((A, 2)),
+        )
+    assert stage.committed() == [{A: 1}]
+    assert ("put", 2) not in stage.log
+
+
 def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
     late = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
     stage = Stage(tmp_path, PutEffects(), late)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fencepost.api import ConnectError, SinkTask
+from fencepost.api.hosted_task import RefusedReportError
 from fencepost.record import TopicPartition
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.reader_status import Offsets
@@ -80,10 +81,12 @@ class SinkCommits:
             allowed = self._allowed(offsets, self.task.pre_commit(dict(offsets)))
         except Exception as error:
             self.run.counters.commit_failed()
+            if isinstance(error, RefusedReportError) and not is_last:
+                raise  # or it would be lost: the record may be below what is committed already
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
                 log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
-            return FlushedOffsets({}, {place: self.positions.safe[place] for place in offsets}, begun_s)
+            return FlushedOffsets({}, self._safe(offsets), begun_s)
         rewinds = self.context.take_rewinds(offsets)
         allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
         return FlushedOffsets(allowed, rewinds, begun_s)
@@ -123,6 +126,20 @@ class SinkCommits:
                 raise
             log.exception("task %s: its dead letters are not safe; nothing is committed", self.run.spec.id)
             return False
+
+    def _safe(self, offsets: Offsets) -> Offsets:
+        """Return from where records are put again after a flush that failed.
+
+        A task may have committed by itself, as one with transactions of its own does: what is below is never put again.
+        """
+        safe = {place: self.positions.safe[place] for place in offsets}
+        try:
+            found = {} if self.context.reading is None else self.context.reading.stored(offsets)
+        except ConnectError as error:
+            log.warning("task %s: the group's offsets cannot be read: %s", self.run.spec.id, error)
+            return safe
+        own = {place: offset for place, offset in found.items() if self.positions.stored.get(place) != offset}
+        return {place: min(max(offset, own.get(place, 0)), offsets[place]) for place, offset in safe.items()}
 
     def _allowed(self, offsets: Offsets, answered: Offsets) -> dict[TopicPartition, int]:
         """Return the offsets that the task allows to be committed, never above those it was given."""

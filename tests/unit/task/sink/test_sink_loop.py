@@ -186,6 +186,30 @@ def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_rea
     assert it.counters.commit_failures == 1
 
 
+def test_what_a_task_has_committed_by_itself_is_not_read_again_when_a_flush_fails(it: Stage) -> None:
+    """As a task with transactions of its own does."""
+
+    def commits_by_itself() -> Fetched:
+        it.group.positions = {A: 5, B: 0}
+        return it.commits()()
+
+    it.then(it.assigned(a=3, b=0), it.records((A, 3), (A, 4), (A, 5), (B, 0)), commits_by_itself)
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert ("seek", {A: 5, B: 0}) in it.run()
+
+
+def test_a_flush_that_fails_leads_to_the_safe_offsets_if_those_of_the_group_cannot_be_read(
+    it: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Any) -> Any:
+        raise RetriableError("no coordinator")
+
+    monkeypatch.setattr(it.group, "stored", away)
+    it.then(it.assigned(a=3), it.records((A, 3)), it.commits())
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert ("seek", {A: 3}) in it.run()
+
+
 def test_a_flush_that_fails_at_the_end_commits_nothing(it: Stage) -> None:
     it.then(it.assigned(a=3), it.records((A, 3)))
     it.task.fails["flush"] = [OSError("disk full")]
