@@ -9,6 +9,7 @@ from fencepost.api.errors import ConnectError
 from fencepost.cli.acls.command import acls
 from fencepost.cli.adopt.command import adopt
 from fencepost.cli.apply.command import apply
+from fencepost.cli.audit.command import audit
 from fencepost.cli.connector.delete import delete
 from fencepost.cli.connector.describe import describe
 from fencepost.cli.connector.get import get
@@ -68,6 +69,7 @@ def version() -> None:
 app.command()(worker)
 app.command()(acls)
 app.command()(adopt)
+app.command()(audit)
 app.command("dead-letters")(dead_letters)
 app.command()(apply)
 app.command()(get)

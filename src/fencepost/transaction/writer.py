@@ -5,11 +5,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.produce.clients import transactional_client
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError, TransactionalClient
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
+from fencepost.kafka.setting.table import DIGESTS
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.placed import PlacedRecords
 from fencepost.kafka.value.whole import PlacedBatch
@@ -22,6 +23,9 @@ from fencepost.transaction.errors import (
     WriterOpenError,
 )
 from fencepost.transaction.state import IllegalMoveError, WriterState, move
+
+if TYPE_CHECKING:
+    from fencepost.kafka.produce.written_runs import WrittenRuns
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,41 @@ def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceE
     )
 
 
+def _runs_of(conf: Mapping[str, Any]) -> "WrittenRuns | None":
+    if not conf.get(DIGESTS):
+        return None
+    from fencepost.kafka.produce.written_runs import WrittenRuns  # which imports Arrow
+
+    return WrittenRuns()
+
+
+class TransactionAge:
+    """How old the newest transaction is, and how much of that was not spent waiting for the client."""
+
+    def __init__(self) -> None:
+        self._begun_s = self._waited_s = 0.0
+
+    def begin(self) -> None:
+        self._begun_s, self._waited_s = time.monotonic(), 0.0
+
+    @property
+    def total_s(self) -> float:
+        return time.monotonic() - self._begun_s
+
+    @property
+    def own_s(self) -> float:
+        return self.total_s - self._waited_s
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time spent in the block as the client's. Exceptions propagate."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s += time.monotonic() - began_s
+
+
 class TransactionalWriter:
     """Writes all records of a transaction or none. Source offsets are among them (`task/delivery/lanes.py`, E1).
 
@@ -65,17 +104,18 @@ class TransactionalWriter:
         self.transactional_id = transactional_id
         self.state = WriterState.NEW
         self._timeouts = timeouts or WriterTimeouts()
+        self.runs = _runs_of(conf)
+        """What was sent in this transaction, with digests, if `conf` asks for that."""
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
         self._made: TransactionalClient | None = None
         self._is_flushed = True
-        self._begun_s = 0.0
-        self._waited_s = 0.0  # waited for the client in this transaction
+        self._age = TransactionAge()
 
     @property
     def _client(self) -> TransactionalClient:
         """Create the client at the first use. If a single request fences the id, no client is created."""
         if self._made is None:
-            self._made = transactional_client(self._conf)
+            self._made = transactional_client(self._conf, self.runs)
         return self._made
 
     @property
@@ -88,11 +128,6 @@ class TransactionalWriter:
     @property
     def is_in_transaction(self) -> bool:
         return self.state is WriterState.IN_TRANSACTION
-
-    @property
-    def _age_s(self) -> float:
-        """Return how many seconds ago the newest transaction began."""
-        return time.monotonic() - self._begun_s
 
     @property
     def last_strike(self) -> str | None:
@@ -187,7 +222,7 @@ class TransactionalWriter:
     def _left_s(self) -> float:
         """Return how many seconds the open transaction has left. A longer time-out set by the user is used fully."""
         is_open = self.state is WriterState.IN_TRANSACTION
-        return transaction_timeout_ms(self._conf) / 1000 - self._age_s if is_open else 0.0
+        return transaction_timeout_ms(self._conf) / 1000 - self._age.total_s if is_open else 0.0
 
     def send_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
         """Add offsets of a consumer group to the transaction, beginning one if none is open.
@@ -234,7 +269,7 @@ class TransactionalWriter:
             self.flush()
         self.await_group_offsets()
         try:
-            with self._counting():
+            with self._age.waiting():
                 self._client.commit(self._timeouts.commit_s)
         except ProducerError as error:
             self._move(WriterState.UNKNOWN)  # E6
@@ -282,26 +317,17 @@ class TransactionalWriter:
             self._client.begin()
         except ProducerError as error:
             raise self._produce_error(error) from None
-        self._begun_s, self._waited_s = time.monotonic(), 0.0
+        self._age.begin()
         self._move(WriterState.IN_TRANSACTION)
 
     @contextmanager
     def _waiting(self) -> Iterator[TransactionalClient]:
         """Yield the client, count the time spent in the block as its, and convert its errors."""
         try:
-            with self._counting():
+            with self._age.waiting():
                 yield self._client
         except ProducerError as error:
             raise self._produce_error(error) from None
-
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Count the time spent in the block as the client's. Exceptions propagate."""
-        began_s = time.monotonic()
-        try:
-            yield
-        finally:
-            self._waited_s += time.monotonic() - began_s
 
     def _is_overdue(self) -> bool:
         """Return whether the transaction exceeded its time-out although the brokers were healthy.
@@ -309,9 +335,9 @@ class TransactionalWriter:
         If the caller alone took that long, a lost connection does not count as a broker problem: brokers
         (`connections.max.idle.ms`) and network devices close idle connections.
         """
-        age_s, most_s = self._age_s, transaction_timeout_ms(self._conf) / 1000
+        age_s, most_s = self._age.total_s, transaction_timeout_ms(self._conf) / 1000
         is_undisturbed = self._client.strikes == 0 or self._client.is_slow
-        return age_s >= most_s and (is_undisturbed or age_s - self._waited_s >= most_s)
+        return age_s >= most_s and (is_undisturbed or self._age.own_s >= most_s)
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
         if self.state is WriterState.FENCED:  # not a bug: an abort, for example, only discovers this

@@ -22,7 +22,16 @@ from fencepost.cli.acls.clients import (
 )
 from fencepost.cli.acls.mirror_clients import mirror_access
 from fencepost.cli.acls.mirror_rights import mirror_acls
-from fencepost.cli.acls.rights import Acl, AnyAccess, ClientIdentity, ConnectorAccess, Need, Resource, required_acls
+from fencepost.cli.acls.rights import (
+    Acl,
+    AnyAccess,
+    ClientIdentity,
+    ConnectorAccess,
+    Need,
+    Resource,
+    ledger_acls,
+    required_acls,
+)
 from fencepost.cli.client import read_worker_file
 from fencepost.cli.columns import aligned
 from fencepost.config import ConfigError
@@ -31,7 +40,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
-from fencepost.worker.settings import looked_up
+from fencepost.worker.settings import ledger_topic, looked_up
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -95,6 +104,7 @@ class _Asked:
             mirror = None
             if isinstance(access, ConnectorAccess):
                 mirror = mirror_access(properties, access, self.principals, self.topics)
+                others += ledger_acls(access, ledger_topic(properties))
             found.append(access if mirror is None else mirror[0])
             others += [] if mirror is None else mirror_acls(mirror[1])
         return required_acls(worker_access(config, self.principals, self.topics), found, others)

@@ -232,6 +232,15 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
     return [*listed, _idempotent(connector.producer)]
 
 
+def ledger_acls(connector: ConnectorAccess, topic: str) -> list[Acl]:
+    """Return the rights that the ledger of a source connector needs; none if it has no topic for one."""
+    if not topic or not connector.is_exactly_once:
+        return []
+    why = f"{connector.name} has a ledger"
+    listed = _topic(connector.producer, topic, why, Operation.WRITE)
+    return [*listed, *_made_by(connector.admin, topic, why), _checked_by(connector.admin, topic, why)]
+
+
 def _output_acls(connector: ConnectorAccess) -> list[Acl]:
     listed: list[Acl] = []
     for name in connector.topics:

@@ -22,6 +22,7 @@ from fencepost.kafka.produce.transactional_client import (
     TransactionalClient,
     ensure_checked,
 )
+from fencepost.kafka.produce.written_runs import WrittenRuns
 from fencepost.kafka.value.group_metadata import Committer, committer_of
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.errors import AnswerError
@@ -30,9 +31,11 @@ from fencepost.kafka.wire.errors import AnswerError
 class BatchClient(BatchRecords, TransactionalClient):
     """A producer; each `init_transactions` starts a new incarnation. For one thread at a time; `drop` is for any."""
 
-    def __init__(self, conf: Mapping[str, Any], encode: Encode = encode_columns) -> None:
+    def __init__(
+        self, conf: Mapping[str, Any], encode: Encode = encode_columns, runs: WrittenRuns | None = None
+    ) -> None:
         """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support."""
-        super().__init__(conf, encode)
+        super().__init__(conf, encode, runs)
         self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
 
     @property
@@ -48,6 +51,8 @@ class BatchClient(BatchRecords, TransactionalClient):
     def _forget(self) -> None:
         self._queue.clear()
         self._begun_offsets = None
+        if self._runs is not None:
+            self._runs.clear()
 
     def begin(self) -> None:
         with self._incarnation.sending():

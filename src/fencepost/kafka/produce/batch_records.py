@@ -21,6 +21,7 @@ from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.kafka.produce.incarnation import Incarnation, error_of_answer
 from fencepost.kafka.produce.protocol import Protocol
 from fencepost.kafka.produce.transactional_client import LET_PASS, Failure, ProducerError, RecordProducer
+from fencepost.kafka.produce.written_runs import WrittenRuns
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.placed import NO_PARTITION, NOW, PlacedRecords
 from fencepost.kafka.value.whole import PlacedBatch, placed_records
@@ -33,14 +34,18 @@ from fencepost.record import BinaryColumn, Repeated, TopicPartition, is_missing
 class BatchRecords(RecordProducer):
     """Queues records for their partitions, and sends batches that are full."""
 
-    def __init__(self, conf: Mapping[str, Any], encode: Encode) -> None:
-        """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support."""
+    def __init__(self, conf: Mapping[str, Any], encode: Encode, runs: WrittenRuns | None = None) -> None:
+        """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support.
+
+        `runs` gets what is queued.
+        """
         try:
             self._settings, self._access = settings, access = BatchSettings.of(conf), Access.of(conf)
         except (ConfigError, ValueError, OSError) as error:
             raise ProducerError(Failure.FATAL, str(error)) from None
         self._incarnation = Incarnation(lambda: Protocol(Cluster(access, settings.metadata_age_s), settings, encode))
         self._queue = BatchQueue(settings, self._most_bytes)
+        self._runs = runs
         self.failed_delivery: ProducerError | None = None
 
     @property
@@ -130,8 +135,9 @@ class BatchRecords(RecordProducer):
             for placed in batches:
                 if placed.place.partition >= len(self._leaders(placed.place.topic)):
                     raise _refused(KafkaError._UNKNOWN_PARTITION, placed.place.topic)
-                if isinstance(placed.batch, CopiedBatch) and self._is_whole(placed.place.topic, placed.batch.batch):
-                    self._queue.add_taken(placed.place, Taken(placed.batch.batch, placed.callbacks))
+                batch = placed.batch if self._runs is None else None  # digests need the records
+                if isinstance(batch, CopiedBatch) and self._is_whole(placed.place.topic, batch.batch):
+                    self._queue.add_taken(placed.place, Taken(batch.batch, placed.callbacks))
                 else:
                     self._add(placed.place, _chosen(placed_records(placed), range(placed.batch.count), _now_ms()))
             if self._queue.has_due or self._queue.is_full:
@@ -205,6 +211,8 @@ class BatchRecords(RecordProducer):
     def _add_some(self, place: TopicPartition, columns: PartitionColumns) -> int:
         """Queue as many records as fit in a batch, and send what is due. Returns how many were queued."""
         taken = self._queue.add(place, columns)
+        if self._runs is not None:
+            self._runs.add(place, columns.part(0, taken), self._incarnation.protocol)
         if self._queue.is_due(place):
             self._send([place], self._deadline_s(), whole=False)
         elif self._queue.is_full:

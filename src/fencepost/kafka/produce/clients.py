@@ -1,11 +1,14 @@
 """Chooses the client of a transactional producer."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import ProducerError, TransactionalClient
-from fencepost.kafka.setting.table import BATCH, CLIENT
+from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
+
+if TYPE_CHECKING:
+    from fencepost.kafka.produce.written_runs import WrittenRuns
 
 
 def sends_batches(conf: Mapping[str, Any]) -> bool:
@@ -24,11 +27,14 @@ def batch_client_fault(conf: Mapping[str, Any]) -> str | None:
         return str(error)
 
 
-def transactional_client(conf: Mapping[str, Any]) -> TransactionalClient:
-    """Create the client that `conf` selects, by default librdkafka. Raises ProducerError for wrong settings."""
-    rest = {key: value for key, value in conf.items() if key != CLIENT}
+def transactional_client(conf: Mapping[str, Any], runs: "WrittenRuns | None" = None) -> TransactionalClient:
+    """Create the client that `conf` selects, by default librdkafka. Raises ProducerError for wrong settings.
+
+    The batch client tells `runs` what it queues.
+    """
+    rest = {key: value for key, value in conf.items() if key not in (CLIENT, DIGESTS)}
     if not sends_batches(conf):
         return ProducerClient(rest)
     from fencepost.kafka.produce.batch_client import BatchClient  # imports Arrow only if needed
 
-    return BatchClient(rest)
+    return BatchClient(rest, runs=runs)

@@ -37,6 +37,7 @@ class CommitSpec(Message):
     offset_flush_timeout_ms: int = 5_000
     lanes: int = 2
     batch_bytes: int | None = None  # the producer's batch.size if the user has set it
+    ledger_topic: str = ""  # where each transaction says what it has written
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ An error of one transaction fails all later ones, and both producers are replace
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
@@ -16,6 +16,9 @@ from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
 from fencepost.transaction.signature import Signature
+
+if TYPE_CHECKING:
+    from fencepost.task.delivery.ledger import TaskLedger
 
 # A second lane is requested after this many transactions that could have been queued had to wait for the one before.
 # An idle task has one producer; larger transactions keep one producer busy by themselves.
@@ -86,6 +89,21 @@ class Turns:
             turn.await_done()
 
 
+class Widening:
+    """How often transactions below `below_bytes` had to wait for the one before; 0: a second lane is not allowed."""
+
+    def __init__(self, below_bytes: int) -> None:
+        self.below_bytes = below_bytes
+        self._waits = 0
+
+    @property
+    def is_due(self) -> bool:
+        return self.below_bytes > 0 and self._waits >= _NARROW_AFTER
+
+    def add_wait(self, size_bytes: int) -> None:
+        self._waits += size_bytes < self.below_bytes
+
+
 class LanedDelivery(Delivery):
     """Exactly once, through one lane or two. Used by the task's thread; any thread may call `close`."""
 
@@ -121,8 +139,9 @@ class LanedDelivery(Delivery):
         self._turns = Turns(on_failure, sizes)
         self._current: Lane | None = None  # with the transaction that the task is writing
         self._sent = TransactionExtent()  # in the newest transaction
-        self.widens_below = widens_below
-        self._collisions = 0
+        self.widening = Widening(widens_below)
+        self.ledger: TaskLedger | None = None
+        """Gets an entry for each transaction."""
 
     @property
     def is_open(self) -> bool:
@@ -130,7 +149,7 @@ class LanedDelivery(Delivery):
 
     @property
     def is_narrow(self) -> bool:
-        return self.widens_below > 0 and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
+        return len(self._lanes) == 1 and self.widening.is_due
 
     @property
     def is_light(self) -> bool:
@@ -149,7 +168,7 @@ class LanedDelivery(Delivery):
 
     def is_ready(self) -> bool:
         if self._current is None and self._lanes[0].is_busy:
-            self._collisions += self._sent.size_bytes < self.widens_below
+            self.widening.add_wait(self._sent.size_bytes)
             self._lanes[0].await_idle()
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 
@@ -167,6 +186,8 @@ class LanedDelivery(Delivery):
         self._sent.size_bytes += outgoing.about_bytes()
         try:
             self._send(writer, outgoing, on_delivered)
+            if self.ledger is not None and self.ledger.is_due(writer):
+                self._write_entry(self.ledger, writer)
         except (ProduceError, WriterFencedError):
             self._turns.failed(self._sent.size_bytes, time.monotonic() - self._sent.begun_s)
             raise
@@ -188,6 +209,8 @@ class LanedDelivery(Delivery):
         lane = self._begin()
         finish, records = self._places.finish(offsets, closing)
         self._write_offsets(records)
+        if self.ledger is not None:
+            self._write_entry(self.ledger, lane.writer)
         self._hand_over(lane, finish)
         return True
 
@@ -200,6 +223,8 @@ class LanedDelivery(Delivery):
 
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
         self._current = None
+        if self.ledger is not None:
+            self.ledger.handed_over(lane.writer)
         self._turns.hand_over(lane, self._queue.take(), finish, self._sent)
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
@@ -211,6 +236,8 @@ class LanedDelivery(Delivery):
         self._turns.await_done()
         for lane in self._lanes:
             lane.writer.abort()
+            if self.ledger is not None:
+                self.ledger.aborted(lane.writer)
 
     def close(self) -> None:
         for lane in tuple(self._lanes):  # the task's thread may be reversing them
@@ -226,6 +253,12 @@ class LanedDelivery(Delivery):
             self._sent = TransactionExtent(time.monotonic())
             self._queue.begin()
         return self._current
+
+    def _write_entry(self, ledger: "TaskLedger", writer: TransactionalWriter) -> None:
+        """Send the entry of what this producer has sent: in its transaction, and flushed with everything else."""
+        entry = ledger.take(writer)
+        if entry is not None:
+            self._send(writer, entry, None)  # E1
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
         """Send offsets through the producer that has the records they cover: their only way into a transaction."""

@@ -195,6 +195,10 @@ class ProducingLife(TaskLife):
             signature=signature,
             sizes=self._sizes,
         )
+        if self.spec.commits.ledger_topic:
+            from fencepost.task.delivery.ledger import TaskLedger  # which imports Arrow
+
+            delivery.ledger = TaskLedger(self.spec)
         if not open_lanes(first, second, keeps_second=self.uses_both_lanes):
             if self._lanes_allowed > 1:
                 log.warning(
@@ -203,7 +207,7 @@ class ProducingLife(TaskLife):
                     second.transactional_id,
                 )
             self._lanes_allowed = 1
-            delivery.widens_below = 0
+            delivery.widening.below_bytes = 0
             if self.uses_both_lanes:
                 self.uses_both_lanes = False
                 raise StartOverError("the transactional id of the second lane is no longer authorised")

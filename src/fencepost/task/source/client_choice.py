@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.api import Form
 from fencepost.kafka.produce.clients import batch_client_fault, sends_batches
-from fencepost.kafka.setting.table import BATCH, CLIENT
+from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
 from fencepost.task.channel.split_message import SplitRun
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.processing import Processor
@@ -25,6 +25,8 @@ def chosen_conf(
     spec: TaskSpec, form: Form, make_processor: Callable[[], Processor], *, reads_batches: bool = False
 ) -> Mapping[str, Any]:
     """Return the producer settings of a task that may choose its client, with its choice."""
+    if spec.commits.ledger_topic:
+        return {**spec.output.producer_conf, CLIENT: BATCH, DIGESTS: True}
     if not spec.is_exactly_once or (form is Form.RECORDS and not reads_batches):
         return spec.output.producer_conf
     conf = {**spec.output.producer_conf, CLIENT: BATCH}

@@ -134,7 +134,7 @@ class TaskRunner(ProducingLife):
 
     def _producer_conf(self) -> Mapping[str, Any]:
         """Return the producer settings of this start of the task. The client is chosen once, for its first producer."""
-        if not self.spec.output.chooses_client:
+        if not self.spec.output.chooses_client and not self.spec.commits.ledger_topic:
             return self.spec.output.producer_conf
         if self._conf is None:
             self._conf = chosen_conf(

@@ -55,6 +55,8 @@ from fencepost.worker.validation.findings import (
     framework_config,
     invalid,
 )
+from fencepost.worker.validation.ledger import KEY as KEY_OF_LEDGER
+from fencepost.worker.validation.ledger import ledger_fault
 from fencepost.worker.validation.loop import check_loop
 from fencepost.worker.validation.masking import shown
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
@@ -116,6 +118,8 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
     _check_unlisted(findings, given, RuntimeChoice)
     if (fault := client_choice_fault(given, worker)) is not None:
         findings.fault(RuntimeChoice.key_of("producer_client"), fault)
+    if (fault := ledger_fault(connector, given, worker)) is not None:
+        findings.fault(KEY_OF_LEDGER, fault)
     _check_restarts(findings, given)
     if not issubclass(connector, SinkConnector):
         _check_unlisted(findings, given, DeadLetterConfig)

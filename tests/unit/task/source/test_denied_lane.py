@@ -30,7 +30,7 @@ def test_it_is_warned_of_once_and_never_asks_for_another_lane(
     runner = TaskRunner(spec, lambda _: Admission(True), lambda _: None)
     for _ in range(2):
         delivery = runner._open_delivery()
-        delivery._collisions = 1_000  # type: ignore[attr-defined]
+        delivery.widening._waits = 1_000  # type: ignore[attr-defined]
         assert not delivery.is_narrow
         delivery.close()
     assert sum("uses one lane" in message for message in caplog.messages) == warnings

@@ -305,7 +305,7 @@ def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     may_end = threading.Semaphore(0)
     writer.on_commit = lambda: may_end.acquire(timeout=10)
     delivery = LanedDelivery([writer], "offsets", widens_below=1_000, on_failure=lambda: None)  # type: ignore[list-item]
-    delivery.widens_below = 0
+    delivery.widening.below_bytes = 0
     for _ in range(5):
         delivery.send(OutgoingColumns(["t"], [b"1"]))
         delivery.commit(())

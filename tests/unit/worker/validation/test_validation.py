@@ -655,3 +655,22 @@ def test_converters_of_a_workers_file_that_cannot_be_had_are_refused_all_at_once
     assert len(caught.value.messages) == len(said)
     for message, pattern in zip(caught.value.messages, said, strict=True):
         assert re.search(pattern, message), message
+
+
+@pytest.mark.parametrize(
+    ("config", "worker_settings", "named"),
+    [
+        ({}, {}, ()),
+        ({"producer.client": "batch"}, {}, ()),
+        ({"producer.client": "librdkafka"}, {}, ("producer.client",)),
+        ({"producer.override.sasl.mechanism": "GSSAPI"}, {}, ("sasl.mechanism",)),
+        ({}, {"exactly_once_source_support": "disabled"}, ("exactly.once.source.support",)),
+        ({"ledger.topic": "offsets"}, {"offset_storage_topic": "offsets"}, ("offsets",)),
+    ],
+)
+def test_a_ledger_that_cannot_be_written_is_refused(config, worker_settings, named):
+    settings = {"exactly_once_source_support": "enabled", **worker_settings}
+    found = errors(validate({**GOOD, "ledger.topic": "ledger", **config}, worker(**settings)))
+    assert list(found) == (["ledger.topic"] if named else [])
+    for part in named:
+        assert part in found["ledger.topic"][0]

@@ -1,16 +1,20 @@
-"""A connector's own offsets topic (KIP-618)."""
+"""A connector's own topics: that of its offsets (KIP-618), and that of its ledger."""
 
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.storage.internal_topics import ensure_own_offsets_topic
-from fencepost.worker.settings import WorkerSettings
+from fencepost.storage.ledger_topic import ensure_ledger_topic
+from fencepost.worker.settings import WorkerSettings, ledger_topic
 
 
 def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
-    """Create the connector's own offsets topic, if it has one, as its principal (KIP-618); refuse one that loses data.
+    """Create the connector's own topics, if it has any, as its principal (KIP-618); refuse ones that lose data.
 
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
     if settings.has_own_offsets(config):
         admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
         ensure_own_offsets_topic(admin, settings.offsets_topic(config), settings.config)
+    if settings.is_exactly_once and (ledger := ledger_topic(config)):
+        admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+        ensure_ledger_topic(admin, ledger, settings.config.offset_storage_replication_factor)

@@ -45,7 +45,15 @@ from fencepost.task.channel.task_spec import (
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
-from fencepost.worker.settings import RECENT_S, WorkerSettings, logged, looked_up, own_group, sink_client_id
+from fencepost.worker.settings import (
+    RECENT_S,
+    WorkerSettings,
+    ledger_topic,
+    logged,
+    looked_up,
+    own_group,
+    sink_client_id,
+)
 from fencepost.worker.supervision.task.handle import TaskHandle
 
 
@@ -132,7 +140,10 @@ def _of_source(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transac
         has_offsets_in_group=has_group,
     )
     dead_letters = _dead_letters(DeadLetterConfig(given_values(raw)))
-    return replace(spec, output=output, commits=_commits(settings, raw, producer), dead_letters=dead_letters)
+    commits = _commits(settings, raw, producer)
+    if transactional_id is not None:
+        commits = replace(commits, ledger_topic=ledger_topic(raw))
+    return replace(spec, output=output, commits=commits, dead_letters=dead_letters)
 
 
 def _of_sink(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:

@@ -1,0 +1,53 @@
+"""`fencepost audit`, with its options."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli.completion import ConnectorName
+from fencepost.cli.on_worker import on_worker
+from fencepost.cli.output import Output
+
+if TYPE_CHECKING:
+    from fencepost.cli.connect import Connect
+
+
+@on_worker
+def audit(
+    connect: "Connect",
+    connector: ConnectorName,
+    properties: Annotated[
+        Path | None,
+        typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or 127.0.0.1:9092."),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="The ledger's topic. Default: the config's; with it, no worker is asked.")
+    ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Compare only this topic. Repeatable.")] = None,
+    wait: Annotated[float, typer.Option(help="For how many seconds to wait for open transactions.", min=0)] = 10.0,
+    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+) -> None:
+    """Compare the topics that a source has written to with its ledger, and name the first offset that differs.
+
+    Exit codes: 0 everything is as the ledger says, 1 something differs, 2 not everything could be compared.
+    """
+    from fencepost.api.errors import ConnectError
+    from fencepost.cli.audit.report import INCOMPLETE, code_of, print_report
+    from fencepost.cli.audit.scope import Progress, audit_of
+    from fencepost.config import ConfigError
+
+    try:
+        made = audit_of(connect, connector, properties, bootstrap, ledger, wait_s=wait)
+        report = made.run(topic or (), Progress())
+    except ConfigError:
+        raise
+    except ConnectError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(INCOMPLETE) from None
+    print_report(report, output)
+    raise typer.Exit(code_of(report))

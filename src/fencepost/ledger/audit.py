@@ -1,0 +1,137 @@
+"""Compares the topics that a connector writes to with its ledger.
+
+Nothing is changed, and the connector may run meanwhile. The order of steps avoids false alarms:
+
+1. Read the ledger: it names the partitions.
+2. Note up to where each partition is committed: what comes before that has its entry in the ledger by now.
+3. Wait until the ledger's topic has no transaction open that step 2 may have seen committed, and read it again.
+4. Wait, if necessary, until the records of the newest entries can be read; read the partitions, and compare.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.produced import read_produced
+from fencepost.ledger.entries import ConnectorEntries
+from fencepost.ledger.finding import Difference, PartitionFindings
+from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
+from fencepost.record import TopicPartition
+
+_AGAIN_S = 0.1
+OnPartition = Callable[[TopicPartition, int, int], None]
+"""Called with a partition, the offset up to which it was read, and its end."""
+
+
+@dataclass
+class AuditReport:
+    """What an audit has found."""
+
+    connector: str
+    ledger: str
+    entries: int
+    partitions: list[PartitionFindings] = field(default_factory=list)
+    lost_entries: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Return all differences, those of each partition in the order of its offsets."""
+        return [*self.lost_entries, *(each for found in self.partitions for each in found.differences)]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was compared that can be compared at all."""
+        return self.entries > 0 and not self.notes and all(found.is_complete for found in self.partitions)
+
+
+class Audit:
+    """Reads a ledger, and the topics that it names, in one cluster."""
+
+    def __init__(self, conf: Mapping[str, Any], ledger: str, connector: str, *, wait_s: float = 10.0) -> None:
+        """`conf` is made by `range_conf`. Transactions that are open are waited for at most `wait_s`."""
+        self._conf = conf
+        self._wait_s = wait_s
+        self._admin = Admin(conf, timeout_s=30.0)
+        self._entries = ConnectorEntries(ledger, connector)
+
+    def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
+        """Compare; only these `topics` if there are any.
+
+        Raises MissingTopicError if there is no such ledger, LedgerFormatError, CorruptBatchError, OldFormatError, and
+        what `Admin` raises.
+        """
+        entries = self._entries
+        entries.read_on(self._conf)  # 1
+        existing = self._existing(entries.places())
+        settled = self._admin.offsets.ends(existing, read_committed=True)  # 2
+        is_settled = self._read_rest()  # 3
+        report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
+        if not is_settled:
+            report.notes.append(
+                f"a transaction is open in {entries.topic}, so it is not known which transactions have no entry: "
+                "repeat the audit"
+            )
+            settled = dict.fromkeys(existing, 0)
+        wanted = [place for place in entries.places() if not topics or place.topic in topics]
+        existing = self._existing(wanted)
+        for place in sorted({*wanted} - {*existing}):
+            report.notes.append(f"{place.topic}-{place.partition} does not exist any more")
+        for place, extent in self._extents(existing, settled).items():
+            report.partitions.append(self._audited(place, extent, on_read))  # 4
+        return report
+
+    def _audited(self, place: TopicPartition, extent: LogExtent, on_read: OnPartition | None) -> PartitionFindings:
+        entries = self._entries
+        audit = PartitionAudit(place, entries.entries, extent, is_whole=entries.is_whole)
+        for records in read_produced(self._conf, place, extent.start, extent.end):
+            audit.add(records)
+            if on_read is not None:
+                on_read(place, records.offset + len(records), extent.end)
+        return audit.findings()
+
+    def _read_rest(self) -> bool:
+        """Read the rest of the ledger. Returns False if a transaction stays open in it."""
+        topic = self._entries.topic
+        places = [(topic, each) for each in range(self._admin.topics.partitions(topic) or 0)]
+        ends = self._admin.offsets.ends(places, read_committed=False)
+        is_settled = self._await_committed(ends)
+        self._entries.read_on(self._conf)
+        return is_settled
+
+    def _await_committed(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Wait until everything before these offsets is committed or aborted. Returns whether it is."""
+        until_s = time.monotonic() + self._wait_s
+        while True:
+            stable = self._admin.offsets.ends(ends, read_committed=True)
+            if all(stable[place] >= end for place, end in ends.items()):
+                return True
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(_AGAIN_S)
+
+    def _existing(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        topics = self._admin.topics.get_all({place.topic for place in places})
+        return [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
+
+    def _extents(
+        self, places: Sequence[TopicPartition], settled: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, LogExtent]:
+        """Return which part of each log to read."""
+        offsets = self._admin.offsets
+        written = offsets.ends(places, read_committed=False)
+        self._await_committed(written)  # what stays open is reported with its partition
+        starts, ends = offsets.starts(places), offsets.ends(places, read_committed=True)
+        policies = self._admin.configs.get_all(sorted({place.topic for place in places}))
+        return {
+            place: LogExtent(
+                starts[place],
+                settled.get(place, 0),
+                ends[place],
+                has_open=ends[place] < written[place],
+                is_compacted="compact" in (policies[place.topic].get("cleanup.policy") or ""),
+            )
+            for place in places
+        }

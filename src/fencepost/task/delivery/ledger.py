@@ -1,0 +1,66 @@
+"""The entries that a task writes to its ledger, in the transactions that they describe.
+
+An entry is a record of the same transaction as those that it describes (E1): if it cannot be written, the transaction
+is not committed; a fenced task writes none that is visible; and what is aborted has none.
+"""
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from fencepost.ledger.entry import LedgerEntry, Writer
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.transaction import TransactionalWriter
+
+_MOST_BLOCKS = 64 * 1024
+"""After so many blocks an entry is written before the transaction ends, as it must not be larger than a record may be:
+these are 350 KB in base64, for 4 million records."""
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """How the entries of one producer are numbered: `next` is that of its next one, `kept` that after its last commit.
+
+    An aborted entry is not visible, so its number is used again.
+    """
+
+    incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
+    next: int = 0
+    kept: int = 0
+
+
+class TaskLedger:
+    """Makes the entries of one delivery's producers."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        self._spec = spec
+        self.topic = spec.commits.ledger_topic
+        self._others: Collection[str] = {self.topic, spec.output.offsets_topic}  # the ledger itself, or compacted
+        self._numbers: dict[TransactionalWriter, _Numbers] = {}
+
+    def is_due(self, writer: TransactionalWriter) -> bool:
+        """Return whether an entry has to be written before the transaction ends."""
+        return writer.runs is not None and writer.runs.blocks >= _MOST_BLOCKS
+
+    def take(self, writer: TransactionalWriter) -> OutgoingColumns | None:
+        """Return the entry of what this producer has sent since the last call; None if that is nothing."""
+        taken = () if writer.runs is None else writer.runs.take()
+        runs = [run for run in taken if run.place.topic not in self._others]
+        if not runs:
+            return None
+        numbers = self._numbers.setdefault(writer, _Numbers())
+        origin = Writer(self._spec.connector, self._spec.task, numbers.incarnation, writer.transactional_id)
+        entry = LedgerEntry(origin, numbers.next, runs)
+        numbers.next += 1
+        return OutgoingColumns([self.topic], [entry.value()], [entry.key()])
+
+    def handed_over(self, writer: TransactionalWriter) -> None:
+        """Keep the numbers of a transaction that is to be committed: if that fails, its producer is not used again."""
+        if writer in self._numbers:
+            self._numbers[writer].kept = self._numbers[writer].next
+
+    def aborted(self, writer: TransactionalWriter) -> None:
+        """Use the numbers of a transaction again that was aborted before it was handed over."""
+        if writer in self._numbers:
+            self._numbers[writer].next = self._numbers[writer].kept

@@ -1,0 +1,151 @@
+"""An audit finds what a log lacks, and raises no false alarm."""
+
+import pytest
+
+from fencepost.kafka.codec.run_digest import BLOCK
+from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.ledger.finding import DifferenceKind
+from support.ledger_stage import lose, lose_all_of, plant, repeat, replace
+
+
+def lines(count: int, start: int = 0) -> list[bytes]:
+    return [b"line %07d" % number for number in range(start, start + count)]
+
+
+def test_transactions_are_verified_when_the_log_has_what_was_sent(stage):
+    stage.write(lines(1_000))
+    stage.write(lines(1_000, 1_000), 1)
+    stage.write([b"one", None, b"", b"four"])
+    report = stage.audit()
+    assert report.differences == []
+    assert report.is_complete
+    assert report.entries == 3
+    assert [found.verified for found in report.partitions] == [1_004, 1_000]
+
+
+def test_keys_and_headers_are_verified(stage):
+    keys = [b"a", None, b"", *lines(200)]
+    stage.write(lines(203), keys=keys, headers=[(("h", b"1"), ("h", None))] * 203)
+    report = stage.audit()
+    assert report.differences == []
+    assert [found.verified for found in report.partitions] == [203]
+
+
+@pytest.mark.parametrize("lost", [0, 63, 64, 40_321, 99_999])
+def test_one_record_lost_in_a_hundred_thousand_is_found(stage, monkeypatch, lost):
+    plant(monkeypatch, lose(b"line %07d" % lost))
+    stage.opened()
+    for start in range(0, 100_000, 20_000):
+        stage.write(lines(20_000, start))
+    report = stage.audit()
+    (difference,) = report.differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 1)
+    transaction = lost // 20_000  # each has a record of its own in the log, its marker
+    offset = lost + transaction
+    assert difference.first <= offset
+    assert offset - difference.first < BLOCK
+    assert difference.entry is not None
+    assert difference.entry.number == transaction
+    assert report.partitions[0].verified == 80_000
+
+
+def test_a_record_that_was_written_twice_is_found(stage, monkeypatch):
+    plant(monkeypatch, repeat(b"line 0000500"))
+    stage.opened()
+    stage.write(lines(1_000))
+    difference = stage.audit().differences[0]
+    assert 500 - BLOCK < difference.first <= 500
+
+
+def test_a_value_that_was_changed_is_found(stage, monkeypatch):
+    plant(monkeypatch, replace({b"line 0000500": b"line 0000501"}))
+    stage.opened()
+    stage.write(lines(1_000))
+    (difference,) = stage.audit().differences
+    assert difference.kind is DifferenceKind.ALTERED
+    assert difference.first <= 500 <= difference.last < difference.first + BLOCK
+
+
+def test_two_records_that_changed_places_between_partitions_are_found(stage, monkeypatch):
+    plant(monkeypatch, replace({b"line 0000010": b"line 0000310", b"line 0000310": b"line 0000010"}))
+    stage.opened()
+    stage.send(lines(200))
+    stage.send(lines(200, 300), 1)
+    stage.commit()
+    found = [(each.kind, each.place.partition) for each in stage.audit().differences]
+    assert found == [(DifferenceKind.ALTERED, 0), (DifferenceKind.ALTERED, 1)]
+
+
+def test_what_was_aborted_is_no_difference(stage):
+    stage.write(lines(10))
+    stage.send(lines(10, 10))
+    stage.delivery.abort()
+    stage.opened()
+    stage.write(lines(10, 10))
+    report = stage.audit()
+    assert report.differences == []
+    assert report.partitions[0].verified == 20
+
+
+def test_a_committed_transaction_without_an_entry_is_found(stage, monkeypatch):
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.delivery.ledger, "take", lambda writer: writer.runs.take() and None)
+        stage.write(lines(10, 10))
+    stage.write(lines(10, 20))
+    (difference,) = stage.audit().differences
+    assert (difference.kind, difference.records) == (DifferenceKind.WITHOUT_ENTRY, 10)
+    assert difference.first == 11
+
+
+def test_an_entry_without_its_records_is_found(stage, monkeypatch):
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.topic))
+        stage.write(lines(10, 10))
+    stage.write(lines(10, 20))
+    (difference,) = stage.audit().differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 10)
+    assert (difference.entry.number, difference.first, difference.last) == (1, 10, 9)
+
+
+def test_an_entry_that_is_missing_is_found(stage, monkeypatch):
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.ledger))
+        stage.write(lines(10, 10))
+    stage.write(lines(10, 20))
+    kinds = {difference.kind for difference in stage.audit().differences}
+    assert kinds == {DifferenceKind.ENTRY_LOST, DifferenceKind.WITHOUT_ENTRY}
+
+
+def test_a_time_without_a_ledger_is_noted_and_no_difference(stage):
+    stage.write(lines(10))
+    stage.opened("")
+    stage.write(lines(10, 10))
+    stage.opened()
+    stage.write(lines(10, 20))
+    report = stage.audit()
+    assert report.differences == []
+    assert report.partitions[0].verified == 20
+    assert report.partitions[0].others == 10
+    assert report.partitions[0].notes
+
+
+def test_records_of_other_producers_are_no_difference(stage, kafka, log_writer):
+    stage.write(lines(10))
+    log_writer.send(stage.topic, ["another's"])
+    stage.write(lines(10, 10))
+    report = stage.audit()
+    assert report.differences == []
+    assert (report.partitions[0].verified, report.partitions[0].others) == (20, 1)
+
+
+def test_records_that_were_deleted_are_no_difference(stage, log_writer):
+    for start in range(0, 50, 10):
+        stage.write(lines(10, start))
+    log_writer.truncate(stage.topic, 25)
+    report = stage.audit()
+    assert report.differences == []
+    assert report.is_complete
+    assert report.partitions[0].verified >= 20

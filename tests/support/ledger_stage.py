@@ -1,0 +1,112 @@
+"""Writes with a task's delivery and its ledger to a real Kafka, with faults that lose, repeat or change records."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fencepost.kafka.codec.columns import PartitionColumns
+from fencepost.kafka.codec.encode_columns import encode_columns
+from fencepost.kafka.produce.batch_client import BatchClient
+from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.kafka.produce.written_runs import WrittenRuns
+from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
+from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
+from fencepost.ledger.audit import Audit, AuditReport
+from fencepost.record import BinaryColumn, Repeated, TopicPartition
+from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
+from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.ledger import TaskLedger
+from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.transaction import TransactionalWriter
+
+Fault = Callable[[PartitionColumns], PartitionColumns]
+
+
+class LedgerStage:
+    """One task that writes to `topic`, with its offsets and its ledger."""
+
+    def __init__(self, bootstrap: str, topic: str, *, connector: str = "c") -> None:
+        self.topic, self.offsets, self.ledger = topic, f"{topic}-offsets", f"{topic}-ledger"
+        self._bootstrap, self._connector = bootstrap, connector
+        self._id = f"id-{uuid.uuid4().hex[:8]}"
+        self.delivery = self.opened()
+
+    def opened(self, ledger: str | None = None) -> LanedDelivery:
+        """Return the delivery of another incarnation of the task, which fences the one before."""
+        conf = transactional_conf({"bootstrap.servers": self._bootstrap}, self._id).conf
+        writer = TransactionalWriter({**conf, CLIENT: BATCH, DIGESTS: True}, self._id)
+        writer.open()
+        commits = CommitSpec(ledger_topic=self.ledger if ledger is None else ledger)
+        spec = TaskSpec(self._connector, 0, 1, "i", {}, {}, OutputSpec(offsets_topic=self.offsets), commits)
+        self.delivery = LanedDelivery([writer], self.offsets)
+        self.delivery.ledger = TaskLedger(spec) if commits.ledger_topic else None
+        return self.delivery
+
+    def send(self, values: Sequence[bytes | None], partition: int = 0, **fields: Any) -> None:
+        column = BinaryColumn(pa.array(values, pa.binary()))
+        partitions = Repeated(partition, len(values))
+        topics = Repeated(self.topic, len(values))
+        self.delivery.send(OutgoingColumns(topics, column, partitions=partitions, **fields))
+
+    def commit(self, offset: bytes = b"{}") -> None:
+        self.delivery.commit([(b'["c",{"file":"f"}]', offset)])
+        self.delivery.finished(wait=True)
+
+    def write(self, values: Sequence[bytes | None], partition: int = 0, **fields: Any) -> None:
+        """Write a transaction with these records."""
+        self.send(values, partition, **fields)
+        self.commit()
+
+    def audit(self, **how: Any) -> AuditReport:
+        conf = range_conf({"bootstrap.servers": self._bootstrap}, "an-audit").conf
+        return Audit(conf, self.ledger, self._connector, **how).run()
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+    """Let clients apply `fault` to each batch: after its digest was taken, and before it is numbered and sent."""
+
+    def encode(columns: PartitionColumns, **how: Any) -> Any:
+        return encode_columns(fault(columns), **how)
+
+    def client(conf: dict[str, Any], runs: WrittenRuns | None) -> BatchClient:
+        rest = {key: value for key, value in conf.items() if key not in (CLIENT, DIGESTS)}
+        return BatchClient(rest, encode, runs)
+
+    monkeypatch.setattr("fencepost.transaction.writer.transactional_client", client)
+
+
+def lose(value: bytes) -> Fault:
+    """Return a fault that loses the record with this value."""
+    return lambda columns: _with(columns, [each for each in columns.values.to_pylist() if each != value])
+
+
+def lose_all_of(topic: str) -> Callable[..., int]:
+    """Return a faulty `BatchQueue.add`, which loses what goes to this topic."""
+    add = BatchQueue.add
+
+    def lossy(queue: BatchQueue, place: TopicPartition, columns: PartitionColumns) -> int:
+        queue._at(place)
+        return len(columns.values) if place.topic == topic else add(queue, place, columns)
+
+    return lossy
+
+
+def repeat(value: bytes) -> Fault:
+    """Return a fault that writes the record with this value twice."""
+    return lambda columns: _with(
+        columns, [each for one in columns.values.to_pylist() for each in [one] * (2 if one == value else 1)]
+    )
+
+
+def replace(changes: dict[bytes, bytes]) -> Fault:
+    """Return a fault that writes other values."""
+    return lambda columns: _with(columns, [changes.get(each, each) for each in columns.values.to_pylist()])
+
+
+def _with(columns: PartitionColumns, values: list[bytes | None]) -> PartitionColumns:
+    if values == columns.values.to_pylist():
+        return columns
+    return PartitionColumns(pa.array(values, pa.binary()), timestamps=columns.timestamps)
