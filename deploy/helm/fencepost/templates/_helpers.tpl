@@ -1,0 +1,42 @@
+{{- define "fencepost.name" -}}
+{{- printf "%s" .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "fencepost.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "fencepost.labels" -}}
+{{ include "fencepost.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "fencepost.settings" -}}
+{{- $name := include "fencepost.name" . -}}
+{{- $own := dict
+  "group.id" $name
+  "config.storage.topic" (printf "%s-configs" $name)
+  "offset.storage.topic" (printf "%s-offsets" $name)
+  "status.storage.topic" (printf "%s-status" $name)
+  "listeners" (printf "http://0.0.0.0:%d" (int .Values.port))
+  "rest.advertised.host.name" (printf "${env:POD_NAME}.%s-workers.${env:POD_NAMESPACE}.svc" $name)
+  "rest.advertised.port" (printf "%d" (int .Values.port))
+  "rest.open.paths" "health,metrics"
+  "config.providers" "env,directory"
+  "config.providers.env.class" "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+  "config.providers.directory.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+  "config.providers.directory.param.allowed.paths" "/etc/fencepost/secrets"
+-}}
+{{- if .Values.auth.usersSecret -}}
+{{- $_ := set $own "rest.basic.users.file" "/etc/fencepost/users/users.properties" -}}
+{{- else if .Values.auth.unprotected -}}
+{{- $_ := set $own "rest.unprotected" "accepted" -}}
+{{- else if not (hasKey .Values.worker "rest.oidc.issuer.url") -}}
+{{- fail "callers have to be asked who they are: set auth.usersSecret, worker.rest.oidc.*, or auth.unprotected=true" -}}
+{{- end -}}
+{{- range $key, $value := merge (deepCopy .Values.worker) $own }}
+{{ $key }}={{ $value }}
+{{- end }}
+{{- end -}}
