@@ -86,7 +86,7 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/model \
 		tests/integration/cluster tests/integration/secured tests/integration/offsets \
-		tests/integration/spark tests/integration/worker tests/integration/mirror \
+		tests/integration/spark tests/integration/worker tests/integration/mirror tests/integration/deploy \
 		tests/conformance/cli/test_adopt.py tests/conformance/task/test_epoch_matrix.py \
 		tests/conformance/task/test_lanes.py tests/conformance/transaction/test_broker_away.py \
 		tests/conformance/transaction/test_quotas.py

@@ -1,0 +1,101 @@
+"""The Helm chart, rendered by Helm: what Kubernetes takes, and what a worker takes."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from fencepost.config.properties import parse_properties
+from fencepost.config.worker import WorkerConfig
+from support.helm import NoHelmError, helm
+from support.long_form import IS_LONG
+
+CHART = Path(__file__).parents[3] / "deploy/helm/fencepost"
+PROTECTED = ("auth.usersSecret=users",)
+_KUBERNETES = ("1.27", "1.33")
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    try:
+        return helm(may_build=IS_LONG)
+    except NoHelmError as error:
+        pytest.skip(str(error))
+
+
+def run(program: Path, *words: str, **given: str) -> subprocess.CompletedProcess[str]:
+    sets = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    return subprocess.run([program, *words, *sets], capture_output=True, text=True, check=False)
+
+
+def rendered(program: Path, *sets: str) -> dict[str, dict[str, Any]]:
+    """Return the objects by kind, and name where there are several of a kind."""
+    words = [word for each in sets for word in ("--set", each)]
+    done = run(program, "template", "pipelines", str(CHART), "--namespace", "data", *words)
+    assert done.returncode == 0, done.stderr
+    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in documents}
+
+
+def worker_of(objects: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    [container] = objects["StatefulSet pipelines"]["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def test_helm_finds_nothing_wrong_with_the_chart(program: Path) -> None:
+    done = run(program, "lint", "--strict", str(CHART), "--set", *PROTECTED)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", _KUBERNETES)
+@pytest.mark.parametrize(
+    "sets",
+    [PROTECTED, ("auth.unprotected=true", "envFromSecret=shop", "secretFiles={kafka,registry}", "nodeSelector.a=b")],
+    ids=["least", "most"],
+)
+def test_kubernetes_knows_every_field(program: Path, sets: tuple[str, ...], version: str) -> None:
+    objects = rendered(program, *sets)
+    assert len(objects) == 5
+    for each in objects.values():
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_a_worker_takes_the_settings(program: Path) -> None:
+    text = rendered(program, *PROTECTED)["ConfigMap pipelines"]["data"]["worker.properties"]
+    config = WorkerConfig(parse_properties(text.replace("${env:POD_NAME}", "pipelines-0")))
+    assert config.warnings() == []
+    assert (config.group_id, config.config_storage_topic) == ("pipelines", "pipelines-configs")
+
+
+def test_a_setting_that_is_given_precedes_that_of_the_chart(program: Path) -> None:
+    text = rendered(program, *PROTECTED, r"worker.group\.id=other")["ConfigMap pipelines"]["data"]["worker.properties"]
+    assert parse_properties(text)["group.id"] == "other"
+
+
+def test_a_chart_whose_workers_would_not_start_is_not_rendered(program: Path) -> None:
+    done = run(program, "template", "pipelines", str(CHART))
+    assert done.returncode != 0
+    assert "auth.usersSecret" in done.stderr
+
+
+def test_a_worker_has_no_rights_and_writes_to_tmp_only(program: Path) -> None:
+    objects = rendered(program, *PROTECTED)
+    container = worker_of(objects)
+    context = container["securityContext"]
+    assert (context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (True, False)
+    assert objects["StatefulSet pipelines"]["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"]
+    assert [each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")] == ["/tmp"]
+
+
+def test_a_worker_that_answers_is_not_restarted(program: Path) -> None:
+    """The readiness probe asks for a worker that is well; the others only for an answer."""
+    container = worker_of(rendered(program, *PROTECTED))
+    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
+    for probe in ("startupProbe", "livenessProbe"):
+        python, option, code = container[probe]["exec"]["command"]
+        assert (python, option) == ("python", "-c")
+        compile(code, probe, "exec")
+        assert "HTTPError" in code
