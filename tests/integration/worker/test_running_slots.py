@@ -130,3 +130,25 @@ def judge_numbers(values: Sequence[bytes | None]) -> bool:
 
 
 VERIFIABLE = {"connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector"}
+
+
+@pytest.mark.timeout(4 * SLOW_S)
+def test_a_task_that_stops_all_of_python_is_named_and_put_apart_from_its_neighbour(
+    kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
+) -> None:
+    neighbour, stuck = f"{topic_name}-neighbour", f"{topic_name}-stuck"
+    settings = {**settings_of_tests(), "slots.max": "1", "slot.lease.ms": "3000"}
+    file = tmp_path / "in.txt"
+    file.touch()
+    with Worker(kafka.bootstrap_servers, tmp_path, settings, group=topic_name) as worker:
+        created(worker, neighbour, file_source(file, neighbour))
+        worker.wait_for_tasks(neighbour, "RUNNING", within_s=SLOW_S)
+        created(worker, stuck, {"connector.class": "worker_suite.StuckConnector"})
+        eventually(lambda: "holds Python's interpreter lock" in trace_of(worker, stuck), within_s=SLOW_S)
+        worker.wait_for_tasks(stuck, "FAILED", within_s=SLOW_S)
+        assert "in poll" in trace_of(worker, stuck)
+        assert "worker_suite.py" in trace_of(worker, stuck)
+        worker.wait_for_tasks(neighbour, "RUNNING", within_s=SLOW_S)
+        append(file, numbered(1, 10))
+        with CommittedReader(kafka.bootstrap_servers, [neighbour]) as reader:
+            eventually(lambda: len(reader.seen()) == 10, within_s=SLOW_S)

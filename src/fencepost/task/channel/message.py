@@ -19,6 +19,7 @@ class Path(StrEnum):
     SLOT_REGISTER = "/slot/register"  # (Registration, nothing)
     SLOT_DIRECTIVES = "/slot/directives"  # (DirectivesRequest, Directives)
     SLOT_REPORT = "/slot/report"  # (Reports, nothing)
+    SLOT_STACKS = "/slot/stacks"  # (Stacks, nothing)
     TASK_ADMIT = "/task/admit"  # (AdmissionRequest, Admission)
     TASK_COPY = "/task/copy"  # (TaskCopies, nothing)
     SPLIT_SPEC = "/split/spec"  # (RunRequest, SplitRun)
@@ -155,6 +156,15 @@ class Reports(Message):
     attempt: str
     reports: tuple[TaskReport, ...]
     lost: tuple[LostTask, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stacks(Message):
+    """All threads of a slot's process stand still: `stacks` has where each task is, by incarnation."""
+
+    slot: str
+    attempt: str
+    stacks: Mapping[str, str]
 
 
 @dataclass(frozen=True)

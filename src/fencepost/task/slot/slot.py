@@ -31,6 +31,7 @@ from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections
 from fencepost.task.slot.report_filter import ReportFilter
 from fencepost.task.slot.start_queue import StartQueue
+from fencepost.task.slot.watchdog import Watchdog, sender
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
@@ -48,8 +49,10 @@ _MOST_CALLS = 4_000
 class Slot:
     """The tasks of one slot process."""
 
-    def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
+    def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str, watchdog: Watchdog | None = None) -> None:
+        """`watchdog` belongs to the slot, which closes it."""
         self._worker = WorkerLine(spec, channel, attempt)
+        self._watchdog = watchdog
         self._runners: dict[str, TaskLife] = {}
         self._reports: list[TaskReport | LostTask] = []
         self._report_filter = ReportFilter()
@@ -68,6 +71,8 @@ class Slot:
         self._leave()
         self._has_report.set()
         reporter.join(2.0)
+        if self._watchdog is not None:
+            self._watchdog.close()
 
     def _obey(self) -> None:
         done = 0
@@ -113,6 +118,8 @@ class Slot:
             due = [self._runners[i] for i in self._starts.take(time.monotonic()) if i in self._runners]
         for runner in due:
             runner.thread.start()
+            if self._watchdog is not None and runner.thread.ident is not None:
+                self._watchdog.names(runner.thread.ident, runner.spec.incarnation)
 
     def _report(self, last: TaskReport | LostTask) -> None:
         report = last if isinstance(last, TaskReport) else last.report
@@ -128,6 +135,8 @@ class Slot:
         """Send changes of state at once and changed counters every second; also collect garbage."""
         last_counters, garbage = 0.0, Garbage()
         while True:
+            if self._watchdog is not None:
+                self._watchdog.rearm()
             garbage.collect_if_due()
             self._has_report.wait(self._worker.spec.report_every_s)
             self._has_report.clear()
@@ -174,12 +183,14 @@ def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = 
 def run_slot(spec_text: str, attempt: int) -> None:
     """Run a slot until it is asked to leave: the body of a slot's Spark job."""
     spec = SlotSpec(**orjson.loads(spec_text))
+    attempt_id = f"{attempt}-{uuid.uuid4().hex}"
+    watchdog = Watchdog(spec.lease_s / 2, sender(spec.channel_url, spec.slot, attempt_id))  # before any thread starts
     _allow_descriptors()
     write_slot_log(spec.log_level)
     quiet_libraries()
     log_what_nobody_catches()
     with rare_collections():
-        Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
+        Slot(spec, ChannelClient(spec.channel_url), attempt_id, watchdog).run()
 
 
 def _allow_descriptors() -> None:

@@ -59,6 +59,7 @@ class Hosts:
             Path.SLOT_REGISTER: self.slots.channel.register,
             Path.SLOT_DIRECTIVES: self.slots.channel.directives,
             Path.SLOT_REPORT: self.slots.channel.report,
+            Path.SLOT_STACKS: self.slots.channel.stacks,
             Path.TASK_ADMIT: supervision.admissions.admit,
             Path.TASK_COPY: supervision.copying.handle,
             **self.frames.channel.handlers(),

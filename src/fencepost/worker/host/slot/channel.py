@@ -3,15 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fencepost.cluster.figures import SlotFigures
 from fencepost.task.channel.message import (
+    STANDS_STILL,
     Directives,
     DirectivesRequest,
     LostTask,
     Registration,
     Reports,
+    Stacks,
     TaskReport,
 )
 from fencepost.worker.channel import RefusedError
@@ -80,6 +83,24 @@ class SlotChannel:
             self._tell_loss(one)
         return {}
 
+    def stacks(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Take where the tasks of a slot are whose threads all stand still: their statuses say so until it moves."""
+        message = Stacks.from_json(body)
+        with self._table.changed:
+            slot = self._table.slots.get(message.slot)
+            if slot is None or slot.attempt != message.attempt:
+                raise RefusedError(f"slot {message.slot} is no longer needed")
+            here = {one: text for one, text in message.stacks.items() if one in slot.tasks}
+            lasts = [last for one in here if (last := slot.tasks[one].last) is not None]
+            named = {last.incarnation: f"{last.connector}-{last.task}" for last in lasts}
+            slot.standing_still = "\n".join(
+                f"Task {named.get(one, one)} was in this call:\n{text}" for one, text in here.items()
+            )
+        if here:
+            log.warning("all threads of slot %s stand still. %s", slot.id, slot.standing_still)
+        self._events.reported([_standing_still(last, here[last.incarnation]) for last in lasts])
+        return {}
+
     def _tell_loss(self, lost: LostTask) -> None:
         """Tell of a process below a slot that is gone, as of a slot; each of the tasks that it ran reports it."""
         reason = lost.report.trace or "the process that ran its code ended"
@@ -96,6 +117,15 @@ class SlotChannel:
         slot.tasks[report.incarnation].record(report)
         if slot.is_trial and report.counters.get("commits", 0.0):
             slot.end_trial()
+
+
+def _standing_still(last: TaskReport, stack: str) -> TaskReport:
+    text = (
+        "All threads of the task's process stand still: a call of this task or of another one holds Python's "
+        f"interpreter lock. This task is inside this call, innermost first:\n{stack}"
+    )
+    trace = "\n\n".join(filter(None, (last.trace, text)))
+    return replace(last, trace=trace, counters={**last.counters, STANDS_STILL: 1.0})
 
 
 def _attempt_number(attempt: str) -> int:

@@ -161,7 +161,7 @@ class SlotPool:
         for slot in silent:
             log.warning("slot %s has been silent for longer than its lease; it is abandoned", slot.id)
             self._cancel(slot.id)
-            self.job_ended(slot.id, TimeoutError("silent for longer than its lease"))
+            self.job_ended(slot.id, _silence(slot))
 
     def release_all(self) -> None:
         """Ask every slot to leave, for a clean shutdown."""
@@ -229,3 +229,11 @@ class SlotPool:
             self._cancel(slot.id)
         elif slot.owner is not None:
             self._table.ask_to_leave(slot)
+
+
+def _silence(slot: PooledSlot) -> Exception:
+    """Return why a slot is silent: a task may have stopped all of Python, else something outside may be the cause."""
+    how = "silent for longer than its lease"
+    if not slot.standing_still:
+        return TimeoutError(how)
+    return SlotCrashedError(f"{how}: all its threads stood still. {slot.standing_still}")

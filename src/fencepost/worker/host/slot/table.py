@@ -22,6 +22,7 @@ class SlotTask:
     polled: float = 0.0
     seen: float = 0.0
     rate: float = 0.0
+    last: TaskReport | None = None
 
     def load(self, now: float) -> float:
         """Return 0 to 1: little for an idle task, a whole thread for a busy one, and something in between for a new
@@ -36,7 +37,7 @@ class SlotTask:
         now, polled = time.monotonic(), report.counters.get("records_polled", 0.0)
         if self.seen and now - self.seen > 0.2:
             self.rate = (polled - self.polled) / (now - self.seen)
-        self.polled, self.seen = polled, now
+        self.polled, self.seen, self.last = polled, now, report
 
 
 class Use(Enum):
@@ -75,6 +76,7 @@ class PooledSlot:
     last_contact: float = 0.0
     tasks: dict[str, SlotTask] = field(default_factory=dict)
     outbox: Outbox = field(default_factory=Outbox)
+    standing_still: str = ""  # where its tasks were when all its threads stood still, as long as it is silent
 
     def end_trial(self) -> None:
         """Become an ordinary slot."""
@@ -111,6 +113,7 @@ class SlotTable:
         if slot is None or slot.attempt != attempt:
             raise RefusedError(f"attempt {attempt} of slot {slot_id} has a successor")
         slot.last_contact = time.monotonic()
+        slot.standing_still = ""
         return slot
 
     def send(self, slot: PooledSlot, verb: Verb, **more: Any) -> None:

@@ -55,8 +55,9 @@ def blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
         f"after its start and before it had committed anything, the last time as the only suspect: {reason}. Likely "
         "causes are too little memory (see the log of the system or the cluster manager; raise "
         "spark.executor.memoryOverhead or the container's limit) or a crash of a native library "
-        "that the connector, a transform or a converter uses (see the executor's stderr). Restart the task when the "
-        "cause is removed."
+        "that the connector, a transform or a converter uses (see the executor's stderr); or, if its threads stood "
+        "still, a call that holds Python's interpreter lock, such as a regular expression that backtracks. Restart the "
+        "task when the cause is removed."
     )
 
 

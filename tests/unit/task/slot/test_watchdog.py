@@ -1,0 +1,93 @@
+"""The watchdog of a slot says where its tasks are when a call holds Python's interpreter lock."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fencepost.task.slot.watchdog import Watchdog, stacks_of
+from fencepost.testing import eventually
+
+
+def into(file: Path) -> Callable[[Mapping[str, str]], None]:
+    """Return what writes the stacks that it is sent to a file."""
+
+    def send(stacks: Mapping[str, str]) -> None:
+        for incarnation, stack in stacks.items():
+            with file.open("a") as out:
+                out.write(f"{incarnation}\n{stack}\n")
+
+    return send
+
+
+def holds_the_lock(milliseconds: int) -> None:
+    ctypes.PyDLL(None).usleep(milliseconds * 1000)
+
+
+def waits(over: threading.Event) -> None:
+    over.wait()
+
+
+def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) -> None:
+    file, over = tmp_path / "stacks", threading.Event()
+    watchdog = Watchdog(0.2, into(file))
+    idle = threading.Thread(target=waits, args=(over,))
+    idle.start()
+    watchdog.names(idle.ident or 0, "idle")
+    watchdog.names(threading.get_ident(), "stuck")
+    try:
+        watchdog.rearm()
+        holds_the_lock(2_000)
+        said = eventually(file.read_text)
+    finally:
+        over.set()
+        watchdog.close()
+    stuck, idle_one = said.partition("stuck\n")[2], said.partition("idle\n")[2]
+    assert "in holds_the_lock" in stuck.splitlines()[0]
+    assert "in waits" in idle_one.partition("stuck\n")[0]
+
+
+def test_nothing_is_said_while_the_process_moves(tmp_path: Path) -> None:
+    file = tmp_path / "stacks"
+    watchdog = Watchdog(60, into(file))
+    watchdog.names(threading.get_ident(), "i")
+    for _ in range(20):
+        watchdog.rearm()
+    watchdog.close()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("how", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
+def test_its_process_ends_with_the_slot_and_keeps_nothing_of_it_open(how: str) -> None:
+    """Spark waits for the end of what a slot has inherited."""
+    reading, writing = os.pipe()
+    program = (
+        "import os\nfrom fencepost.task.slot.watchdog import Watchdog\n"
+        f"w = Watchdog(60, lambda stacks: None)\nprint(w._pid, flush=True)\n{how}"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, pass_fds=[writing]) as slot:
+        os.close(writing)
+        assert slot.stdout is not None
+        pid = int(slot.stdout.readline())
+        assert os.read(reading, 1) == b""
+        assert slot.stdout.read() == b""
+    os.close(reading)
+    eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_thread_is_the_task_that_was_named_last_and_others_are_left_out() -> None:
+    dump = (
+        b"task 0x7f01 first\ntask 0x7f01 second\nTimeout (0:00:05)!\n"
+        b'Thread 0x0000000000007f01 (most recent call first):\n  File "a.py", line 1 in poll\n'
+        b'  File "b.py", line 2 in run\n'
+        b'Thread 0x0000000000007f02 (most recent call first):\n  File "c.py", line 3 in x\n'
+    )
+    tasks: dict[bytes, str] = {}
+    assert stacks_of(dump, tasks) == {"second": '  File "a.py", line 1 in poll\n  File "b.py", line 2 in run'}
+    assert stacks_of(b"Thread 0x7f01 (most recent call first):\n  File", tasks) == {"second": "  File"}
