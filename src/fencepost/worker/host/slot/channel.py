@@ -18,7 +18,7 @@ from fencepost.task.channel.message import (
     TaskReport,
 )
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.host.slot.table import PooledSlot, SlotTable, Use
+from fencepost.worker.host.slot.table import Contact, PooledSlot, SlotTable, Use
 from fencepost.worker.supervision.port import HostEvents
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class SlotChannel:
                 lost = tuple(slot.tasks)
                 slot.tasks.clear()
                 slot.outbox.directives.clear()
-            slot.attempt, slot.last_contact = message.attempt, time.monotonic()
+            slot.attempt, slot.contact = message.attempt, Contact(time.monotonic())
             self._table.processes[slot.id] = SlotFigures(slot.id, message.pid)
             self._table.changed.notify_all()
         log.info("slot %s is ready (pid %s)", message.slot, message.pid)
@@ -93,11 +93,10 @@ class SlotChannel:
             here = {one: text for one, text in message.stacks.items() if one in slot.tasks}
             lasts = [last for one in here if (last := slot.tasks[one].last) is not None]
             named = {last.incarnation: f"{last.connector}-{last.task}" for last in lasts}
-            slot.standing_still = "\n".join(
-                f"Task {named.get(one, one)} was in this call:\n{text}" for one, text in here.items()
-            )
+            stacks = "\n".join(f"Task {named.get(one, one)} was in this call:\n{text}" for one, text in here.items())
+            slot.contact = Contact(slot.contact.at, stacks)
         if here:
-            log.warning("all threads of slot %s stand still. %s", slot.id, slot.standing_still)
+            log.warning("all threads of slot %s stand still. %s", slot.id, stacks)
         self._events.reported([_standing_still(last, here[last.incarnation]) for last in lasts])
         return {}
 

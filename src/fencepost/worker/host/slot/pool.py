@@ -149,9 +149,7 @@ class SlotPool:
         now = time.monotonic()
         with self._table.changed:
             silent = [
-                s
-                for s in self._table.all()
-                if s.attempt is not None and now - s.last_contact > self._spec.lease_s * 1.2
+                s for s in self._table.all() if s.attempt is not None and now - s.contact.at > self._spec.lease_s * 1.2
             ]
             for slot in silent:
                 slot.use = Use.LEAVING
@@ -234,6 +232,6 @@ class SlotPool:
 def _silence(slot: PooledSlot) -> Exception:
     """Return why a slot is silent: a task may have stopped all of Python, else something outside may be the cause."""
     how = "silent for longer than its lease"
-    if not slot.standing_still:
+    if not slot.contact.stacks:
         return TimeoutError(how)
-    return SlotCrashedError(f"{how}: all its threads stood still. {slot.standing_still}")
+    return SlotCrashedError(f"{how}: all its threads stood still. {slot.contact.stacks}")

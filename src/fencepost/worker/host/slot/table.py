@@ -64,6 +64,14 @@ class Outbox:
         self.directives = [one for one in self.directives if one.seq > seq]
 
 
+@dataclass(frozen=True)
+class Contact:
+    """When a slot was last heard of. `stacks`: where its tasks were when all its threads stood still since then."""
+
+    at: float = 0.0
+    stacks: str = ""
+
+
 @dataclass
 class PooledSlot:
     """A slot that was launched. `owner` is the task, or connector's task, for which alone it is."""
@@ -73,10 +81,9 @@ class PooledSlot:
     is_trial: bool = False  # its owner has it alone until it makes progress
     use: Use = Use.OPEN
     attempt: str | None = None
-    last_contact: float = 0.0
+    contact: Contact = Contact()
     tasks: dict[str, SlotTask] = field(default_factory=dict)
     outbox: Outbox = field(default_factory=Outbox)
-    standing_still: str = ""  # where its tasks were when all its threads stood still, as long as it is silent
 
     def end_trial(self) -> None:
         """Become an ordinary slot."""
@@ -112,8 +119,7 @@ class SlotTable:
         slot = self.slots.get(slot_id)
         if slot is None or slot.attempt != attempt:
             raise RefusedError(f"attempt {attempt} of slot {slot_id} has a successor")
-        slot.last_contact = time.monotonic()
-        slot.standing_still = ""
+        slot.contact = Contact(time.monotonic())
         return slot
 
     def send(self, slot: PooledSlot, verb: Verb, **more: Any) -> None:
