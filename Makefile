@@ -73,9 +73,9 @@ integration: setup ## tests with the real broker and real Spark
 # for a fifth of the time (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
-# Made beside four processes of tests the archive of Spark's classes takes so long that it is given up for good.
+# The archive of Spark's classes takes long if it is made beside tests, all of which wait for it.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
-	PYTHONPATH=tests $(PY) -c "from support.quick import spark_options; spark_options()"
+	-$(PY) -m fencepost.spark.session.archive_making
 	$(VENV)/bin/pytest -q -n 5 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md

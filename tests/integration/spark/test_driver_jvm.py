@@ -3,9 +3,12 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from fencepost.spark.session.archive_making import ensure_archive
+from fencepost.spark.session.class_archive import archive_path
 from fencepost.spark.session.command import MODULE_OPTIONS, gateway_environment, spark_home
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm
@@ -52,3 +55,33 @@ def test_a_jvm_that_ends_before_it_answers_is_an_error() -> None:
     with pytest.raises(SparkError, match="exit code -9"):
         jvm.gateway()
     jvm.end()
+
+
+def test_a_jvm_that_is_launched_straight_has_the_classes_of_the_archive() -> None:
+    ensure_archive()
+    jvm = DriverJvm({})
+    try:
+        jvm.gateway()
+        assert str(archive_path()) in Path(f"/proc/{jvm.process.pid}/maps").read_text()
+    finally:
+        jvm.end()
+
+
+def test_a_jvm_that_crashes_on_its_archive_is_followed_by_one_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where Java writes its report of the crash
+    ensure_archive()
+    whole = archive_path()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cut_off = archive_path()
+    cut_off.parent.mkdir()
+    with whole.open("rb") as source:
+        cut_off.write_bytes(source.read(1_000_000))
+    crashing = DriverJvm({})
+    with pytest.raises(SparkError, match="exit code -"):
+        crashing.gateway()
+    crashing.end()
+    next_one = DriverJvm({})
+    assert next_one.gateway()
+    next_one.end()

@@ -1,7 +1,10 @@
 """Runs a worker in the foreground. Spark's JVM is launched first, and other modules are imported while it starts."""
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
+from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
 from fencepost.telemetry.logs import configure_logs, is_json
 from fencepost.telemetry.secret import hide
@@ -43,6 +47,7 @@ _DEV = {
 }
 
 _PLUGIN_PATH = WorkerConfig.key_of("plugin_path")
+_BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 _SECOND_PORT, _SECOND_KAFKA_PORT = 8084, 9093
 
 
@@ -67,21 +72,32 @@ def run_dev(
     try:
         given = dict(_pair(s) for s in settings)
         _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
-        with EmbeddedKafka(port=kafka_port, dir=directory) as kafka:
-            typer.echo(f"Kafka      {kafka.bootstrap_servers}")
-            properties = {
-                **_DEV,
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "listeners": f"http://127.0.0.1:{port}",
-                **given,
-                **_plugin_path(given.get(_PLUGIN_PATH, ""), plugin_path),
-            }
-            return serve_worker(Driver(WorkerConfig(with_values(properties))))
+        properties = {
+            **_DEV,
+            "listeners": f"http://127.0.0.1:{port}",
+            **given,
+            **_plugin_path(given.get(_PLUGIN_PATH, ""), plugin_path),
+        }
+        return _serve_dev(EmbeddedKafka(port=kafka_port, dir=directory), with_values(properties))
     except ConfigError as error:
         return refused("The worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
         typer.echo(str(error), err=True)
         return 1
+
+
+def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
+    """Run a worker with a Kafka that starts while Spark's JVM does; the worker's modules are imported meanwhile.
+
+    Raises EmbeddedKafkaError, and ConfigError for settings that it cannot serve.
+    """
+    # Spark's JVM needs to know nothing about Kafka, whose port is known when it has started.
+    with launched(Driver(WorkerConfig({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
+        threading.Thread(target=import_module, args=("fencepost.cli.worker.serve",), name="imports").start()
+        with kafka:
+            typer.echo(f"Kafka      {kafka.bootstrap_servers}")
+            driver.config = WorkerConfig({_BOOTSTRAP: kafka.bootstrap_servers, **properties})
+            return _serve(driver)
 
 
 def _plugin_path(given: str, directories: Sequence[Path]) -> dict[str, str]:
@@ -120,6 +136,23 @@ def refused(title: str, error: ConfigError) -> int:
     return 1
 
 
+@contextlib.contextmanager
+def launched(driver: Driver) -> Iterator[Driver]:
+    """Launch Spark's JVM, which starts while the block runs, and end it there if nobody has used it."""
+    try:
+        driver.launch()
+    except SparkError as error:
+        log.warning("%s", error)  # the worker retries
+    late = LateArchive(driver.config.spark)
+    try:
+        yield driver
+    finally:
+        late.cancel()
+        unused = driver.take()
+        if unused is not None:
+            unused.end()
+
+
 def serve_worker(
     driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False
 ) -> int:
@@ -127,18 +160,14 @@ def serve_worker(
 
     Raises ConfigError for settings that it cannot serve.
     """
-    try:
-        driver.launch()
-    except SparkError as error:
-        log.warning("%s", error)  # the worker retries
-    try:
-        from fencepost.cli.worker.serve import serve
+    with launched(driver):
+        return _serve(driver, declared, should_end)
 
-        failure = serve(driver.config, driver, declared, should_end)
-    finally:
-        unused = driver.take()
-        if unused is not None:
-            unused.end()
+
+def _serve(driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False) -> int:
+    from fencepost.cli.worker.serve import serve
+
+    failure = serve(driver.config, driver, declared, should_end)
     if failure is None:
         return 0
     from fencepost.kafka.group.member import ReplacedError

@@ -7,7 +7,7 @@ the gateway. That takes more than a second each time, even for a local master th
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,14 +69,20 @@ def is_plain(properties: Mapping[str, str], environment: Mapping[str, str], home
     )
 
 
-def gateway_command(properties: Mapping[str, str], environment: Mapping[str, str], home: Path) -> list[str]:
-    """Return the command that opens PySpark's gateway; it contains no secret (E11)."""
+def gateway_command(
+    properties: Mapping[str, str], environment: Mapping[str, str], home: Path, straight: Sequence[str] = ()
+) -> list[str]:
+    """Return the command that opens PySpark's gateway; it contains no secret (E11).
+
+    Args:
+        straight: more options of a JVM that is started directly.
+    """
     shown = {k: v for k, v in properties.items() if not is_secret(k, v)}
     if is_plain(properties, environment, home):
         java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else "java"
         options = shlex.split(shown.get("spark.driver.extraJavaOptions", ""))
         memory = properties["spark.driver.memory"]
-        return [str(java), "-cp", _class_path(home), f"-Xmx{memory}", *options, *MODULE_OPTIONS, _GATEWAY]
+        return [str(java), "-cp", _class_path(home), f"-Xmx{memory}", *straight, *options, *MODULE_OPTIONS, _GATEWAY]
     conf = [part for key, value in shown.items() for part in ("--conf", f"{key}={value}")]
     arguments = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return [str(home / "bin" / "spark-submit"), *conf, *arguments]

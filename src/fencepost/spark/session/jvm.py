@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from fencepost.spark.session.class_archive import archive_options, discard_archive
 from fencepost.spark.session.command import gateway_command, gateway_environment, needs_home, spark_home
 from fencepost.spark.session.conf import (
     is_local,
@@ -29,6 +30,7 @@ from fencepost.spark.session.output import OnLine, Output
 
 _LOOK_EVERY_S = 0.01
 _START_S = 120.0
+_CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
 
 
 class DriverJvm:
@@ -60,6 +62,8 @@ class DriverJvm:
             while not self._gateway_file.exists():
                 code = self.process.poll()
                 if code is not None:
+                    if code in _CRASHES and self._has_archive:
+                        discard_archive()
                     raise SparkError(f"the JVM ended with exit code {code}")
                 if time.monotonic() > deadline:
                     raise SparkError(f"the JVM did not answer within {_START_S:g} s")
@@ -96,7 +100,9 @@ class DriverJvm:
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         if is_local(self.master):
             environment |= secrets  # on a cluster, executors get them through the context's conf
-        command = gateway_command(self.properties, os.environ, home)
+        archived = archive_options(self.properties)
+        self._has_archive = bool(archived)
+        command = gateway_command(self.properties, os.environ, home, archived)
         with self.output.pipe() as descriptor:
             return subprocess.Popen(
                 command,

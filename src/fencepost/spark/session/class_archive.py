@@ -1,0 +1,72 @@
+"""A class archive (Java's AppCDS) for Spark's driver: a JVM that has one starts with much less processor time.
+
+It is one file for each user, Java and installation of Spark, beside Kafka's jars. This is only an optimisation: without
+an archive, or with one that does not fit, the JVM loads its classes from the jars.
+"""
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from fencepost.embedded import EmbeddedKafkaError
+from fencepost.embedded.home import default_cache
+from fencepost.embedded.java import find_java
+from fencepost.spark.session.command import is_plain, spark_home
+
+PATTERN = "spark-classes-*.jsa"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_OWN_CHOICE = ("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")
+_GIVEN_UP_S = 24 * 3600.0
+
+
+def archive_options(properties: Mapping[str, str]) -> list[str]:
+    """Return the JVM's options that use the archive; none if there is none, or Spark cannot be started with it."""
+    if not can_use_archive(properties):
+        return []
+    try:
+        archive = archive_path()
+        if not archive.stat().st_size:
+            return []
+    except (EmbeddedKafkaError, OSError):
+        return []
+    with contextlib.suppress(OSError):
+        os.utime(archive)  # it is in use: what makes another one does not delete it
+    # An archive that does not fit is no news for the worker's log.
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off"]
+
+
+def can_use_archive(properties: Mapping[str, str]) -> bool:
+    """Return whether the JVM is launched straight, with the class path that is archived, and no archive of the user."""
+    own = properties.get(JAVA_OPTIONS, "")
+    return not any(option in own for option in _OWN_CHOICE) and is_plain(properties, os.environ, spark_home())
+
+
+def archive_path() -> Path:
+    """Return where the archive is, or will be. Raises EmbeddedKafkaError without Java, OSError without Spark."""
+    home, java = spark_home(), find_java()
+    launcher = java.path.resolve()
+    modules = launcher.parents[1] / "lib" / "modules"
+    build = modules.stat().st_mtime_ns if modules.exists() else 0
+    # Java compares the jars themselves with those that it has archived.
+    identity = f"{launcher} {java.version} {build} {home} {sorted(os.listdir(home / 'jars'))}"
+    return default_cache() / PATTERN.replace("*", hashlib.sha256(identity.encode()).hexdigest()[:12])
+
+
+def discard_archive() -> None:
+    """Forget an archive that the JVM may have crashed on, as on one that is cut off. A new one is made after a day."""
+    with contextlib.suppress(EmbeddedKafkaError, OSError):
+        archive = archive_path()
+        archive.unlink()
+        archive.touch()
+
+
+def is_settled(archive: Path) -> bool:
+    """Return whether there is an archive, or none could be made less than a day ago: an empty file says so."""
+    try:
+        status = archive.stat()
+    except FileNotFoundError:
+        return False
+    return status.st_size > 0 or time.time() - status.st_mtime < _GIVEN_UP_S

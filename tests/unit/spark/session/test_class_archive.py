@@ -1,0 +1,115 @@
+"""The archive of Spark's classes: when it is used, and when one is made."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fencepost.spark.session import archive_making
+from fencepost.spark.session.archive_making import LateArchive
+from fencepost.spark.session.class_archive import archive_options, archive_path, is_settled
+from fencepost.spark.session.conf import spark_properties
+from fencepost.testing import eventually
+
+_DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file where the archive of this Java and this Spark is looked for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = archive_path()
+    path.parent.mkdir()
+    path.write_text("classes")
+    return path
+
+
+def test_an_archive_that_is_there_is_used(archive: Path) -> None:
+    assert f"-XX:SharedArchiveFile={archive}" in archive_options(spark_properties({}))
+
+
+def test_without_an_archive_nothing_is_said_of_one(archive: Path) -> None:
+    archive.unlink()
+    assert archive_options(spark_properties({})) == []
+
+
+def test_an_empty_file_is_no_archive(archive: Path) -> None:
+    archive.write_text("")
+    assert archive_options(spark_properties({})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.driver.extraJavaOptions", "-Xshare:off"),
+        ("spark.driver.extraJavaOptions", "-XX:SharedArchiveFile=/own.jsa"),
+        ("spark.jars", "/a.jar"),  # spark-submit may put more in front of the class path
+        ("spark.master", "spark://elsewhere:7077"),
+    ],
+)
+def test_a_jvm_with_an_archive_of_its_own_or_other_classes_does_without(archive: Path, key: str, value: str) -> None:
+    assert archive_options(spark_properties({key: value})) == []
+
+
+def test_an_archive_that_is_used_is_not_the_oldest(archive: Path) -> None:
+    os.utime(archive, (0, 0))
+    archive_options(spark_properties({}))
+    assert archive.stat().st_mtime > time.time() - _DAY_S
+
+
+def test_what_could_not_be_made_is_tried_again_after_a_day(archive: Path) -> None:
+    archive.write_text("")
+    assert is_settled(archive)
+    os.utime(archive, (0, time.time() - _DAY_S - 1))
+    assert not is_settled(archive)
+
+
+@pytest.fixture
+def process(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let a program that waits stand for the one that makes an archive; its file has the niceness that it is given."""
+    program, said = tmp_path / "program.py", tmp_path / "said"
+    program.write_text(
+        f"import pathlib, sys, time\npathlib.Path({str(said)!r}).write_text(sys.argv[1])\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr(archive_making, "_COMMAND", [sys.executable, str(program)])
+    monkeypatch.setattr(archive_making, "has_room", lambda: True)
+    return said
+
+
+def test_a_worker_makes_a_missing_archive_with_the_lowest_priority_until_it_ends(archive: Path, process: Path) -> None:
+    archive.unlink()
+    late = LateArchive({}, after_s=0)
+    try:
+        assert eventually(lambda: process.exists() and process.read_text(), within_s=60) == "19"
+        assert late.is_making
+    finally:
+        late.cancel()
+    assert not late.is_making
+
+
+def test_a_worker_makes_no_archive_where_memory_is_short(
+    archive: Path, process: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.unlink()
+    asked = threading.Event()
+
+    def has_room() -> bool:
+        asked.set()
+        return False
+
+    monkeypatch.setattr(archive_making, "has_room", has_room)
+    late = LateArchive({}, after_s=0)
+    assert asked.wait(60)
+    late.cancel()
+    assert not process.exists()
+
+
+def test_a_worker_that_ends_at_once_makes_no_archive(archive: Path, process: Path) -> None:
+    archive.unlink()
+    late = LateArchive({}, after_s=600)
+    late.cancel()
+    late.begin()
+    assert not late.is_making
