@@ -1,10 +1,215 @@
-"""The web UI in a real browser: what it shows and does, with keys alone, for each role, and in the dark."""
+"""The web UI in a real browser: what it shows and does; with keys alone, for each role, in the dark, without scripts."""
 
+import os
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from fencepost.testing import eventually
 from support.browser import Browser
-from support.ui_scene import NASTY, Scene
+from support.ui_scene import NASTY, TRACE, Scene
+
+ORDERS = ("connectors", "orders-source")
+PAGES = [
+    (),
+    ("lineage",),
+    ("workers",),
+    ("retention",),
+    ("new",),
+    ORDERS,
+    ("connectors", "clicks"),
+    ("connectors", NASTY),
+    *(("connectors", "orders-to-file", page) for page in ("config", "edit", "offsets", "logs", "dead-letters")),
+    ("connectors", "payments", "offsets"),
+    ("connectors", "absent"),
+]
+NAMED = ("button", "link", "textbox", "searchbox", "combobox", "checkbox", "image", "region", "navigation")
+
+# The text of a page that is harder to read than WCAG 2.2 AA allows, and why.
+FAINT = """
+const linear = (v) => (v /= 255, v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+const luminance = (c) => { const [r, g, b] = c.map(linear);
+  return .2126 * r + .7152 * g + .0722 * b; };
+const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+const ground = (e) => { for (; e; e = e.parentElement) { const c = numbers(getComputedStyle(e).backgroundColor);
+  if (c.length < 4 || c[3] > .99) return c.slice(0, 3); } return [255, 255, 255]; };
+const found = [];
+for (const e of document.querySelectorAll("main *, header *")) {
+  if (e.closest("svg, select, .unseen") || !e.checkVisibility()) continue;
+  if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+  const [a, b] = [luminance(numbers(getComputedStyle(e).color).slice(0, 3)), luminance(ground(e))];
+  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+  if (ratio < 4.5) found.push(`${e.textContent.trim().slice(0, 40)}: ${ratio.toFixed(1)}`);
+}
+return found;
+"""
 
 
-def test_connectors_are_shown(browser: Browser, scene: Scene) -> None:
+def test_the_list_shows_connectors_and_refreshes_itself(browser: Browser, scene: Scene) -> None:
     browser.open()
-    browser.see("orders-source")
-    browser.see(NASTY)
+    for text in ("orders-source", "clicks", "payments", NASTY, "Failed", "Stopped"):
+        browser.see(text)
+    browser.see(" /s", within_s=90)  # of a rate, which is known after a while
+    browser.see("stopped", ".tally")
+
+
+def test_names_and_traces_are_text(browser: Browser) -> None:
+    browser.open()
+    browser.driver.find_element(By.LINK_TEXT, NASTY).click()
+    browser.see(NASTY, "h1")
+    browser.open("connectors", "clicks")
+    browser.see(TRACE, "main pre")
+
+
+def test_each_page_speaks(browser: Browser) -> None:
+    """What can be used has a name, and each page has its landmarks and one heading of the first level."""
+    for page in PAGES:
+        browser.open(*page)
+        browser.see("", "main h1")
+        spoken = browser.spoken()
+        assert [one for one in spoken if one[0] in NAMED and not one[1]] == [], page
+        roles = [role for role, _ in spoken]
+        assert (roles.count("main"), roles.count("banner")) == (1, 1), page
+        assert len(browser.driver.find_elements(By.TAG_NAME, "h1")) == 1, page
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_each_page_can_be_read_by_day_and_in_the_dark(browser: Browser, is_dark: bool) -> None:
+    browser.go_dark(is_dark=is_dark)
+    for page in PAGES:
+        browser.open(*page)
+        assert browser.driver.execute_script(FAINT) == [], page
+    ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(14, 20, 26)") == is_dark
+
+
+def test_everything_can_be_reached_with_keys_alone(browser: Browser) -> None:
+    browser.open(query="?sort=-name")
+    browser.press(Keys.TAB)
+    assert browser.focused() == "link Skip to content"
+    browser.press(Keys.ENTER)
+    passed = _tab_to(browser, "searchbox Name or class")
+    assert "link New connector" in passed
+    browser.press("orders-s")
+    eventually(lambda: "payments" not in browser.text("#rows"), within_s=60)
+    assert "button Filter" in _tab_to(browser, "link orders-source")
+    browser.press(Keys.ENTER)
+    browser.see("orders-source", "h1")
+    assert "link Skip to content" in _tab_to(browser, "button Pause")
+    browser.press(Keys.ENTER)
+    browser.see("Paused", "#live .facts")
+    _tab_to(browser, "button Resume")
+    browser.press(Keys.ENTER)
+    browser.see("Running", "#live .facts")
+
+
+def test_a_focus_stays_where_it_is_when_the_page_is_refreshed(browser: Browser) -> None:
+    browser.open()
+    browser.driver.execute_script("document.getElementById('c-/ui/connectors/orders-source').focus()")
+    browser.driver.execute_script("htmx.ajax('GET', '/ui/rows', {target: '#rows', swap: 'outerHTML'})")
+    browser.driver.execute_script("window.old = document.getElementById('rows')")
+    eventually(lambda: browser.driver.execute_script("return !window.old.isConnected") or None, within_s=60)
+    assert browser.focused() == "link orders-source"
+
+
+def test_a_page_shows_and_offers_only_what_its_reader_may(browser: Browser) -> None:
+    browser.be("vera", "of vera")
+    browser.open()
+    browser.see("orders-to-file")
+    assert "clicks" not in browser.text()
+    assert not browser.has("a[href='/ui/new']")
+    browser.open(*ORDERS)
+    browser.see("Tasks")
+    assert not browser.has("main form")
+    for page in (("connectors", "clicks"), ("connectors", "orders-to-file", "edit"), ("new",)):
+        browser.open(*page)
+        browser.see("vera needs the role")
+    browser.be("otto", "of otto")
+    browser.open(*ORDERS)
+    browser.see("Pause")
+    browser.open(*ORDERS, "config")
+    browser.see("rows.per.second")
+    assert not browser.has("main .actions")
+
+
+def test_no_page_shows_a_secret(browser: Browser) -> None:
+    for page in ("config", "edit", "dead-letters", "logs"):
+        browser.open("connectors", "orders-to-file", page)
+        assert "never to be shown" not in browser.driver.page_source, page
+    browser.open("connectors", "orders-to-file", "config")
+    browser.see("[hidden]")
+
+
+def test_a_connector_is_created_with_a_form_that_says_what_is_wrong(browser: Browser, scene: Scene) -> None:
+    browser.open("new")
+    browser.driver.find_element(By.PARTIAL_LINK_TEXT, "DatagenConnector").click()
+    browser.see("New DatagenConnector")
+    rows = browser.driver.find_element(By.NAME, "c.rows.per.second")
+    rows.send_keys("many", Keys.TAB)
+    browser.see("many", "#e-f-rows-2e-per-2e-second")
+    assert rows.get_attribute("aria-invalid") == "true"
+    described = (rows.get_attribute("aria-describedby") or "").split()
+    assert rows.accessible_name == "rows.per.second"
+    assert "e-f-rows-2e-per-2e-second" in described
+    rows.clear()
+    rows.send_keys("2")
+    browser.driver.find_element(By.NAME, "c.topic").send_keys("made")
+    browser.driver.find_element(By.NAME, "c.name").send_keys("made here")
+    browser.driver.find_element(By.CSS_SELECTOR, "button.primary").click()
+    browser.see("made here", "h1")
+    scene.worker.wait_for_tasks("made%20here", "RUNNING")
+    assert scene.worker.rest.get("/connectors/made%20here/config").json()["rows.per.second"] == "2"
+    browser.open("connectors", "made here", "delete")
+    browser.driver.find_element(By.CSS_SELECTOR, "button.danger").click()
+    browser.see("Connectors", "h1")
+    eventually(lambda: "made here" not in scene.worker.rest.get("/connectors").json(), within_s=60)
+
+
+def test_offsets_are_moved_after_a_preview(browser: Browser, scene: Scene) -> None:
+    browser.open("connectors", "payments", "offsets")
+    browser.driver.find_element(By.NAME, "p.new").send_keys('{"task": 0, "tasks": 1}')
+    browser.driver.find_element(By.NAME, "o.new").send_keys('{"row": 41}')
+    browser.driver.find_element(By.CSS_SELECTOR, "button.primary").click()
+    browser.see('{"row": 41}', "code.new")
+    assert scene.worker.rest.get("/connectors/payments/offsets").json() == {"offsets": []}
+    browser.driver.find_element(By.CSS_SELECTOR, "button.primary").click()
+    browser.see('{"row": 41}', "tbody tr:first-child")
+    assert scene.worker.rest.get("/connectors/payments/offsets").json()["offsets"][0]["offset"] == {"row": 41}
+
+
+def test_pages_and_their_forms_work_without_scripts(browser: Browser) -> None:
+    browser.use_scripts(is_on=False)
+    try:
+        browser.open(query="?q=orders-s")
+        assert "payments" not in browser.text()
+        browser.open(*ORDERS)
+        browser.driver.find_element(By.XPATH, "//button[text()='Pause']").click()
+        browser.see("Resume")
+        browser.driver.find_element(By.XPATH, "//button[text()='Resume']").click()
+        browser.see("Pause")
+    finally:
+        browser.use_scripts(is_on=True)
+
+
+@pytest.mark.skipif("FENCEPOST_SCREENSHOTS" not in os.environ, reason="makes the pictures of docs/how-to/web-ui.md")
+def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
+    directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
+    pages = {"connectors": (), "connector": ("connectors", "orders-to-file"), "lineage": ("lineage",)}
+    for name, page in pages.items():
+        browser.open(*page)
+        browser.picture(directory / f"web-ui-{name}.png")
+    browser.go_dark(is_dark=True)
+    browser.open(*ORDERS, "edit")
+    browser.picture(directory / "web-ui-form.png")
+
+
+def _tab_to(browser: Browser, name: str, at_most: int = 60) -> list[str]:
+    """Press Tab until an element of this role and name has the focus; returns what had it on the way."""
+    passed: list[str] = []
+    while (now := browser.focused()) != name:
+        assert len(passed) < at_most, f"{name!r} is not reached: {passed}"
+        passed.append(now)
+        browser.press(Keys.TAB)
+    return passed

@@ -105,13 +105,13 @@ def counts(found: Iterable[Row]) -> dict[str, int]:
     return {state: states.count(state) for state in order if state in states}
 
 
-def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any] | None] = ()) -> str:
+def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return the worst state of a connector and its tasks, which a glance has to see."""
     connector = status["connector"]["state"]
     if connector in ("STOPPED", "PAUSED"):
         return str(connector)
     states = {connector, *(task["state"] for task in status["tasks"])}
-    if any(task and task.get("stands_still") for task in figures):
+    if any(task.get("stands_still") for task in figures):
         states.add(STANDS_STILL)
     return next((state for state in _WORST if state in states), str(connector))
 
@@ -124,24 +124,23 @@ def in_short(trace: str | None) -> str:
     return lines[0].strip()[:300] if lines else ""
 
 
-def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any] | None]:
-    """Return the figures of a connector's tasks; none where its worker has not answered."""
-    return list((one.get("figures") or {}).get("tasks") or ())
+def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the figures of those of a connector's tasks of which something is known."""
+    return [task for task in (one.get("figures") or {}).get("tasks") or () if task["kind"] is not None]
 
 
 def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
     status, config, figures = one["status"], one["info"]["config"], figures_of(one)
-    known = [task for task in figures if task]
     traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
     return Row(
         name,
-        next((task["kind"] for task in known if task.get("kind")), status["type"]),
+        next((task["kind"] for task in figures), status["type"]),
         (config.get("connector.class") or "").rpartition(".")[2],
         state_of(status, figures),
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
         in_short(next((trace for trace in traces if trace), "")),
-        Recent.of(name, known, series),
+        Recent.of(name, figures, series),
     )
 
 

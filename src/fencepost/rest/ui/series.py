@@ -13,25 +13,33 @@ _LATE_S = 45.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """Counts of a connector's tasks, together; `lag_max` is the largest, None if no task has one."""
+class Totals:
+    """What a task has read and written since it started."""
 
-    read: float
-    written: float
+    started_ms: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The totals of a connector's tasks by number, and the largest lag; None if no task has one."""
+
+    tasks: Mapping[int, Totals]
     lag_max: float | None
 
     @classmethod
-    def of(cls, tasks: Iterable[Mapping[str, Any] | None]) -> "Sample | None":
-        """Return the sum of tasks' figures; None if no task has any."""
-        known = [task for task in tasks if task]
-        if not known:
-            return None
-        lags = [task["lag_max"] for task in known if task.get("lag_max") is not None]
-        return cls(
-            sum(task.get("records_read_total") or 0 for task in known),
-            sum(task.get("records_written_total") or 0 for task in known),
-            max(lags, default=None),
-        )
+    def of(cls, tasks: Iterable[Mapping[str, Any]]) -> "Sample | None":
+        """Return the sample of tasks' figures; None if there are none."""
+        known = {task["id"]: task for task in tasks}
+        lags = [task["lag_max"] for task in known.values() if task.get("lag_max") is not None]
+        totals = {
+            number: Totals(
+                task.get("started_ms") or 0, task.get("records_read_total") or 0, task.get("records_written_total") or 0
+            )
+            for number, task in known.items()
+        }
+        return cls(totals, max(lags, default=None)) if totals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,23 @@ class Point:
 
 
 class _Columns:
-    def __init__(self) -> None:
-        self.columns = tuple(array("d") for _ in range(4))  # time, read, written, lag
+    """A connector's columns: times, records read and written since the first sample, lags."""
 
-    def add(self, *values: float) -> None:
-        for column, value in zip(self.columns, values, strict=True):
+    def __init__(self) -> None:
+        self.columns = tuple(array("d") for _ in range(4))
+        self._seen: dict[int, Totals] = {}
+        self._read = self._written = 0
+
+    def add(self, at_s: float, sample: Sample) -> None:
+        for number, now in sample.tasks.items():
+            before = self._seen.get(number, now)
+            if before.started_ms != now.started_ms:
+                before = Totals(now.started_ms, 0, 0)
+            self._read += max(0, now.read - before.read)
+            self._written += max(0, now.written - before.written)
+            self._seen[number] = now
+        lag = math.nan if sample.lag_max is None else sample.lag_max
+        for column, value in zip(self.columns, (at_s, self._read, self._written, lag), strict=True):
             column.append(value)
             if len(column) > MOST_POINTS:
                 del column[0]
@@ -61,13 +81,13 @@ class Series:
     def __init__(self) -> None:
         self._of: dict[str, _Columns] = {}
 
-    def add(self, at_s: float, samples: Mapping[str, Sample]) -> None:
-        """Keep a sample of each connector; those that are not among them are forgotten."""
+    def add(self, at_s: float, samples: Mapping[str, Sample | None]) -> None:
+        """Keep a sample of each connector of which something is known; those that are not named are forgotten."""
         for name in self._of.keys() - samples.keys():
             del self._of[name]
         for name, sample in samples.items():
-            lag = math.nan if sample.lag_max is None else sample.lag_max
-            self._of.setdefault(name, _Columns()).add(at_s, sample.read, sample.written, lag)
+            if sample is not None:
+                self._of.setdefault(name, _Columns()).add(at_s, sample)
 
     def points(self, name: str, last: int = MOST_POINTS) -> list[Point]:
         """Return the rates of a connector, the oldest first."""
@@ -95,4 +115,4 @@ def _rate(at_s: "array[float]", totals: "array[float]", n: int) -> float | None:
     passed_s = at_s[n] - at_s[n - 1]
     if not 0 < passed_s <= _LATE_S:
         return None
-    return max(0.0, totals[n] - totals[n - 1]) / passed_s  # less than before: a task began again at 0
+    return (totals[n] - totals[n - 1]) / passed_s

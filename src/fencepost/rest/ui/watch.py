@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from fencepost.rest.access.caller import Caller, keep_caller
 from fencepost.rest.ui.inside import RestRefusedError, ask_for
+from fencepost.rest.ui.overview import figures_of
 from fencepost.rest.ui.series import Sample, Series
 
 log = logging.getLogger(__name__)
@@ -47,10 +48,9 @@ class Watch:
             pause_s = PERIOD_S
 
 
-async def _samples(request: Request) -> dict[str, Sample]:
+async def _samples(request: Request) -> dict[str, Sample | None]:
     found = await ask_for(request, "GET", "/connectors", query={"expand": "figures"})
-    samples = {name: Sample.of(((one.get("figures") or {}).get("tasks")) or ()) for name, one in found.items()}
-    return {name: sample for name, sample in samples.items() if sample is not None}
+    return {name: Sample.of(figures_of(one)) for name, one in found.items()}
 
 
 def _own(request: Request) -> Request:

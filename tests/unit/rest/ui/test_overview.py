@@ -1,7 +1,9 @@
 import re
+from typing import Any
 
 from starlette.testclient import TestClient
 
+from fencepost.cluster.errors import NotFoundError
 from fencepost.rest.ui.overview import Recent, Row, Wanted, selected
 from rest.fake import FakeConnector, FakeWorker
 
@@ -45,7 +47,7 @@ def test_a_column_that_is_sorted_by_already_is_reversed() -> None:
 
 
 def test_a_list_that_the_browser_has_is_not_sent_again(worker: FakeWorker, client: TestClient) -> None:
-    first = client.get("/ui/rows")
+    first = [client.get("/ui/rows") for _ in range(4)][-1]  # rates are known by now
     found = re.search(r'hx-get="(/ui/rows\?seen=[0-9a-f]+)"', first.text)
     assert found is not None
     assert client.get(found[1]).status_code == 204
@@ -61,3 +63,13 @@ def test_a_failed_task_is_seen_in_the_list(worker: FakeWorker, client: TestClien
     assert re.search(r'<span class="badge bad">Failed</span>', page)
     assert "Boom" in page
     assert "at x" not in page
+
+
+def test_a_connector_that_was_just_created_has_a_page(worker: FakeWorker, client: TestClient, monkeypatch: Any) -> None:
+    def unknown(name: str) -> None:
+        raise NotFoundError(f"No status found for connector {name}")
+
+    monkeypatch.setattr(worker, "connector_status", unknown)
+    answer = client.get("/ui/connectors/file")
+    assert answer.status_code == 200
+    assert "Unassigned" in answer.text

@@ -18,4 +18,13 @@
     const found = [...event.detail.elt.querySelectorAll("details")];
     if (found.length === kept.length) found.forEach((one, n) => { one.open = kept[n]; });
   });
+
+  // A field says that it is wrong as soon as its error is there.
+  document.addEventListener("htmx:oobAfterSwap", (event) => {
+    const error = event.detail.target;
+    const field = document.querySelector(`[aria-describedby~="${CSS.escape(error.id)}"]`);
+    if (!field) return;
+    if (document.getElementById(error.id).textContent) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  });
 })();

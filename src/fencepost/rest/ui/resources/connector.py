@@ -1,5 +1,6 @@
 """`/ui/connectors/C`: a connector and its tasks."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -38,14 +39,14 @@ async def show_live(name: ConnectorName, visit: Visiting) -> Response:
 
 async def _live(name: str, visit: Visit) -> dict[str, Any]:
     info = await visit.get(path_of("connectors", name))
-    status = await visit.get(path_of("connectors", name, "status"))
+    status = await visit.maybe_get(path_of("connectors", name, "status")) or _not_started(info)
     figures = figures_of({"figures": await visit.maybe_get(path_of("connectors", name, "figures"))})
-    by_task = {task["id"]: task for task in figures if task}
+    by_task = {task["id"]: task for task in figures}
     points = visit.series.points(name)
     content = {
         "name": name,
         "state": state_of(status, figures),
-        "kind": next((task["kind"] for task in by_task.values() if task.get("kind")), status["type"]),
+        "kind": next((task["kind"] for task in figures), status["type"]),
         "class_name": info["config"].get("connector.class") or "",
         "connector": {"trace": None, **status["connector"]},
         "tasks": [{"trace": None, **task, "figures": by_task.get(task["id"])} for task in status["tasks"]],
@@ -56,3 +57,8 @@ async def _live(name: str, visit: Visit) -> dict[str, Any]:
         "lag": plot.lag(points),
     }
     return content | {"seen": digest(content)}
+
+
+def _not_started(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the status of a connector that has none yet, as right after it was created."""
+    return {"connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": [], "type": info["type"]}

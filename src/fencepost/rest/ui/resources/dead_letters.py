@@ -35,6 +35,6 @@ async def show_dead_letters(name: ConnectorName, visit: Visiting) -> Response:
         resend_topic=(config.get(_RESEND) or "").strip(),
         resend_key=_RESEND,
         is_sink=info["type"] == "sink",
-        tasks=[task for task in figures if task],
+        known=sum(task.get("dead_letters_total") or 0 for task in figures) if figures else None,
         command=command,
     )

@@ -18,8 +18,9 @@ _MOST = 200
 @router.get("")
 async def show_logs(name: ConnectorName, visit: Visiting) -> Response:
     """Answer with the whole page."""
-    status = await visit.get(path_of("connectors", name, "status"))
-    tasks = [task["id"] for task in status["tasks"]]
+    await visit.get(path_of("connectors", name))
+    status = await visit.maybe_get(path_of("connectors", name, "status"))
+    tasks = [task["id"] for task in status["tasks"]] if status else []
     content = await _content(name, visit)
     return visit.page("logs.html", title=f"Logs of {name}", tab="logs", tasks=tasks, levels=LEVELS, **content)
 

@@ -65,7 +65,7 @@ def workers(connectors: Mapping[str, Mapping[str, Any]]) -> list[WorkerRow]:
     for name, one in connectors.items():
         if runs_on := one["status"]["connector"]["worker_id"]:
             found.setdefault(runs_on, WorkerRow(runs_on)).connectors.append(name)
-        figures = {task["id"]: task for task in figures_of(one) if task}
+        figures = {task["id"]: task for task in figures_of(one)}
         for task in one["status"]["tasks"]:
             row = found.setdefault(task["worker_id"], WorkerRow(task["worker_id"]))
             row.tasks += 1

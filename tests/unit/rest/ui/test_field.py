@@ -1,0 +1,61 @@
+from typing import Any
+
+import pytest
+
+from fencepost.rest.ui.field import config_form, sent_config
+
+
+def key(name: str, **more: Any) -> dict[str, Any]:
+    value = {"name": name, "errors": [], "recommended_values": [], "visible": True} | more.pop("value", {})
+    declared = {"type": "STRING", "importance": "LOW", "required": False, "group": "G", "order_in_group": 1}
+    return {"definition": {"name": name, **declared, **more}, "value": value}
+
+
+def form(config: dict[str, str | None], *keys: dict[str, Any], secrets: tuple[str, ...] = ()) -> Any:
+    report = {"configs": list(keys), "groups": ["G"]}
+    return config_form(report, {"connector.class": "x.Y", **config}, secrets)
+
+
+def test_what_nobody_has_to_look_at_is_folded_away() -> None:
+    keys = [key("low"), key("high", importance="HIGH"), key("set"), key("must", required=True)]
+    (group,) = form({"set": "1"}, *keys, key("wrong", value={"errors": ["no"]})).groups
+    assert [one.name for one in group.advanced] == ["low"]
+    assert {one.name for one in group.basic} == {"high", "set", "must", "wrong"}
+
+
+def test_fields_are_in_the_order_of_their_group() -> None:
+    (group,) = form({}, key("b", order_in_group=2), key("none", order_in_group=-1), key("a", order_in_group=1)).groups
+    assert [one.name for one in group.fields] == ["a", "b", "none"]
+
+
+def test_a_key_that_is_invisible_is_shown_only_if_it_is_set() -> None:
+    hidden = key("h", value={"visible": False})
+    assert form({}, hidden).fields == []
+    assert [one.name for one in form({"h": "1"}, hidden).fields] == ["h"]
+
+
+def test_a_form_has_no_secret() -> None:
+    made = form({"p": "hunter2", "q": "hunter3", "r": "plain"}, key("p", type="PASSWORD"), secrets=("q",))
+    assert "hunter" not in str(made)
+    assert made.more == "q=[hidden]\nr=plain\n"
+    assert made.fields[0].is_kept
+
+
+def test_what_a_form_hides_stays_as_it_is_stored() -> None:
+    stored = {"p": "hunter2", "q": "hunter3", "empty": "", "gone": "x"}
+    fields = {"c.p": "", "kept.p": "1", "c.empty": "", "c.gone": "", "more": "q=[hidden]\nnew=1"}
+    assert sent_config(fields, stored) == {"p": "hunter2", "empty": "", "q": "hunter3", "new": "1"}
+
+
+def test_a_new_secret_replaces_the_old_one() -> None:
+    assert sent_config({"c.p": "new", "kept.p": "1"}, {"p": "old"}) == {"p": "new"}
+
+
+@pytest.mark.parametrize("value", ["a=b", "one\ntwo", "x ", ""])
+def test_other_keys_come_back_as_they_are(value: str) -> None:
+    assert sent_config({"more": form({"k": value}).more.replace("\n", "\r\n")}, {}) == {"k": value}
+
+
+def test_a_line_that_is_no_pair_is_named() -> None:
+    with pytest.raises(ValueError, match="Line 2 of the other keys is not key=value"):
+        sent_config({"more": "a=1\nnonsense"}, {})

@@ -1,0 +1,67 @@
+from typing import Any
+
+from fencepost.rest.ui import plot
+from fencepost.rest.ui.series import MOST_POINTS, Sample, Series
+
+
+def figures(written: int, started_ms: int = 1, lag: int | None = None, task: int = 0) -> dict[str, Any]:
+    return {
+        "id": task,
+        "started_ms": started_ms,
+        "records_read_total": written,
+        "records_written_total": written,
+        "lag_max": lag,
+    }
+
+
+def filled(*samples: tuple[float, list[dict[str, Any]]]) -> Series:
+    made = Series()
+    for at_s, tasks in samples:
+        made.add(at_s, {"c": Sample.of(tasks)})
+    return made
+
+
+def rates(series: Series) -> list[float | None]:
+    return [point.written for point in series.points("c")]
+
+
+def test_a_rate_is_what_was_written_between_two_samples() -> None:
+    assert rates(filled((0, [figures(100)]), (10, [figures(150)]), (20, [figures(150)]))) == [5, 0]
+
+
+def test_the_records_of_all_tasks_count() -> None:
+    before, after = ([figures(n, task=0), figures(2 * n, task=1)] for n in (0, 10))
+    assert rates(filled((0, before), (10, after))) == [3]
+
+
+def test_a_task_that_starts_again_counts_from_0() -> None:
+    assert rates(filled((0, [figures(1000)]), (10, [figures(20, started_ms=9)]))) == [2]
+
+
+def test_a_task_of_which_nothing_is_known_for_a_while_makes_no_peak() -> None:
+    series = filled((0, [figures(1000), figures(0, task=1)]), (10, [figures(0, task=1)]), (20, [figures(1040)]))
+    assert rates(series) == [0, 4]
+
+
+def test_a_long_silence_is_a_gap() -> None:
+    series = filled((0, [figures(0)]), (10, [figures(10)]), (100, [figures(20)]), (110, [figures(30)]))
+    assert rates(series) == [1, None, 1]
+    drawn = plot.throughput(series.points("c"))
+    assert drawn is not None
+    assert [len(line.pieces) for line in drawn.lines] == [0, 0]  # single points make no lines
+
+
+def test_only_so_many_points_are_kept_and_connectors_that_are_gone_are_forgotten() -> None:
+    series = filled(*((float(n), [figures(n)]) for n in range(2 * MOST_POINTS)))
+    assert len(series.points("c")) == MOST_POINTS - 1
+    series.add(1e6, {})
+    assert series.points("c") == []
+
+
+def test_a_plot_says_in_words_what_it_shows() -> None:
+    series = filled(*((10.0 * n, [figures(n * 1000, lag=5 * n)]) for n in range(7)))
+    drawn = plot.lag(series.points("c"))
+    assert drawn is not None
+    assert drawn.label == "Lag of the last 50 s: lag 30 now; at most 30"
+    assert [text for _, text in drawn.ticks] == ["0", "25", "50"]
+    assert plot.lag(filled((0, [figures(0)]), (10, [figures(1)])).points("c")) is None
