@@ -11,7 +11,7 @@ _MOST_COLUMNS = 12
 _MOST_CHARACTERS = 27
 
 Node = tuple[str, str]
-"""What it is (`connector`, `topic` or `external`), and its name."""
+"""What it is (`connector`, `topic`, `pattern` of topics, or `external`), and its name."""
 
 
 @dataclass(frozen=True, slots=True)

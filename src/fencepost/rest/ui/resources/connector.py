@@ -34,7 +34,7 @@ async def show_live(name: ConnectorName, visit: Visiting) -> Response:
     content = await _live(name, visit)
     if content["seen"] == visit.request.query_params.get("seen"):
         return visit.nothing_new()
-    return visit.piece("connector_live.html", **content)
+    return visit.piece("connector_piece.html", **content)
 
 
 async def _live(name: str, visit: Visit) -> dict[str, Any]:
