@@ -22,16 +22,6 @@ def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-def context_names(incomplete: str) -> list[str]:
-    """Return the contexts whose names begin so."""
-    from fencepost.cli.context.store import Contexts
-
-    try:
-        return sorted(name for name in Contexts.load().by_name if name.startswith(incomplete))
-    except Exception:
-        return []
-
-
 ConnectorName = Annotated[
     str, typer.Argument(help="The connector's name.", metavar="CONNECTOR", autocompletion=connector_names)
 ]

@@ -11,7 +11,16 @@ from fencepost.config import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Name the clusters that commands ask, and say who asks.")
 
+
+def _names(incomplete: str) -> list[str]:
+    try:
+        return sorted(name for name in Contexts.load().by_name if name.startswith(incomplete))
+    except ConfigError:  # the user is typing: the command will say it
+        return []
+
+
 _Name = Annotated[str, typer.Argument(help="The context's name.", metavar="NAME")]
+_Known = Annotated[str, typer.Argument(help="The context's name.", metavar="NAME", autocompletion=_names)]
 
 
 @app.command()
@@ -48,7 +57,7 @@ def add(
 
 
 @app.command()
-def use(name: _Name) -> None:
+def use(name: _Known) -> None:
     """Use a context from now on, wherever a command names no other."""
     contexts = Contexts.load()
     contexts.named(name)
@@ -73,7 +82,7 @@ def list_all(output: Annotated[Output, typer.Option("--output", "-o", help="The 
 
 
 @app.command()
-def remove(name: _Name) -> None:
+def remove(name: _Known) -> None:
     """Remove a context. Nothing changes in the cluster."""
     Contexts.load().without(name).save()
     typer.echo(f"Removed {name}")

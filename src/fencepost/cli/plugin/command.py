@@ -119,7 +119,7 @@ def list_all(
 
     printer = Printer(output)
     if url or context:
-        found = [one for one in of_worker(url, context) if kind is None or one["type"] == kind.value]
+        found = of_worker(url, context, kind)
         if printer.is_table:
             printer.table(("KIND", "CLASS", "VERSION"), [(o["type"], o["class"], o["version"] or "") for o in found])
         else:
