@@ -1,6 +1,7 @@
 """Metrics of a real worker under the names that Kafka Connect's dashboards read."""
 
 import json
+import re
 from pathlib import Path
 
 from file_connector import Produce
@@ -8,6 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.testing import eventually
+from support.expressions import alerts, metrics_of, panels
 from support.worker import Worker
 
 EXPECTED = json.loads((Path(__file__).parents[2] / "fixtures/tools/confluent_dashboard_metrics.json").read_text())
@@ -33,6 +35,15 @@ def test_a_worker_that_works_has_every_metric_of_the_dashboards(
         assert _value(worker, "connect_worker_rebalance_metrics_completed_rebalances_total") >= 1
     finally:
         worker.rest.delete(f"/connectors/{source}")
+
+
+def test_a_worker_has_what_the_alerts_and_the_dashboard_look_at(worker: Worker) -> None:
+    expressions = [*alerts().values(), *(each for panel in panels().values() for each in panel)]
+    wanted = set().union(*map(metrics_of, expressions)) - {"up"}
+    assert len(wanted) > 20
+    # Families are named also where no task has a sample of them yet.
+    have = set(re.findall(r"^# TYPE (\S+) ", worker.rest.get("/metrics").text, re.MULTILINE))
+    assert wanted <= have
 
 
 def _missing(worker: Worker) -> set[str]:
