@@ -200,6 +200,7 @@ def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill
         _sees_what_the_pages_say(reader)
         _sees_the_table_once(reader)
         _moves_offsets(reader)
+        _audits(reader)
         _manages_connectors(reader)
         _ends(reader)
         _stops_all_but(reader, "lines")  # several tasks at once may take longer to stop than they get
@@ -342,6 +343,14 @@ def _moves_offsets(reader: Reader) -> None:
     with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["lines"]) as topic:
         eventually(lambda: len(topic.seen()) >= 8, within_s=60)
         assert [one.value for one in topic.seen()] == [b"one", b"two", b"three", b"four"] * 2
+
+
+def _audits(reader: Reader) -> None:
+    page = HOW_TO / "audit.md"
+    reader.types(page, '"name": "audited"')
+    with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["audited"]) as topic:
+        eventually(lambda: len(topic.seen()) >= 3, within_s=_WITHIN_S)
+    assert reader.types(page, "audit audited") == reader.text(page, "text", "VERIFIED")
 
 
 def _manages_connectors(reader: Reader) -> None:
