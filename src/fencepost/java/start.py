@@ -1,7 +1,6 @@
 """Starts hosts."""
 
 import os
-from collections.abc import Sequence
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
@@ -19,8 +18,8 @@ _COMPILER = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-_HEAP = ("-Xmx128m", "-Xmn12m")  # batches live shortly: a third of the heap for new objects only fills more memory
 _OPTIONS = (
+    "-Xmx128m",
     "-Xss512k",
     "-XX:+UseSerialGC",
     *_COMPILER,
@@ -39,10 +38,4 @@ def start_host(options: HostOptions) -> JavaHost:
         classpath = os.pathsep.join(map(str, [ensure_jar(java), *ensure_runtime(java)]))
     except EmbeddedKafkaError as error:
         raise JavaUnavailableError(str(error)) from error
-    return HostClient([str(java.path), *jvm_options(options.jvm), "-cp", classpath, MAIN], options.label)
-
-
-def jvm_options(given: Sequence[str]) -> list[str]:
-    """Return all options of a JVM. With a heap of another size, Java says how much of it is for new objects."""
-    is_default_heap = not any(each.startswith(("-Xm", "-XX:Max", "-XX:New")) for each in given)
-    return [*(_HEAP if is_default_heap else _HEAP[:1]), *_OPTIONS, *given]
+    return HostClient([str(java.path), *_OPTIONS, *options.jvm, "-cp", classpath, MAIN], options.label)
