@@ -8,11 +8,14 @@ from support.worker import Worker
 
 NASTY = '"><img src=x onerror=alert(1)>/ü%2F {{7*7}}'
 TRACE = "<script>alert('trace')</script></pre><svg onload=alert(2)>"
-USERS = ("ada", "vera", "otto")
+USERS = ("ada", "vera", "otto", "sam")
 ROLES = """
 user:ada  admin   *
 user:vera view    orders*
 user:otto operate orders*
+user:sam  edit    orders*
+user:sam  edit    payments
+user:sam  edit    customers*
 """
 
 

@@ -196,9 +196,11 @@ def test_pages_and_their_forms_work_without_scripts(browser: Browser) -> None:
 @pytest.mark.skipif("FENCEPOST_SCREENSHOTS" not in os.environ, reason="makes the pictures of docs/how-to/web-ui.md")
 def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
     directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
-    pages = {"connectors": (), "connector": ("connectors", "orders-to-file"), "lineage": ("lineage",)}
+    browser.be("sam", "of sam")
+    pages = {"connectors": (), "connector": ("connectors", "orders-to-file")}
     for name, page in pages.items():
         browser.open(*page)
+        browser.see(" /s", within_s=90)
         browser.picture(directory / f"web-ui-{name}.png")
     browser.go_dark(is_dark=True)
     browser.open(*ORDERS, "edit")
