@@ -59,7 +59,7 @@ class ConnectorEntries:
         for each in self.found:
             of_incarnation[each.entry.writer.incarnation].append(each)
         for found in of_incarnation.values():
-            found.sort(key=lambda each: (each.partition, each.offset))
+            found.sort(key=lambda each: each.entry.number)  # not by offset: a topic with more partitions moves keys
             before = -1 if self.is_whole else found[0].entry.number - 1
             after_offset = -1
             for each in found:
