@@ -63,16 +63,22 @@ class Slot:
     def run(self) -> None:
         """Serve the worker until it asks the slot to leave, or the lease is over."""
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _MOST_CALLS))
-        if not self._worker.register():
-            return
+        try:
+            if self._worker.register():
+                self._serve()
+        finally:
+            if self._watchdog is not None:
+                self._watchdog.close()
+
+    def _serve(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.start()
         reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)
         reporter.start()
         self._obey()
         self._leave()
         self._has_report.set()
         reporter.join(2.0)
-        if self._watchdog is not None:
-            self._watchdog.close()
 
     def _obey(self) -> None:
         done = 0
@@ -135,8 +141,6 @@ class Slot:
         """Send changes of state at once and changed counters every second; also collect garbage."""
         last_counters, garbage = 0.0, Garbage()
         while True:
-            if self._watchdog is not None:
-                self._watchdog.rearm()
             garbage.collect_if_due()
             self._has_report.wait(self._worker.spec.report_every_s)
             self._has_report.clear()

@@ -4,13 +4,20 @@ A call that holds Python's interpreter lock, such as a regular expression that b
 of the process: no task moves, and no report or heartbeat leaves it. Python's fault handler has a thread in C that needs
 no lock. It writes the stacks of all threads to a pipe; a small process, forked before the slot's first thread, reads
 them there and sends them to the worker.
+
+A process that was paused (SIGSTOP, a frozen container) is also late, but moves again at once: it then says so in the
+pipe, and nothing is sent.
 """
 
 import contextlib
 import faulthandler
+import fcntl
 import os
 import re
 import select
+import signal
+import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
@@ -19,7 +26,9 @@ from fencepost.task.channel.message import Path, Stacks
 
 _TASK = re.compile(rb"^task (0x[0-9a-f]+) (\S+)$")
 _THREAD = re.compile(rb"^Thread (0x[0-9a-f]+) ")
-_QUIET_S = 0.3  # after which a dump, which is written in pieces, is whole
+_MOVES = b"moves\n"  # after a dump: it was a pause
+_QUIET_S = 0.3  # at least: after that a dump, which is written in pieces, is whole
+_QUIET, _TURN = 0.4, 0.2  # of the time after which a process is late: to wait for `_MOVES`, and between two turns
 _MOST_BYTES = 1 << 20
 _MOST_TEXT = 8_000
 
@@ -27,7 +36,7 @@ Send = Callable[[Mapping[str, str]], None]
 
 
 class Watchdog:
-    """Dumps the stacks of this process when `rearm` was not called for `after_s`."""
+    """Dumps the stacks of this process when its own thread could not run for `after_s`."""
 
     def __init__(self, after_s: float, send: Send) -> None:
         """Fork the process that calls `send` with the stack of each task, by incarnation. No thread may run yet.
@@ -35,27 +44,51 @@ class Watchdog:
         That process ends with this one, as its pipe does.
         """
         self._after_s = after_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="slot-watchdog", daemon=True)
         reading, self._writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            _serve(reading, send)
+            _serve(reading, send, max(_QUIET_S, _QUIET * after_s))
         os.close(reading)
+        os.set_blocking(self._writing, False)  # a full pipe must stop neither this process nor its fault handler
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _MOST_BYTES)
+
+    def start(self) -> None:
+        """Watch from now on, in a thread that does nothing else: one that waits for the worker would be late."""
+        self._thread.start()
 
     def names(self, thread: int, incarnation: str) -> None:
         """Say which task runs in a thread, by `Thread.ident`."""
-        with contextlib.suppress(OSError):  # whoever would read it is gone
-            os.write(self._writing, f"task {thread:#x} {incarnation}\n".encode())
-
-    def rearm(self) -> None:
-        """Say that this process moves."""
-        faulthandler.dump_traceback_later(self._after_s, file=self._writing)
+        self._write(f"task {thread:#x} {incarnation}\n".encode())
 
     def close(self) -> None:
-        """Stop watching; the other process ends."""
-        faulthandler.cancel_dump_traceback_later()
+        """Stop watching, and end the other process."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
         os.close(self._writing)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+            if os.waitpid(self._pid, os.WNOHANG) == (0, 0):  # it may not see the pipe's end: a task's forks have it too
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+
+    def _watch(self) -> None:
+        last_s = time.monotonic()
+        while True:
+            faulthandler.dump_traceback_later(self._after_s, file=self._writing)
+            now_s = time.monotonic()
+            if now_s - last_s > self._after_s / 2:
+                self._write(_MOVES)
+            last_s = now_s
+            if self._over.wait(self._after_s * _TURN):
+                faulthandler.cancel_dump_traceback_later()
+                return
+
+    def _write(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):  # whoever would read it is gone, or does not read
+            os.write(self._writing, line)
 
 
 def sender(channel_url: str, slot: str, attempt: str) -> Send:
@@ -68,7 +101,7 @@ def sender(channel_url: str, slot: str, attempt: str) -> Send:
     return send
 
 
-def _serve(reading: int, send: Send) -> NoReturn:
+def _serve(reading: int, send: Send, quiet_s: float) -> NoReturn:
     """Send what is dumped until the pipe ends. All else that was inherited is closed: others wait for its end."""
     try:
         if reading != 3:
@@ -78,21 +111,22 @@ def _serve(reading: int, send: Send) -> NoReturn:
         for standard in (0, 1):
             os.dup2(null, standard)
         os.close(null)
-        _pass_on(3, send)
+        _pass_on(3, send, quiet_s)
     finally:
         os._exit(0)
 
 
-def _pass_on(reading: int, send: Send) -> None:
+def _pass_on(reading: int, send: Send, quiet_s: float) -> None:
     tasks: dict[bytes, str] = {}
     data = b""
     while more := os.read(reading, 65_536):
         data = (data + more)[-_MOST_BYTES:]
-        if select.select([reading], [], [], _QUIET_S)[0]:
+        if select.select([reading], [], [], quiet_s)[0]:
             continue
-        stacks = stacks_of(data, tasks)
+        before, _, dump = data.rpartition(_MOVES)
         data = b""
-        if stacks:
+        stacks_of(before, tasks)
+        if stacks := stacks_of(dump, tasks):
             send(stacks)
 
 

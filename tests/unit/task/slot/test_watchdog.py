@@ -2,16 +2,21 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
+from fencepost.task.channel.client import ChannelClient
+from fencepost.task.slot.slot import Slot
 from fencepost.task.slot.watchdog import Watchdog, stacks_of
+from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.testing import eventually
 
 
@@ -42,7 +47,7 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     watchdog.names(idle.ident or 0, "idle")
     watchdog.names(threading.get_ident(), "stuck")
     try:
-        watchdog.rearm()
+        watchdog.start()
         holds_the_lock(2_000)
         said = eventually(file.read_text)
     finally:
@@ -53,14 +58,61 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     assert "in waits" in idle_one.partition("stuck\n")[0]
 
 
-def test_nothing_is_said_while_the_process_moves(tmp_path: Path) -> None:
+def test_nothing_is_said_of_a_process_that_was_paused(tmp_path: Path) -> None:
     file = tmp_path / "stacks"
-    watchdog = Watchdog(60, into(file))
-    watchdog.names(threading.get_ident(), "i")
-    for _ in range(20):
-        watchdog.rearm()
-    watchdog.close()
-    assert not file.exists()
+    program = (
+        "import pathlib, sys, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
+        f"said = pathlib.Path({str(file)!r})\n"
+        "w = Watchdog(3, lambda stacks: said.write_text('said'))\nw.names(threading.get_ident(), 'i')\nw.start()\n"
+        "print(w._pid, flush=True)\nsys.stdin.readline()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as slot:
+        assert slot.stdin is not None
+        assert slot.stdout is not None
+        reader = psutil.Process(int(slot.stdout.readline()))
+        slot.send_signal(signal.SIGSTOP)
+        threading.Event().wait(4)
+        slot.send_signal(signal.SIGCONT)
+        assert not has_said(file, within_s=3)
+        assert reader.is_running()
+        slot.communicate(b"\n")
+
+
+def has_said(file: Path, *, within_s: float) -> bool:
+    until_s = time.monotonic() + within_s
+    while time.monotonic() < until_s:
+        if file.exists():
+            return True
+        threading.Event().wait(0.1)
+    return False
+
+
+def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
+    """Its pipe is full, and neither tasks that begin, nor the fault handler, nor the end may wait for it."""
+    program = (
+        "import ctypes, os, signal, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
+        "w = Watchdog(0.2, lambda stacks: None)\nos.kill(w._pid, signal.SIGSTOP)\n"
+        "for number in range(50_000):\n    w.names(number, 'an incarnation of thirty-two digits')\n"
+        "w.start()\nctypes.PyDLL(None).usleep(600_000)\nthreading.Event().wait(0.3)\nw.close()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_its_process_ends_with_a_slot_that_is_not_expected() -> None:
+    watchdog = Watchdog(60, lambda stacks: None)
+    spec = SlotSpec("s", "http://127.0.0.1:1", lease_s=0.0)
+    Slot(spec, ChannelClient(spec.channel_url, b"secret"), "0-a", watchdog).run()
+    assert not psutil.pid_exists(watchdog._pid)
+
+
+def test_the_end_does_not_wait_for_processes_that_a_task_has_forked() -> None:
+    program = (
+        "import os, time\nfrom fencepost.task.slot.watchdog import Watchdog\n"
+        "w = Watchdog(60, lambda stacks: None)\npid = os.fork()\n"
+        "if not pid:\n    time.sleep(600)\nw.close()\nos.kill(pid, 9)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("how", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
