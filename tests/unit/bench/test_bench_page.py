@@ -21,6 +21,7 @@ def _result(**change: Any) -> dict[str, Any]:
                 "unit": "records/s",
                 "samples": {"fencepost": [900_000, 800_000, 850_000], "connect": [425_000]},
                 "statistics": ["median"],
+                "is_more_better": True,
                 "reach": "1.2 × or more",
             },
             {
@@ -28,6 +29,7 @@ def _result(**change: Any) -> dict[str, Any]:
                 "unit": "s",
                 "samples": {"fencepost": [1.0, 2.0, 3.0]},
                 "statistics": ["p50", "max"],
+                "is_more_better": True,
                 "reach": "",
             },
         ],
@@ -120,7 +122,14 @@ def test_a_run_of_some_rows_replaces_them_and_keeps_the_others(tmp_path: Path) -
 
 
 def test_a_row_without_samples_is_not_on_the_page() -> None:
-    row = {"name": "never", "unit": "s", "samples": {"fencepost": []}, "statistics": ["median"], "reach": ""}
+    row = {
+        "name": "never",
+        "unit": "s",
+        "samples": {"fencepost": []},
+        "statistics": ["median"],
+        "is_more_better": True,
+        "reach": "",
+    }
     assert "never" not in page.render([_result(rows=[row])])
 
 
