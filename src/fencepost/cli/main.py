@@ -20,6 +20,8 @@ from fencepost.cli.context.command import app as context_app
 from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.ending import end_process
 from fencepost.cli.export.command import export
+from fencepost.cli.live.logs import logs
+from fencepost.cli.live.top import top
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
@@ -82,6 +84,8 @@ app.command()(restart)
 app.command()(delete)
 app.command()(validate)
 app.command()(export)
+app.command()(top)
+app.command()(logs)
 app.command()(dev)
 app.command("hash-password")(hash_password)
 

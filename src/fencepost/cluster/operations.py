@@ -31,6 +31,8 @@ from fencepost.cluster.info import (
     TaskState,
     ValidationReport,
 )
+from fencepost.cluster.lineage import Lineage
+from fencepost.cluster.log_events import LogEvents, LogQuery, WorkersEvents
 from fencepost.config.raw import RawConfig
 
 REQUEST_S = 90.0
@@ -60,6 +62,9 @@ class LocalOperations(Protocol):
     def active_topics(self, name: str) -> Sequence[str]:
         """Return the topics of a connector, none for an unknown one. ForbiddenError if topic tracking is off."""
 
+    def lineage(self, connectors: Collection[str]) -> Sequence[Lineage]:
+        """Return what these connectors read and write; those that do not exist are left out."""
+
 
 class ProbeOperations(Protocol):
     """Requests of load balancers and dashboards, which separate threads answer even if all others are stuck."""
@@ -75,6 +80,12 @@ class ProbeOperations(Protocol):
 
     def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         """Return it for the tasks on this worker, of one connector or of all: another worker asks."""
+
+    def logs(self, connector: str, query: LogQuery) -> LogEvents:
+        """Return log events of all workers. NotFoundError if there is neither a connector nor an event of it."""
+
+    def logs_here(self, connector: str, query: LogQuery) -> WorkersEvents:
+        """Return those of this worker, without waiting: another worker asks."""
 
 
 class ConnectorOperations(Protocol):

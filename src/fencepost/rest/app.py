@@ -21,7 +21,18 @@ from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
 from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import EncodedPath
-from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, retention, root, tasks
+from fencepost.rest.resources import (
+    connectors,
+    internal,
+    lifecycle,
+    loggers,
+    observation,
+    offsets,
+    plugins,
+    retention,
+    root,
+    tasks,
+)
 from fencepost.rest.ui.application import PAGES, add_pages
 from fencepost.rest.ui.error_page import ErrorPages
 from fencepost.rest.ui.inside import Inside
@@ -75,7 +86,7 @@ def create_app(
     )
     gateway = app.state.gateway = Gateway(operations)
     app.state.limits = options.limits
-    main = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
+    main = [root, connectors, lifecycle, tasks, offsets, observation, plugins, retention, internal, document]
     resources = [*(main if options.parts.has_main else []), *([loggers] if options.parts.has_admin else [])]
     has_ui = options.parts.has_main and options.parts.has_ui
     routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]

@@ -19,6 +19,8 @@ WAITING_THREADS = 64
 PROBE_THREADS = 4
 # What shows the state of all connectors is looked at again and again, and must neither wait for others nor hinder them.
 LOOK_THREADS = 16
+# Those who follow a log wait for half a minute at a time.
+FOLLOW_THREADS = 32
 
 
 class ExitError(Exception):
@@ -34,6 +36,7 @@ class Gateway:
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
         self._looks: anyio.CapacityLimiter | None = None
+        self._follows: anyio.CapacityLimiter | None = None
         self._rounds: anyio.CapacityLimiter | None = None
 
     async def run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -53,6 +56,17 @@ class Gateway:
         if self._looks is None:
             self._looks = anyio.CapacityLimiter(LOOK_THREADS)
         return await _in_thread(partial(operation, *args, **kwargs), self._looks)
+
+    @property
+    def has_room_to_follow(self) -> bool:
+        """Return whether one more request may wait for what will be logged."""
+        return self._follows is None or self._follows.available_tokens >= 1
+
+    async def follow(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation that waits for what will be logged."""
+        if self._follows is None:
+            self._follows = anyio.CapacityLimiter(FOLLOW_THREADS)
+        return await _in_thread(partial(operation, *args, **kwargs), self._follows)
 
     async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a round of fencing, which waits for nothing except possibly an unreachable cluster.

@@ -14,6 +14,7 @@ from fencepost.reference import providers_of
 from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
+from fencepost.telemetry import event_ring
 from fencepost.worker.config_changes import ConfigChanges, Restarts
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
@@ -29,6 +30,7 @@ from fencepost.worker.operation.cluster.probes import Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
 from fencepost.worker.operation.observation.figures import Figures
+from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings, known
 from fencepost.worker.start_up import StartUp
@@ -88,7 +90,8 @@ class WorkerProcess:
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
         questions = Questions(membership.peers, config.signature_algorithm, LateClient(peer_context(config)))
         figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions)
-        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures)
+        logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
+        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures, logs)
         self.operations = worker_operations(
             settings, topics, life.progress, membership, supervision, departures, self._retention, probes
         )
@@ -103,6 +106,7 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start the threads that bring the worker up."""
+        event_ring.ring.attach()
         self._hosts.start()
         self._start_up.start()
         self._retention.start()

@@ -1,5 +1,8 @@
-"""What one worker shows of the tasks of all: figures."""
+"""What one worker shows of the tasks of all: figures, log events, lineage."""
 
+import json
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -87,3 +90,57 @@ def test_a_worker_that_is_stopped_makes_the_answer_neither_slow_nor_empty(pair: 
 def test_figures_of_a_connector_that_does_not_exist_are_not_found(pair: Cluster) -> None:
     answer = pair.workers[0].rest.get("/connectors/absent/figures")
     assert (answer.status_code, answer.json()["message"]) == (404, "Connector absent not found")
+
+
+def logs(worker: Worker, name: str, **parameters: object) -> dict[str, Any]:
+    answer = worker.rest.get(f"/connectors/{name}/logs", params=dict(parameters))  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_one_who_follows_a_log_sees_why_tasks_of_all_workers_fail(pair: Cluster, spread: str) -> None:
+    asked = pair.workers[0]
+    cursor = logs(asked, spread)["cursor"]
+    began_s = time.monotonic()
+    assert logs(asked, spread, after=cursor, wait_ms=500)["events"] == []
+    assert time.monotonic() - began_s >= 0.5
+    cast = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.Cast$Value"}
+    cast |= {"transforms.t.spec": "name:int32"}
+    ok(asked.rest.patch(f"/connectors/{spread}/config", json=cast), 200)
+    failed: dict[int, dict[str, Any]] = {}
+    deadline = time.monotonic() + 100
+    while len(failed) < 4 and time.monotonic() < deadline:
+        found = logs(asked, spread, after=cursor, wait_ms=10_000, level="ERROR")
+        failed |= {event["task"]: event for event in found["events"] if event["task"] is not None}
+        cursor = found["cursor"]
+    assert {event["worker_id"] for event in failed.values()} == {identity(w) for w in pair.workers}
+    assert all((event["connector"], event["level"]) == (spread, "ERROR") for event in failed.values())
+    assert all(event["exception"].startswith("Traceback") for event in failed.values())
+    assert [e["task"] for e in logs(asked, spread, task=1)["events"]].count(1) >= 1
+
+
+def test_lineage_leads_from_the_source_to_its_topic(pair: Cluster, spread: str) -> None:
+    for worker in pair.workers:
+        found = worker.rest.get(f"/connectors/{spread}/lineage").json()
+        assert found in worker.rest.get("/lineage").json()
+        assert found["writes"] == [{"type": "topic", "name": spread, "cluster": None}]
+        assert found["reads"] == [{"type": "external", "name": "Datagen", "cluster": None}]
+
+
+def fencepost(worker: Worker, *arguments: str) -> str:
+    command = [sys.executable, "-m", "fencepost.cli.main", *arguments, "--url", str(worker.rest.base_url)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_top_shows_the_tasks_of_all_workers(pair: Cluster, spread: str) -> None:
+    eventually(lambda: _all_committed(figures(pair.workers[0], spread)), within_s=30)
+    tasks = json.loads(fencepost(pair.workers[1], "top", spread, "--once", "--output", "json"))
+    assert [(one["connector"], one["task"], one["state"]) for one in tasks] == [
+        (spread, n, "RUNNING") for n in range(4)
+    ]
+    assert {one["worker_id"] for one in tasks} == {identity(w) for w in pair.workers}
+    assert all(one["records_per_second"] is not None and one["slot"]["resident_bytes"] for one in tasks)
+    assert fencepost(pair.workers[0], "logs", spread, "--level", "DEBUG") == ""

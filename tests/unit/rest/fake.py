@@ -30,6 +30,8 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
+from fencepost.cluster.lineage import Lineage, LineageEnd
+from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery, WorkersEvents
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
@@ -177,6 +179,10 @@ class FakeOffsets:
         return "reset"
 
 
+def _event(connector: str) -> LogEvent:
+    return LogEvent("2026-01-01T00:00:00.000Z", "ERROR", "x", connector, 0, "it failed", None, WORKER)
+
+
 def _figures(task: int) -> TaskFigures:
     return TaskFigures(task, WORKER, "source", 1_000, 20, 19, slot=SlotFigures("s", 7, 1 << 20))
 
@@ -288,6 +294,20 @@ class FakeWorker:
     def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         names = [name for name in self.connectors if connector in (None, name)]
         return [ReportedTask(name, task) for name, found in self.figures(names).items() for task in found.tasks]
+
+    def logs(self, connector: str, query: LogQuery) -> LogEvents:
+        if connector not in self.connectors:
+            raise NotFoundError(f"Connector {connector} not found")
+        self.calls.append(("logs", connector, query))
+        return LogEvents([_event(connector)], "next")
+
+    def logs_here(self, connector: str, query: LogQuery) -> WorkersEvents:
+        return WorkersEvents(WORKER, "r", [(7, _event(connector))], 8)
+
+    def lineage(self, connectors: Collection[str]) -> Sequence[Lineage]:
+        known = [name for name in connectors if name in self.connectors]
+        ends = [LineageEnd("external", "/f")], [LineageEnd("topic", "t")]
+        return [Lineage(name, self.connectors[name].type.value, *ends) for name in known]
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self.wait()

@@ -44,11 +44,15 @@ PUT    /connectors/{name}/topics/reset              operate  file
 GET    /connectors/{name}/offsets                   view     file
 GET    /connectors/{name}/gaps                      view     file
 GET    /connectors/{name}/figures                   view     file
+GET    /connectors/{name}/logs                      view     file
+GET    /connectors/{name}/lineage                   view     file
+GET    /lineage                                     -
 PATCH  /connectors/{name}/offsets                   edit     file
 DELETE /connectors/{name}/offsets                   edit     file
 POST   /connectors/{name}/tasks                     signed
 PUT    /connectors/{name}/fence                     signed
 GET    /internal/figures                            signed
+GET    /internal/logs                               signed
 GET    /connector-plugins                           -
 GET    /connector-plugins/{plugin}/config           -
 PUT    /connector-plugins/{plugin}/config/validate  edit     some
@@ -222,7 +226,9 @@ def test_lists_have_only_what_the_caller_may_view(worker: FakeWorker) -> None:
     assert client.get("/connectors").json() == ["file"]
     for expand in ("status", "info", "figures", "nonsense"):
         assert list(client.get("/connectors", params={"expand": expand}).json()) == ["file"]
+    assert [one["name"] for one in client.get("/lineage").json()] == ["file"]
     assert client_of(worker, rules_of("none", "")).get("/connectors").json() == []
+    assert client_of(worker, rules_of("none", "")).get("/lineage").json() == []
 
 
 def test_an_answer_does_not_say_whether_a_hidden_connector_exists(worker: FakeWorker) -> None:

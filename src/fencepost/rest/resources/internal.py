@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fencepost.cluster.figures import ReportedTask
+from fencepost.cluster.log_events import LogQuery, WorkersEvents
 from fencepost.rest.body import parse_json, read_body, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
@@ -43,6 +44,21 @@ async def get_figures(
     """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
     return json_response(await worker.look(worker.operations.probes.figures_here, connector))
+
+
+@router.get("/internal/logs", response_model=WorkersEvents)
+async def get_logs(request: Request, worker: Worker) -> Response:
+    """Gives another worker the log events that this one has; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    asked = request.query_params  # not looked at before, as whoever has not signed the request learns nothing
+    task = asked.get("task")
+    query = LogQuery(
+        None if task is None else int(task),
+        int(asked.get("level", "0")),
+        asked.get("after"),
+        limit=int(asked.get("limit", "500")),
+    )
+    return json_response(await worker.look(worker.operations.probes.logs_here, asked.get("connector", ""), query))
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:

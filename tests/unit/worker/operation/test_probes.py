@@ -15,8 +15,8 @@ def probes(absence: str | None, *, topic: Any = None) -> Probes:
     progress = Progress()
     progress.is_started = True
     readable = SimpleNamespace(read_to_end=lambda timeout_s: None)
-    figures: Any = SimpleNamespace(read=None, here=None)
-    return Probes(topic or readable, progress, SimpleNamespace(absence=absence), lambda: b"", figures)
+    other: Any = SimpleNamespace(read=None, here=None)
+    return Probes(topic or readable, progress, SimpleNamespace(absence=absence), lambda: b"", other, other)
 
 
 def test_a_worker_whose_spark_runs_is_healthy() -> None:

@@ -7,6 +7,7 @@ from fencepost.cluster.info import Health, HealthStatus
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.telemetry.secret import hide
 from fencepost.worker.operation.observation.figures import Figures
+from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.progress import Progress
 
 _READ_S = 10.0
@@ -28,13 +29,20 @@ class Probes:
     """The `ProbeOperations` of a worker."""
 
     def __init__(
-        self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, metrics: Callable[[], bytes], figures: Figures
+        self,
+        topic: ConfigTopic,
+        progress: Progress,
+        spark: KeptSpark,
+        metrics: Callable[[], bytes],
+        figures: Figures,
+        logs: Logs,
     ) -> None:
         self._topic = topic
         self._progress = progress
         self._spark = spark
         self.metrics = metrics
         self.figures, self.figures_here = figures.read, figures.here
+        self.logs, self.logs_here = logs.read, logs.here
 
     def health(self) -> Health:
         if not self._progress.is_started:

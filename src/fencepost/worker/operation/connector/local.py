@@ -1,11 +1,13 @@
 """What this worker answers from its memory, on the event loop of the REST server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fencepost import KAFKA_CONNECT_VERSION, __version__
 from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, ServerInfo, TaskState
+from fencepost.cluster.lineage import Lineage
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.operation.connector.answer import info_of, status_of, task_status_of
+from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.connector.tasks import ensure_topics_are_tracked
 from fencepost.worker.topics import WorkerTopics
 
@@ -40,3 +42,8 @@ class LocalAnswers:
     def active_topics(self, name: str) -> Sequence[str]:
         ensure_topics_are_tracked(self._config)
         return self._topics.status.table.topics(name)
+
+    def lineage(self, connectors: Collection[str]) -> Sequence[Lineage]:
+        snapshot, table = self._topics.snapshot, self._topics.status.table
+        known = [name for name in sorted(connectors) if name in snapshot.connectors]
+        return [lineage_of(snapshot, name, table.topics(name)) for name in known]

@@ -1,0 +1,1 @@
+"""`fencepost top` and `fencepost logs`: what runs, as it goes on."""

@@ -1,0 +1,88 @@
+"""Finds out from configs and used topics what connectors read and write."""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+from fencepost.cluster.lineage import Lineage, LineageEnd
+from fencepost.config.raw import RawConfig
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.telemetry.secret import HIDDEN
+from fencepost.worker.connector_classes import is_stream, type_of
+from fencepost.worker.operation.connector.masking import masked
+
+_SOURCE_ALIAS, _TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
+# Of built-in connectors, then of others that are in wide use.
+_PLACES = (
+    "file", "input.path", "path", "url", "connection.url", "database.hostname", "connection.uri", "connection.host",
+    "mongodb.connection.string", "s3.bucket.name", "aws.s3.bucket.name", "gcs.bucket.name", "topics.dir", "hosts",
+    "http.api.url", "iceberg.tables", "iceberg.catalog.uri", "snowflake.url.name", "cassandra.contact.points",
+)  # fmt: skip
+_WRITTEN = ("topic", "kafka.topic", "output.topic", "topic.name")
+
+
+def lineage_of(snapshot: ClusterSnapshot, name: str, used: Sequence[str]) -> Lineage:
+    """Return the lineage of a connector; `used` are the topics that it has used."""
+    config = masked(snapshot.connectors[name])
+    kind = "stream" if is_stream(snapshot, name) else type_of(snapshot, name).value
+    if _SOURCE_ALIAS in config:
+        return Lineage(name, kind, *_of_mirror(config, used))
+    if kind == "source":
+        return Lineage(name, kind, [_external(config)], _written(config, used))
+    read = _read(config, used)
+    if kind == "stream":
+        names = {end.name for end in read}
+        return Lineage(name, kind, read, _written(config, [topic for topic in used if topic not in names]))
+    return Lineage(name, kind, read, [_external(config)] if kind == "sink" else [])
+
+
+def _of_mirror(config: RawConfig, used: Sequence[str]) -> tuple[Sequence[LineageEnd], Sequence[LineageEnd]]:
+    source = config[_SOURCE_ALIAS]
+    patterns = [LineageEnd("pattern", each, source) for each in _listed(config.get("topics") or ".*")]
+    target = config.get(_TARGET_ALIAS) if config.get("topics.regex") else None
+    return patterns, [LineageEnd("topic", topic, target) for topic in sorted(used)]
+
+
+def _read(config: RawConfig, used: Sequence[str]) -> Sequence[LineageEnd]:
+    named = _listed(config.get("topics") or "")
+    if named:
+        return [LineageEnd("topic", topic) for topic in sorted(set(named))]
+    pattern = config.get("topics.regex") or ""
+    found = [topic for topic in sorted(used) if _matches(pattern, topic)]
+    return [LineageEnd("topic", topic) for topic in found] or [LineageEnd("pattern", pattern)] * bool(pattern)
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error:  # Java's expressions have more
+        return True
+
+
+def _written(config: RawConfig, used: Sequence[str]) -> Sequence[LineageEnd]:
+    named = [config[key] for key in _WRITTEN if config.get(key)]
+    return [LineageEnd("topic", str(topic)) for topic in sorted(used) or named[:1]]
+
+
+def _external(config: RawConfig) -> LineageEnd:
+    place = next((config[key] for key in _PLACES if config.get(key) not in (None, "", HIDDEN)), None)
+    return LineageEnd("external", _without_credentials(place) if place else _short(config.get("connector.class") or ""))
+
+
+def _without_credentials(place: str) -> str:
+    prefix = "jdbc:" if place.startswith("jdbc:") else ""
+    try:
+        parts = urlsplit(place.removeprefix(prefix))
+    except ValueError:
+        return place.partition("@")[2] or place
+    if not parts.scheme:
+        return place
+    return prefix + urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

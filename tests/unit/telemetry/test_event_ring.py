@@ -1,0 +1,128 @@
+"""The last log events of connectors: which are kept, and which are found."""
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.telemetry.event_ring import EventRing
+from fencepost.telemetry.secret import hold
+from fencepost.telemetry.subject import about, fields_of
+
+log = logging.getLogger("fencepost.test_event_ring")
+
+
+@pytest.fixture
+def ring() -> Iterator[EventRing]:
+    """Attached to this module's logger; keeps some 10 events of 1,000 characters of a connector, and 20 of all."""
+    kept = EventRing(most_bytes=28_000, most_bytes_of_one=14_000)
+    log.addHandler(kept)
+    log.setLevel(logging.DEBUG)
+    yield kept
+    log.removeHandler(kept)
+
+
+def texts(ring: EventRing, connector: str, after: int | None = None, **more: int) -> list[str]:
+    return [event.message[:2] for _, event in ring.read(connector, after, **more).events]
+
+
+def say(connector: str, *lines: str, level: int = logging.INFO, task: int | None = None) -> None:
+    for line in lines:
+        log.log(level, line, extra=fields_of(connector, task))
+
+
+def test_events_are_kept_by_connector_and_those_of_the_worker_are_not(ring: EventRing) -> None:
+    log.info("of the worker")
+    with about("a", 3):
+        log.warning("no. %d", 1)
+    say("b", "other")
+    (_, event), *others = ring.read("a").events
+    assert others == []
+    assert (event.level, event.connector, event.task, event.message) == ("WARNING", "a", 3, "no. 1")
+    assert event.time.endswith("Z")
+    assert event.exception is None
+
+
+def test_reading_goes_on_where_the_last_answer_ended(ring: EventRing) -> None:
+    say("a", "1", "2", "3")
+    first = ring.read("a", 0, limit=2)
+    assert [e.message for _, e in first.events] == ["1", "2"]
+    say("a", "4")
+    second = ring.read("a", first.next, limit=2)
+    assert ([e.message for _, e in second.events], second.dropped) == (["3", "4"], 0)
+    assert ring.read("a", second.next).events == []
+
+
+def test_without_a_number_the_newest_are_read(ring: EventRing) -> None:
+    say("a", "1", "2", "3")
+    found = ring.read("a", limit=2)
+    assert ([e.message for _, e in found.events], found.next, found.dropped) == (["2", "3"], 3, 0)
+
+
+def test_events_are_chosen_by_task_and_level(ring: EventRing) -> None:
+    say("a", "c0")
+    say("a", "t1", task=1)
+    say("a", "e1", task=1, level=logging.ERROR)
+    say("a", "e2", task=2, level=logging.ERROR)
+    assert texts(ring, "a", task=1) == ["t1", "e1"]
+    assert texts(ring, "a", level=logging.ERROR) == ["e1", "e2"]
+    assert texts(ring, "a", 0, level=logging.WARNING, task=1) == ["e1"]
+    assert ring.read("a", 0, task=9).next == 4  # they are not looked at again
+
+
+def test_a_connector_that_logs_much_loses_its_oldest_and_it_is_said_how_many(ring: EventRing) -> None:
+    say("quiet", "only", level=logging.ERROR)
+    say("loud", *(f"{n:02}" + "x" * 998 for n in range(50)))
+    assert texts(ring, "loud") == [f"{n:02}" for n in range(40, 50)]
+    assert ring.read("loud", 15).dropped == 25
+    assert texts(ring, "quiet") == ["on"]
+
+
+def test_all_together_have_a_limit_and_the_largest_yields(ring: EventRing) -> None:
+    say("quiet", "only")
+    for n in range(4):
+        say(f"loud-{n}", *("x" * 1000 for _ in range(10)))
+    kept = [len(ring.read(f"loud-{n}").events) for n in range(4)]
+    assert 18 <= sum(kept) <= 20
+    assert max(kept) - min(kept) <= 5
+    assert texts(ring, "quiet") == ["on"]
+
+
+def test_an_event_is_cut_so_that_one_does_not_displace_all_others(ring: EventRing) -> None:
+    say("a", "1", "y" * 1_000_000)
+    assert [len(e.message) for _, e in ring.read("a").events] == []  # 32 kB are more than this ring has
+    kept = EventRing()
+    kept.handle(logging.makeLogRecord({"name": "x", "msg": "y" * 1_000_000, "connector": "a"}))
+    assert [len(e.message) for _, e in kept.read("a").events] == [32 << 10]
+
+
+def test_traces_are_apart_from_messages_and_neither_shows_a_secret(ring: EventRing) -> None:
+    release = hold(["hunter22-hunter"])
+    try:
+        raise ValueError("with hunter22-hunter")
+    except ValueError:
+        log.exception("failed for hunter22-hunter", extra=fields_of("a"))
+    say("a", "of a slot: hunter22-hunter\nTraceback (most recent call last):\n  hunter22-hunter")
+    release()
+    (_, own), (_, slots) = ring.read("a").events
+    assert (own.message, slots.message) == ("failed for [hidden]", "of a slot: [hidden]")
+    assert own.exception is not None
+    assert own.exception.endswith("ValueError: with [hidden]")
+    assert slots.exception == "Traceback (most recent call last):\n  [hidden]"
+
+
+def test_waiting_ends_with_the_first_event_of_the_connector(ring: EventRing) -> None:
+    is_waiting, has_ended = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        is_waiting.set()
+        ring.wait("a", 0, 60)
+        has_ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert is_waiting.wait(30)
+    say("b", "another")
+    assert not has_ended.is_set()
+    say("a", "1")
+    assert has_ended.wait(30)

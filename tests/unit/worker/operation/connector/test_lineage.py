@@ -1,0 +1,48 @@
+"""What connectors read and write, by their configs and the topics that they have used."""
+
+import pytest
+
+from fencepost.cluster.lineage import LineageEnd
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.operation.connector.lineage import lineage_of
+
+Ends = list[tuple[str, str, str | None]]
+
+
+def lineage(config: dict[str, str], *used: str) -> tuple[str, Ends, Ends]:
+    found = lineage_of(ClusterSnapshot(connectors={"c": config}), "c", used)
+
+    def plain(ends: object) -> Ends:
+        assert isinstance(ends, list)
+        assert all(isinstance(end, LineageEnd) for end in ends)
+        return [(end.type, end.name, end.cluster) for end in ends]
+
+    return found.kind, plain(list(found.reads)), plain(list(found.writes))
+
+
+def test_a_source_reads_its_file_and_writes_its_topics() -> None:
+    config = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
+    assert lineage(config) == ("source", [("external", "/f", None)], [("topic", "t", None)])
+    assert lineage(config, "b", "a")[2] == [("topic", "a", None), ("topic", "b", None)]
+
+
+def test_a_sink_reads_topics_or_a_pattern_until_some_are_known() -> None:
+    config = {"connector.class": "FileStreamSink", "file": "/f"}
+    assert lineage({**config, "topics": "b, a"}) == (
+        "sink",
+        [("topic", "a", None), ("topic", "b", None)],
+        [("external", "/f", None)],
+    )
+    assert lineage({**config, "topics.regex": "t.*"})[1] == [("pattern", "t.*", None)]
+    assert lineage({**config, "topics.regex": "t.*"}, "t1", "dead")[1] == [("topic", "t1", None)]
+
+
+@pytest.mark.parametrize("url", ["https://user:geheim@host:9/path?key=geheim", "jdbc:x://user:geheim@host/db"])
+def test_a_url_shows_no_credentials(url: str) -> None:
+    ((kind, name, _),) = lineage({"connector.class": "FileStreamSource", "file": url})[1]
+    assert (kind, "geheim" in name) == ("external", False)
+
+
+def test_of_an_unknown_class_its_name_is_shown_where_the_kind_is_known() -> None:
+    assert lineage({"connector.class": "org.example.Odd", "topics": "t"}) == ("unknown", [("topic", "t", None)], [])
+    assert lineage({"connector.class": "Datagen", "topic": "t"})[1] == [("external", "Datagen", None)]
