@@ -14,13 +14,21 @@ PREFIX = "c."
 
 MORE = "more"
 NAME, CLASS = "name", "connector.class"
+NAME_FIELD = PREFIX + NAME
 _OWN = (NAME, CLASS)
+AGAIN = "[type it again]"
+"""What stands for a secret that was typed into a form which was not stored: no page shows it."""
+
 _LINE = re.compile(r"\s*([^=\s]+)\s*=\s?(.*)")
+_BACKSLASHES = re.compile(r"\\*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A key of a config: what validation declares (`key`) and says of its value, and what a form shows of that."""
+    """A key of a config: what validation declares (`key`) and says of its value, and what a form shows of that.
+
+    A secret that `is_kept` is stored. One that `is_lost` was typed and is not stored, so it has to be typed again.
+    """
 
     key: Mapping[str, Any]
     value: str
@@ -28,6 +36,7 @@ class Field:
     recommended: Sequence[str]
     is_secret: bool
     is_kept: bool
+    is_lost: bool = False
 
     @property
     def name(self) -> str:
@@ -46,7 +55,7 @@ class Field:
     def is_advanced(self) -> bool:
         """Return whether it is folded away: nobody has to look at it."""
         is_plain = self.key["importance"] != "HIGH" and not self.key["required"]
-        return is_plain and not (self.value or self.is_kept or self.errors)
+        return is_plain and not (self.value or self.is_kept or self.is_lost or self.errors)
 
 
 @dataclass(slots=True)
@@ -83,8 +92,22 @@ class ConfigForm:
         return sum(len(one.errors) for one in self.fields) + len(self.faults)
 
 
-def config_form(report: Mapping[str, Any], config: Config, secrets: Iterable[str]) -> ConfigForm:
-    """Return the form for a config, and validation's report of it. Values of `secrets` are not in it."""
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a form holds: its config, `unread` lines of other keys, and the `faults` that keep it from being stored."""
+
+    config: dict[str, str | None]
+    unread: Sequence[str] = ()
+    faults: Sequence[str] = ()
+
+
+def config_form(
+    report: Mapping[str, Any], config: Config, secrets: Iterable[str], stored: Config, unread: Sequence[str] = ()
+) -> ConfigForm:
+    """Return the form for a config, and validation's report of it. Values of `secrets` are not in it.
+
+    `unread` are lines of other keys, which come back as they were sent.
+    """
     hidden, own = set(secrets), (config.get(CLASS) or "").rpartition(".")[2]
     groups: dict[str, Group] = {}
     faults: list[str] = []
@@ -100,35 +123,41 @@ def config_form(report: Mapping[str, Any], config: Config, secrets: Iterable[str
         declared.add(key["name"])
         if value["visible"] or key["name"] in config or value["errors"]:
             name = key["group"] or own
-            groups.setdefault(name, Group(name)).fields.append(_field(key, value, config, hidden))
+            groups.setdefault(name, Group(name)).fields.append(_field(key, value, config, hidden, stored))
     for group in groups.values():
         group.fields.sort(key=lambda each: (each.key["order_in_group"] < 0, each.key["order_in_group"]))
-    more = {key: HIDDEN if key in hidden else value or "" for key, value in config.items() if key not in declared}
-    lines = "".join(f"{key}={_continued(value)}\n" for key, value in more.items())
+    more = {
+        key: (HIDDEN if value == stored.get(key) else AGAIN) if key in hidden else value or ""
+        for key, value in config.items()
+        if key not in declared
+    }
+    lines = "".join(f"{line}\n" for line in (*(_line(key, value) for key, value in more.items()), *unread))
     warnings = [warning["message"] for warning in report.get("warnings", ())]
     return ConfigForm(_ordered(groups, report["groups"]), lines, faults, warnings)
 
 
-def sent_config(fields: Mapping[str, str], stored: Config) -> dict[str, str | None]:
-    """Return the config that a form holds. What it hides, and what is empty as before, stays as it is stored.
-
-    Raises ValueError for a line of other keys that is not `key=value`.
-    """
+def sent_config(fields: Mapping[str, str], stored: Config) -> Sent:
+    """Return what a form holds. What it hides, and what is empty as before, stays as it is stored."""
     found: dict[str, str | None] = {}
+    again: list[str] = []
     for name, value in fields.items():
         key = name.removeprefix(PREFIX)
         if key == name:
             continue
         if value:
             found[key] = value.replace("\r\n", "\n")
+        elif fields.get(f"again.{key}"):
+            again.append(key)
         elif key in stored and (fields.get(f"kept.{key}") or not stored[key]):
             found[key] = stored[key]
-    for key, value in _lines(fields.get(MORE, "")):
-        found[key] = stored.get(key) if value == HIDDEN else value
-    return found
+    lines, faults, unread = _lines(fields.get(MORE, ""))
+    again += [key for key, value in lines if value == AGAIN]
+    found |= {key: stored.get(key) if value == HIDDEN else value for key, value in lines}
+    faults += [f"{key}: type this secret again; no page shows what was typed" for key in again]
+    return Sent(found, unread, faults)
 
 
-def _field(key: Mapping[str, Any], value: Mapping[str, Any], config: Config, hidden: set[str]) -> Field:
+def _field(key: Mapping[str, Any], value: Mapping[str, Any], config: Config, hidden: set[str], stored: Config) -> Field:
     name = key["name"]
     is_secret = key["type"] == "PASSWORD" or name in hidden
     given = config.get(name) or ""
@@ -138,7 +167,8 @@ def _field(key: Mapping[str, Any], value: Mapping[str, Any], config: Config, hid
         value["errors"],
         value["recommended_values"],
         is_secret,
-        is_secret and bool(given),
+        is_secret and bool(given) and given == stored.get(name),
+        is_secret and bool(given) and given != stored.get(name),
     )
 
 
@@ -148,15 +178,39 @@ def _ordered(groups: Mapping[str, Group], names: Sequence[str]) -> list[Group]:
     return sorted(groups.values(), key=lambda group: (not group.basic, order.get(group.name, len(order))))
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\\\n", "\0").split("\n"), start=1):
-        if not line.strip():
+def _lines(text: str) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    """Return keys and values, what is wrong with the others, and these as they were sent."""
+    pairs, faults, unread = [], [], []
+    for number, line in _joined(text.replace("\r\n", "\n").split("\n")):
+        found = _LINE.fullmatch(line.partition("\n")[0])
+        if found is not None:
+            pairs.append((found[1], "\n".join([found[2], *line.split("\n")[1:]])))
+        elif line.strip():
+            faults.append(f"Line {number} of the other keys is not key=value")
+            unread.append(_ended(line))
+    return pairs, faults, unread
+
+
+def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield lines with their numbers: one that ends with a backslash goes on in the next; two there stand for one."""
+    first, held = 0, ""
+    for number, line in enumerate(lines, start=1):
+        first = first or number
+        slashes = len(_BACKSLASHES.search(line)[0])  # type: ignore[index]
+        held += line[: len(line) - (slashes + 1) // 2]
+        if slashes % 2:
+            held += "\n"
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
-            raise ValueError(f"Line {number} of the other keys is not key=value")
-        yield found[1], found[2].replace("\0", "\n")
+        yield first, held
+        first, held = 0, ""
+    if first:
+        yield first, held.removesuffix("\n")
 
 
-def _continued(value: str) -> str:
-    return value.replace("\n", "\\\n")
+def _line(key: str, value: str) -> str:
+    """Return a line that `_lines` reads as this key and value."""
+    return f"{key}={' ' if value[:1].isspace() else ''}{_ended(value)}"
+
+
+def _ended(value: str) -> str:
+    return "\\\n".join(_BACKSLASHES.sub(lambda found: 2 * found[0], part, count=1) for part in value.split("\n"))

@@ -11,9 +11,14 @@ def key(name: str, **more: Any) -> dict[str, Any]:
     return {"definition": {"name": name, **declared, **more}, "value": value}
 
 
-def form(config: dict[str, str | None], *keys: dict[str, Any], secrets: tuple[str, ...] = ()) -> Any:
+def form(
+    config: dict[str, str | None],
+    *keys: dict[str, Any],
+    secrets: tuple[str, ...] = (),
+    stored: dict[str, str | None] | None = None,
+) -> Any:
     report = {"configs": list(keys), "groups": ["G"]}
-    return config_form(report, {"connector.class": "x.Y", **config}, secrets)
+    return config_form(report, {"connector.class": "x.Y", **config}, secrets, config if stored is None else stored)
 
 
 def test_what_nobody_has_to_look_at_is_folded_away() -> None:
@@ -44,18 +49,32 @@ def test_a_form_has_no_secret() -> None:
 def test_what_a_form_hides_stays_as_it_is_stored() -> None:
     stored = {"p": "hunter2", "q": "hunter3", "empty": "", "gone": "x"}
     fields = {"c.p": "", "kept.p": "1", "c.empty": "", "c.gone": "", "more": "q=[hidden]\nnew=1"}
-    assert sent_config(fields, stored) == {"p": "hunter2", "empty": "", "q": "hunter3", "new": "1"}
+    assert sent_config(fields, stored).config == {"p": "hunter2", "empty": "", "q": "hunter3", "new": "1"}
 
 
 def test_a_new_secret_replaces_the_old_one() -> None:
-    assert sent_config({"c.p": "new", "kept.p": "1"}, {"p": "old"}) == {"p": "new"}
+    assert sent_config({"c.p": "new", "kept.p": "1"}, {"p": "old"}).config == {"p": "new"}
 
 
-@pytest.mark.parametrize("value", ["a=b", "one\ntwo", "x ", ""])
+@pytest.mark.parametrize(
+    "value", ["a=b", "one\ntwo", "x ", "", " ", "  x", "C:\\in\\", "\\\\", "a\\\n\nb\\", "x\n", "\n"]
+)
 def test_other_keys_come_back_as_they_are(value: str) -> None:
-    assert sent_config({"more": form({"k": value}).more.replace("\n", "\r\n")}, {}) == {"k": value}
+    made = form({"k": value, "next": "1"})
+    assert sent_config({"more": made.more.replace("\n", "\r\n")}, {}).config == {"k": value, "next": "1"}
 
 
-def test_a_line_that_is_no_pair_is_named() -> None:
-    with pytest.raises(ValueError, match="Line 2 of the other keys is not key=value"):
-        sent_config({"more": "a=1\nnonsense"}, {})
+def test_a_line_that_is_no_pair_is_named_and_comes_back_with_the_others() -> None:
+    sent = sent_config({"more": "a=1\nnonsense\nb=2"}, {})
+    assert sent.faults == ["Line 2 of the other keys is not key=value"]
+    report = {"configs": [], "groups": []}
+    assert config_form(report, sent.config, (), {}, sent.unread).more == "a=1\nb=2\nnonsense\n"
+
+
+def test_a_secret_that_was_typed_and_not_stored_has_to_be_typed_again() -> None:
+    stored: dict[str, str | None] = {"p": "[hidden]", "q": "[hidden]"}
+    made = form({"p": "new", "q": "new"}, key("p", type="PASSWORD"), secrets=("p", "q"), stored=stored)
+    assert (made.fields[0].is_kept, made.fields[0].is_lost, made.more) == (False, True, "q=[type it again]\n")
+    sent = sent_config({"c.p": "", "again.p": "1", "more": made.more}, stored)
+    assert [fault.partition(":")[0] for fault in sent.faults] == ["p", "q"]
+    assert sent_config({"c.p": "new", "again.p": "1", "more": "q=new"}, stored).config == {"p": "new", "q": "new"}

@@ -1,6 +1,5 @@
 """`/ui/new` and the config of a connector: shown, checked, changed."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -8,7 +7,7 @@ from starlette.responses import Response
 
 from fencepost.rest.gateway import Worker
 from fencepost.rest.path import ConnectorName
-from fencepost.rest.ui.field import CLASS, NAME, config_form, sent_config
+from fencepost.rest.ui.field import CLASS, NAME, NAME_FIELD, Config, Sent, config_form, sent_config
 from fencepost.rest.ui.hiding import hidden_keys, shown
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting
@@ -27,29 +26,29 @@ async def show_config(name: ConnectorName, visit: Visiting, worker: Worker) -> R
 @router.get("/connectors/{name}/edit")
 async def edit_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
     """Answer with a form that has the config."""
-    config = await visit.get(path_of("connectors", name, "config"))
-    return await _form_page(visit, worker, config, name)
+    stored = await visit.get(path_of("connectors", name, "config"))
+    return await _form_page(visit, worker, Sent(stored), stored, name)
 
 
 @router.post("/connectors/{name}/edit/check")
 async def check_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
     """Say what is wrong with a config; nothing is stored."""
     stored = await visit.get(path_of("connectors", name, "config"))
-    config, fault = _sent(await visit.form(), stored)
-    return await _checked(visit, worker, config | {NAME: name}, name, fault)
+    sent = sent_config(await visit.form() | {NAME_FIELD: name}, stored)
+    return await _checked(visit, worker, sent, stored, name)
 
 
 @router.post("/connectors/{name}/edit")
 async def save_config(name: ConnectorName, visit: Visiting, worker: Worker) -> Response:
     """Store a config, or say what is wrong with it."""
     stored = await visit.get(path_of("connectors", name, "config"))
-    config, fault = _sent(await visit.form(), stored)
-    if fault is None:
-        answer = await visit.send("PUT", path_of("connectors", name, "config"), config | {NAME: name})
-        if answer.is_success:
-            return visit.done(answer, path_of("ui", "connectors", name))
-        return await _form_page(visit, worker, config | {NAME: name}, name, answer.message, status=answer.status)
-    return await _form_page(visit, worker, config | {NAME: name}, name, fault, status=400)
+    sent = sent_config(await visit.form() | {NAME_FIELD: name}, stored)
+    if sent.faults:
+        return await _form_page(visit, worker, sent, stored, name, "; ".join(sent.faults), status=400)
+    answer = await visit.send("PUT", path_of("connectors", name, "config"), sent.config)
+    if answer.is_success:
+        return visit.done(answer, path_of("ui", "connectors", name))
+    return await _form_page(visit, worker, sent, stored, name, answer.message, status=answer.status)
 
 
 @router.get("/new")
@@ -59,68 +58,59 @@ async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
     if plugin is None:
         plugins = await visit.get("/connector-plugins")
         return visit.page("choose.html", title="New connector", plugins=plugins)
-    return await _form_page(visit, worker, {CLASS: plugin})
+    return await _form_page(visit, worker, Sent({CLASS: plugin}), {})
 
 
 @router.post("/new/check")
 async def check_new(visit: Visiting, worker: Worker) -> Response:
     """Say what is wrong with the config of a new connector; nothing is stored."""
-    config, fault = _sent(await visit.form(), {})
-    return await _checked(visit, worker, config, None, fault)
+    return await _checked(visit, worker, sent_config(await visit.form(), {}), {}, None)
 
 
 @router.post("/new")
 async def create(visit: Visiting, worker: Worker) -> Response:
     """Create a connector, or say what is wrong with it."""
-    config, fault = _sent(await visit.form(), {})
-    name = (config.get(NAME) or "").strip()
-    if fault is None and not name:
-        fault = "A connector needs a name"
-    if fault is None:
-        answer = await visit.send("POST", "/connectors", {"name": name, "config": config | {NAME: name}})
-        if answer.is_success:
-            return visit.done(answer, path_of("ui", "connectors", name))
-        return await _form_page(visit, worker, config, None, answer.message, status=answer.status)
-    return await _form_page(visit, worker, config, None, fault, status=400)
+    sent = sent_config(await visit.form(), {})
+    name = (sent.config.get(NAME) or "").strip()
+    faults = [*sent.faults, *([] if name else ["A connector needs a name"])]
+    if faults:
+        return await _form_page(visit, worker, sent, {}, None, "; ".join(faults), status=400)
+    answer = await visit.send("POST", "/connectors", {"name": name, "config": sent.config | {NAME: name}})
+    if answer.is_success:
+        return visit.done(answer, path_of("ui", "connectors", name))
+    return await _form_page(visit, worker, sent, {}, None, answer.message, status=answer.status)
 
 
-def _sent(fields: Mapping[str, str], stored: Mapping[str, str | None]) -> tuple[dict[str, str | None], str | None]:
-    """Return the config of a form; with a text if its lines cannot be read."""
-    try:
-        return sent_config(fields, stored), None
-    except ValueError as error:
-        return sent_config({**fields, "more": ""}, stored), str(error)
-
-
-async def _checked(
-    visit: Visit, worker: Worker, config: Mapping[str, str | None], name: str | None, fault: str | None
-) -> Response:
+async def _checked(visit: Visit, worker: Worker, sent: Sent, stored: Config, name: str | None) -> Response:
+    fault = "; ".join(sent.faults) or None
     if visit.request.headers.get("hx-request") == "true":
-        return visit.piece("errors.html", **await _content(visit, worker, config, name, fault))
-    return await _form_page(visit, worker, config, name, fault, is_checked=True)
+        return visit.piece("errors.html", **await _content(visit, worker, sent, stored, name, fault))
+    return await _form_page(visit, worker, sent, stored, name, fault, is_checked=True)
 
 
 async def _form_page(
     visit: Visit,
     worker: Worker,
-    config: Mapping[str, str | None],
+    sent: Sent,
+    stored: Config,
     name: str | None = None,
     fault: str | None = None,
     *,
     status: int = 200,
     is_checked: bool = False,
 ) -> Response:
-    content = await _content(visit, worker, config, name, fault)
+    content = await _content(visit, worker, sent, stored, name, fault)
     title = "New connector" if name is None else f"Edit {name}"
     return visit.page("form.html", title=title, status=status, is_checked=is_checked, **content)
 
 
 async def _content(
-    visit: Visit, worker: Worker, config: Mapping[str, str | None], name: str | None, fault: str | None
+    visit: Visit, worker: Worker, sent: Sent, stored: Config, name: str | None, fault: str | None
 ) -> dict[str, Any]:
+    config = sent.config
     plugin = config.get(CLASS) or ""
     report = await visit.change("PUT", path_of("connector-plugins", plugin, "config", "validate"), config)
-    form = config_form(report, config, await hidden_keys(worker, config))
+    form = config_form(report, config, await hidden_keys(worker, config), stored, sent.unread)
     return {
         "form": form,
         "name": name,
