@@ -74,7 +74,8 @@ class ChildSlots:
 class LightSpark:
     """The `KeptRuntime` of a worker that has no Spark, with the cores of `local[N]` or `local[N,1]`."""
 
-    is_alive, jvm_pid = True, None
+    is_alive = True
+    jvm_pid = jvm_figures = None
     context = session = None
 
     def __init__(self, master: str) -> None:

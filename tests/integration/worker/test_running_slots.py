@@ -48,7 +48,7 @@ def test_a_task_that_is_to_fail_when_it_hangs_fails_and_its_neighbours_go_on(
     created(worker, neighbour, file_source(file, neighbour))
     assert values(neighbour, 10) == numbered(1, 10)
     source = TestingSource(["a", DEAF()], topic=name, bootstrap=kafka.bootstrap_servers)
-    progress = {"progress.timeout.ms": "1000", "progress.timeout.action": "fail"}
+    progress = {"progress.timeout.ms": "10000", "progress.timeout.action": "fail"}
     created(worker, name, {**source.properties(name=name), **progress})
     worker.wait_for_tasks(name, "FAILED", within_s=120)
     assert "in poll" in trace_of(worker, name)
