@@ -60,6 +60,7 @@ class SlotChannel:
     def directives(self, body: dict[str, Any]) -> dict[str, Any]:
         """Answer a slot that asks for directives; the answer waits until there are some."""
         asked = DirectivesRequest.from_json(body)
+        self._moves_again(asked.slot, asked.attempt)
         with self._table.changed:
             slot = self._table.current(asked.slot, asked.attempt)
             slot.outbox.acknowledge(asked.ack)
@@ -72,6 +73,7 @@ class SlotChannel:
     def report(self, body: dict[str, Any]) -> dict[str, Any]:
         """Take a slot's reports about its tasks."""
         message = Reports.from_json(body)
+        self._moves_again(message.slot, message.attempt)
         with self._table.changed:
             slot = self._table.current(message.slot, message.attempt)
             known = [one for one in message.reports if one.incarnation in slot.tasks]
@@ -99,6 +101,17 @@ class SlotChannel:
             log.warning("all threads of slot %s stand still. %s", slot.id, stacks)
         self._events.reported([_standing_still(last, here[last.incarnation]) for last in lasts])
         return {}
+
+    def _moves_again(self, slot_id: str, attempt: str) -> None:
+        """If all threads of a slot stood still until now, take that back: reports that have not changed do not come."""
+        with self._table.changed:
+            slot = self._table.slots.get(slot_id)
+            if slot is None or slot.attempt != attempt or not slot.contact.stacks:
+                return
+            slot.contact = Contact(slot.contact.at)
+            lasts = [task.last for task in slot.tasks.values() if task.last is not None]
+        log.warning("the threads of slot %s move again", slot_id)
+        self._events.reported(lasts)
 
     def _tell_loss(self, lost: LostTask) -> None:
         """Tell of a process below a slot that is gone, as of a slot; each of the tasks that it ran reports it."""

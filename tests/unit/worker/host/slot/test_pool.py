@@ -9,7 +9,7 @@ import pytest
 from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
-from fencepost.task.channel.message import LostTask, Reports, RunState, TaskReport
+from fencepost.task.channel.message import STANDS_STILL, LostTask, Reports, RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.telemetry.loggers import Loggers
@@ -249,6 +249,39 @@ def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
     assert pool.ledger.taken(CoreUse.SLOT) == 0
     with pytest.raises(RefusedError):
         pool.directives(slot)
+
+
+def stand_still(pool: Pool, slot: str, incarnation: str) -> None:
+    pool.slots.channel.stacks({"slot": slot, "attempt": "0-a", "stacks": {incarnation: "  in search"}})
+
+
+def test_a_task_says_where_it_stands_still_until_its_slot_is_heard_of(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.report(slot, "a", "RUNNING")
+    stand_still(pool, slot, "a")
+    assert "in search" in str(pool.events.reports[-1].trace)
+    assert pool.events.reports[-1].counters[STANDS_STILL] == 1
+    pool.directives(slot)
+    assert pool.events.reports[-1].trace is None
+    assert STANDS_STILL not in pool.events.reports[-1].counters
+    told = len(pool.events.reports)
+    pool.directives(slot)
+    assert len(pool.events.reports) == told
+
+
+@pytest.mark.parametrize("stands_still", [True, False])
+def test_a_silence_counts_as_a_crash_only_if_a_task_has_caused_it(pool: Pool, stands_still: bool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.report(slot, "a", "RUNNING")
+    if stands_still:
+        stand_still(pool, slot, "a")
+    pool.now += 13
+    pool.slots.check_leases()
+    _join_cancelling()
+    assert (pool.events.crashed_starts, pool.events.lost_starts) == ((["a"], []) if stands_still else ([], ["a"]))
+    assert ("in search" in pool.events.reasons[0]) is stands_still
 
 
 def test_a_slot_whose_job_ended_frees_its_core_once(pool: Pool) -> None:
