@@ -103,7 +103,7 @@ class SlotChannel:
         return {}
 
     def _moves_again(self, slot_id: str, attempt: str) -> None:
-        """If all threads of a slot stood still until now, take that back: reports that have not changed do not come."""
+        """Take back that all threads of a slot stand still: reports that have not changed do not come again."""
         with self._table.changed:
             slot = self._table.slots.get(slot_id)
             if slot is None or slot.attempt != attempt or not slot.contact.stacks:
