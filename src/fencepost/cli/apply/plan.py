@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Any
 
 from fencepost.cli.apply.files import Fault, WantedConnector
 from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.masking import Masking
+from fencepost.cli.pattern import matches
 from fencepost.telemetry.secret import HIDDEN
 
 FILL = re.compile(r"^\$\{fill:[^}]*\}$")
@@ -117,7 +117,7 @@ def plan(
             masking.remember(view.config)
             steps.append(_changed(each, view, masking, sends_secrets=sends_secrets))
     named = {each.name for each in wanted}
-    gone = sorted(n for n in there if n not in named and any(fnmatchcase(n, pattern) for pattern in owned))
+    gone = sorted(n for n in there if n not in named and any(matches(n, pattern) for pattern in owned))
     return Plan((*steps, *(Step(name, Action.DELETE) for name in gone)), faults)
 
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from fencepost.cli.pattern import matches
 from fencepost.config import ConfigError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ConnectorView:
 def all_connectors(connect: "Connect", patterns: Sequence[str] = ()) -> list[ConnectorView]:
     """Return the connectors whose names match one of the patterns, or all, by name. Raises as `Connect` does."""
     found: Mapping[str, Any] = connect.get("connectors", expand=["info", "status"])
-    names = [n for n in connect.get("connectors") if not patterns or any(fnmatchcase(n, each) for each in patterns)]
+    names = [n for n in connect.get("connectors") if not patterns or any(matches(n, each) for each in patterns)]
     views = (
         ConnectorView(name, found[name]["info"], found[name]["status"])
         if name in found

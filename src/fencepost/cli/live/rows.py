@@ -1,10 +1,11 @@
 """The rows of `fencepost top`: pure functions of two answers and the time between them."""
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from fencepost.cli.pattern import matches
 
 
 class Order(StrEnum):
@@ -57,7 +58,7 @@ def tasks_of(
     last = {(name, each["id"]): each for name, one in before.items() for each in _figures(one)}
     found = []
     for name, one in answer.items():
-        if fnmatch.fnmatchcase(name, pattern):
+        if matches(name, pattern):
             figures = {each["id"]: each for each in _figures(one) if each.get("kind") is not None}
             for status in one["status"]["tasks"]:
                 own = figures.get(status["id"], {})

@@ -14,6 +14,7 @@ from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.connector.view import ConnectorView, existing_connector
 from fencepost.cli.offsets.change import OffsetChange, of_answer
 from fencepost.cli.output import Output, Printer, printable
+from fencepost.config import ConfigError
 
 _STOPPED, _PAUSED = "STOPPED", "PAUSED"
 _BACK = {_PAUSED: "pause"}
@@ -74,13 +75,15 @@ class OffsetMove:
             typer.echo(printable(f"{name} is {state}: it is stopped for the change, and {then}."), err=True)
         if not self._options.is_confirmed:
             typer.confirm("Change them?", abort=True, err=True)
+        is_sent = False
         try:
             self._stop()
             before = self._read()
+            is_sent = True
             answer = self._tried(act)
-        except RefusedError as error:
-            is_known = error.status < httpx.codes.INTERNAL_SERVER_ERROR
-            typer.echo(_UNCHANGED if is_known else _UNKNOWN.format(name), err=True)
+        except (RefusedError, ConfigError, ConnectError) as error:
+            is_known = isinstance(error, RefusedError) and error.status < httpx.codes.INTERNAL_SERVER_ERROR
+            typer.echo(_UNCHANGED if is_known or not is_sent else _UNKNOWN.format(name), err=True)
             raise
         finally:
             self._restore()
@@ -121,7 +124,12 @@ class OffsetMove:
         name, state = self._view.name, self._view.state
         if state == _STOPPED or self._options.keeps_stopped:
             return
-        self._connect.put("connectors", name, _BACK.get(state, "resume"))
+        how = _BACK.get(state, "resume")
+        try:
+            self._connect.put("connectors", name, how)
+        except (RefusedError, ConfigError, ConnectError):
+            typer.echo(printable(f"{name} may be STOPPED still: run `fencepost {how} {name}`."), err=True)
+            raise
 
 
 def show_changes(present: Sequence[OffsetChange], changes: Sequence[OffsetChange]) -> None:

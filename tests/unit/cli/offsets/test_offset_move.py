@@ -1,0 +1,73 @@
+"""What is said when a change of offsets, or the way back from it, fails."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.api.errors import ConnectError
+from fencepost.cli.connect import RefusedError
+from fencepost.cli.offsets.move import OffsetMove, Options
+from fencepost.config import ConfigError
+
+OFFSETS = {"offsets": [{"partition": {"file": "a"}, "offset": {"line": 1}}]}
+NOBODY = ConfigError("no worker answers at http://w")
+
+
+class Scripted:
+    """Workers with one connector, some of whose answers are errors, by the last part of the path."""
+
+    def __init__(self, **errors: Exception) -> None:
+        self.errors = errors
+        self.state = "RUNNING"
+
+    def get(self, *parts: str, **_: object) -> Any:
+        status = {"name": "c", "connector": {"state": self.state}, "tasks": [], "type": "source"}
+        if parts == ("connectors",):
+            info = {"name": "c", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}
+            return {"c": {"info": info, "status": status}}
+        return OFFSETS if parts[-1] == "offsets" else status if parts[-1] == "status" else {"config": {}, "name": "c"}
+
+    def find(self, *parts: str, **parameters: object) -> Any:
+        return self.get(*parts, **parameters)
+
+    def put(self, *parts: str, **_: object) -> None:
+        self._act(parts[-1])
+        self.state = {"stop": "STOPPED"}.get(parts[-1], "RUNNING")
+
+    def delete(self, *parts: str) -> dict[str, str]:
+        self._act("offsets")
+        return {"message": "reset"}
+
+    def _act(self, what: str) -> None:
+        if what in self.errors:
+            raise self.errors[what]
+
+
+def said_by(connect: Any, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises((ConfigError, ConnectError)):
+        OffsetMove(connect, "c", Options(is_confirmed=True), lambda _: None).reset()
+    return capsys.readouterr().err
+
+
+def test_a_connector_that_could_not_be_resumed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    said = said_by(Scripted(resume=NOBODY), capsys)
+    assert "c may be STOPPED still: run `fencepost resume c`" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "is_known"),
+    [(NOBODY, False), (RefusedError(500, "Timed out"), False), (RefusedError(400, "No such partition"), True)],
+    ids=repr,
+)
+def test_whether_offsets_were_changed_is_said(
+    error: Exception, is_known: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connect = Scripted(offsets=error)
+    said = said_by(connect, capsys)
+    assert ("No offset was changed." in said) is is_known
+    assert ("It is not known whether offsets were changed" in said) is not is_known
+    assert connect.state == "RUNNING"
+
+
+def test_a_connector_that_does_not_stop_keeps_its_offsets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "No offset was changed." in said_by(Scripted(stop=NOBODY), capsys)
