@@ -7,12 +7,13 @@ The key is the connector's name; the value is JSON:
                "bytes": 13000, "values": "…", "keys": "", "lengths": 1234, "headers": 5678}]}
 
 `number` counts the entries of one producer (`producer` is its transactional id) of one incarnation of the task, from 0.
-A run is what the producer has written to one partition since its entry before, in this transaction. `values` and `keys`
-are checksums of blocks of records (`kafka.codec.run_digest`), four bytes each, little endian, in base64.
+A run is what the producer has written to one partition, in this transaction, since the run before. A transaction has
+several entries if one would be larger than a record may be. `values` and `keys` are checksums of blocks of records
+(`kafka.codec.run_digest`), four bytes each, little endian, in base64.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ from fencepost.kafka.codec.run_digest import DigestOfRun, WrittenRun
 from fencepost.record import TopicPartition
 
 VERSION = 1
+BLOCK_BYTES = 11
+"""What the checksums of a block of values and keys add to an entry: eight bytes, in base64."""
+_RUN_BYTES = 250  # of a run without its topic's name and its checksums, with numbers that are as long as they can be
 
 
 class LedgerFormatError(FatalError):
@@ -41,7 +45,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What one producer says that it has written since its entry before."""
+    """What one producer says that it has written to some partitions."""
 
     writer: Writer
     number: int
@@ -73,6 +77,21 @@ class LedgerEntry:
             return cls(writer, found["number"], tuple(map(_run, found["runs"])))
         except (ValueError, KeyError, TypeError) as error:
             raise LedgerFormatError(f"this is not an entry of a ledger: {error}") from error
+
+
+def parted(runs: Sequence[WrittenRun], most_bytes: int) -> Iterator[Sequence[WrittenRun]]:
+    """Divide runs among entries with at most `most_bytes` of them in each; a run that is larger has one for itself."""
+    part: list[WrittenRun] = []
+    left_bytes = most_bytes
+    for run in runs:
+        size_bytes = _RUN_BYTES + len(run.place.topic) + BLOCK_BYTES * len(run.digest.values)
+        if part and size_bytes > left_bytes:
+            yield part
+            part, left_bytes = [], most_bytes
+        part.append(run)
+        left_bytes -= size_bytes
+    if part:
+        yield part
 
 
 def _of_run(run: WrittenRun) -> dict[str, Any]:

@@ -76,6 +76,18 @@ def test_two_records_that_changed_places_between_partitions_are_found(stage, mon
     assert found == [(DifferenceKind.ALTERED, 0), (DifferenceKind.ALTERED, 1)]
 
 
+def test_a_transaction_with_several_entries_is_verified(stage):
+    stage.delivery.ledger._most_bytes = 1  # an entry for each run
+    for start in range(0, 40, 20):
+        stage.send(lines(10, start))
+        stage.send(lines(10, start + 10), 1)
+        stage.commit()
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert [found.verified for found in report.partitions] == [20, 20]
+    assert report.entries == 4
+
+
 def test_what_was_aborted_is_no_difference(stage):
     stage.write(lines(10))
     stage.send(lines(10, 10))

@@ -119,10 +119,6 @@ class RunDigest:
         self._key_lengths = self._value_lengths = self._headers = 0
         self._header_bytes = 0
 
-    @property
-    def blocks(self) -> int:
-        return self.records // BLOCK + 1
-
     def add(self, columns: PartitionColumns) -> None:
         """Add records to the end of the run."""
         self.add_fields(columns.values, columns.keys, columns.headers)

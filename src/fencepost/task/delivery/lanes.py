@@ -141,7 +141,7 @@ class LanedDelivery(Delivery):
         self._sent = TransactionExtent()  # in the newest transaction
         self.widening = Widening(widens_below)
         self.ledger: TaskLedger | None = None
-        """Gets an entry for each transaction."""
+        """Makes the entries of each transaction."""
 
     @property
     def is_open(self) -> bool:
@@ -255,10 +255,10 @@ class LanedDelivery(Delivery):
         return self._current
 
     def _write_entry(self, ledger: "TaskLedger", writer: TransactionalWriter) -> None:
-        """Send the entry of what this producer has sent: in its transaction, and flushed with everything else."""
-        entry = ledger.take(writer)
-        if entry is not None:
-            self._send(writer, entry, None)  # E1
+        """Send the entries of what this producer has sent: in its transaction, and flushed with everything else."""
+        entries = ledger.take(writer)
+        if entries is not None:
+            self._send(writer, entries, None)  # E1
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
         """Send offsets through the producer that has the records they cover: their only way into a transaction."""

@@ -8,14 +8,15 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from fencepost.ledger.entry import LedgerEntry, Writer
+from fencepost.kafka.setting.client_settings import most_record_bytes
+from fencepost.ledger.entry import BLOCK_BYTES, LedgerEntry, Writer, parted
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
 
-_MOST_BLOCKS = 64 * 1024
-"""After so many blocks an entry is written before the transaction ends, as it must not be larger than a record may be:
-these are 350 KB in base64, for 4 million records."""
+_SHARE = 0.5
+"""Of the largest record that the producer sends: so large may an entry be. By default these are the checksums of 3
+million records, or the runs of 1,500 partitions. The rest is for what one more call sends before an entry is due."""
 
 
 @dataclass(slots=True)
@@ -36,24 +37,27 @@ class TaskLedger:
     def __init__(self, spec: TaskSpec) -> None:
         self._spec = spec
         self.topic = spec.commits.ledger_topic
+        self._most_bytes = int(most_record_bytes(spec.output.producer_conf) * _SHARE)
         self._others: Collection[str] = {self.topic, spec.output.offsets_topic}  # the ledger itself, or compacted
         self._numbers: dict[TransactionalWriter, _Numbers] = {}
 
     def is_due(self, writer: TransactionalWriter) -> bool:
         """Return whether an entry has to be written before the transaction ends."""
-        return writer.runs is not None and writer.runs.blocks >= _MOST_BLOCKS
+        return writer.runs is not None and writer.runs.blocks * BLOCK_BYTES >= self._most_bytes
 
     def take(self, writer: TransactionalWriter) -> OutgoingColumns | None:
-        """Return the entry of what this producer has sent since the last call; None if that is nothing."""
+        """Return the entries of what this producer has sent since the last call; None if that is nothing."""
         taken = () if writer.runs is None else writer.runs.take()
         runs = [run for run in taken if run.place.topic not in self._others]
         if not runs:
             return None
         numbers = self._numbers.setdefault(writer, _Numbers())
         origin = Writer(self._spec.connector, self._spec.task, numbers.incarnation, writer.transactional_id)
-        entry = LedgerEntry(origin, numbers.next, runs)
-        numbers.next += 1
-        return OutgoingColumns([self.topic], [entry.value()], [entry.key()])
+        parts = parted(runs, self._most_bytes)
+        entries = [LedgerEntry(origin, number, part) for number, part in enumerate(parts, numbers.next)]
+        numbers.next += len(entries)
+        topics, values = [self.topic] * len(entries), [entry.value() for entry in entries]
+        return OutgoingColumns(topics, values, [entry.key() for entry in entries])
 
     def handed_over(self, writer: TransactionalWriter) -> None:
         """Keep the numbers of a transaction that is to be committed: if that fails, its producer is not used again."""
