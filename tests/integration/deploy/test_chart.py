@@ -1,5 +1,6 @@
 """The Helm chart, rendered by Helm: what Kubernetes takes, and what a worker takes."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,18 @@ def program() -> Path:
         pytest.skip(str(error))
 
 
-def run(program: Path, *words: str, **given: str) -> subprocess.CompletedProcess[str]:
-    sets = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
-    return subprocess.run([program, *words, *sets], capture_output=True, text=True, check=False)
+def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False)
 
 
-def rendered(program: Path, *sets: str) -> dict[str, dict[str, Any]]:
-    """Return the objects by kind, and name where there are several of a kind."""
-    words = [word for each in sets for word in ("--set", each)]
-    done = run(program, "template", "pipelines", str(CHART), "--namespace", "data", *words)
+def template(program: Path, *words: str, version: str = _KUBERNETES[0]) -> subprocess.CompletedProcess[str]:
+    """Render the chart for a version of Kubernetes: a Helm that `go install` has built takes 1.20 for granted."""
+    return run(program, "template", "pipelines", str(CHART), "--namespace", "data", "--kube-version", version, *words)
+
+
+def rendered(program: Path, *sets: str, version: str = _KUBERNETES[0]) -> dict[str, dict[str, Any]]:
+    """Return the objects by their kinds and names."""
+    done = template(program, *(word for each in sets for word in ("--set", each)), version=version)
     assert done.returncode == 0, done.stderr
     documents = [each for each in yaml.safe_load_all(done.stdout) if each]
     return {f"{each['kind']} {each['metadata']['name']}": each for each in documents}
@@ -57,7 +61,7 @@ def test_helm_finds_nothing_wrong_with_the_chart(program: Path) -> None:
     ids=["least", "most"],
 )
 def test_kubernetes_knows_every_field(program: Path, sets: tuple[str, ...], version: str) -> None:
-    objects = rendered(program, *sets)
+    objects = rendered(program, *sets, version=version)
     assert len(objects) == 5
     for each in objects.values():
         kubernetes_validate.validate(each, version, strict=True)
@@ -71,12 +75,35 @@ def test_a_worker_takes_the_settings(program: Path) -> None:
 
 
 def test_a_setting_that_is_given_precedes_that_of_the_chart(program: Path) -> None:
-    text = rendered(program, *PROTECTED, r"worker.group\.id=other")["ConfigMap pipelines"]["data"]["worker.properties"]
-    assert parse_properties(text)["group.id"] == "other"
+    given = (r"worker.group\.id=other", r"worker.rest\.open\.paths=")
+    text = rendered(program, *PROTECTED, *given)["ConfigMap pipelines"]["data"]["worker.properties"]
+    settings = parse_properties(text)
+    assert (settings["group.id"], settings["rest.open.paths"]) == ("other", "")
+
+
+def test_numbers_of_a_values_file_are_written_as_they_are(program: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("worker: {task.shutdown.graceful.timeout.ms: 3600000, ui.enabled: false, a.share: 0.25}")
+    done = template(program, "--set", *PROTECTED, "--values", str(values))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split()
+    for line in ("task.shutdown.graceful.timeout.ms=3600000", "ui.enabled=false", "a.share=0.25"):
+        assert line in lines
+
+
+def test_a_secret_may_have_any_name_that_kubernetes_takes(program: Path) -> None:
+    objects = rendered(program, *PROTECTED, r"secretFiles={shop.kafka,registry}")
+    kubernetes_validate.validate(objects["StatefulSet pipelines"], _KUBERNETES[0], strict=True)
+    mounts = {each["name"]: each["mountPath"] for each in worker_of(objects)["volumeMounts"]}
+    secrets = [each for each in objects["StatefulSet pipelines"]["spec"]["template"]["spec"]["volumes"]
+               if each["name"].startswith("secret-")]  # fmt: skip
+    assert all(re.fullmatch(r"[a-z0-9-]+", each["name"]) for each in secrets)
+    paths = {each["secret"]["secretName"]: mounts[each["name"]] for each in secrets}
+    assert paths == {name: f"/etc/fencepost/secrets/{name}" for name in ("shop.kafka", "registry")}
 
 
 def test_a_chart_whose_workers_would_not_start_is_not_rendered(program: Path) -> None:
-    done = run(program, "template", "pipelines", str(CHART))
+    done = template(program)
     assert done.returncode != 0
     assert "auth.usersSecret" in done.stderr
 

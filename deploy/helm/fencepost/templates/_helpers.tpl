@@ -13,6 +13,21 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{/* Any answer will do: 503 says that Kafka or Spark is away. */}}
+{{- define "fencepost.answers" -}}
+exec:
+  command:
+    - python
+    - -c
+    - |
+      import urllib.error, urllib.request
+      try:
+          urllib.request.urlopen("http://127.0.0.1:{{ .Values.port }}/health", timeout=8)
+      except urllib.error.HTTPError:
+          pass
+{{- end -}}
+
+{{/* A setting that is given precedes, an empty one, too; `merge` would not let it. */}}
 {{- define "fencepost.settings" -}}
 {{- $name := include "fencepost.name" . -}}
 {{- $own := dict
@@ -36,7 +51,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- else if not (hasKey .Values.worker "rest.oidc.issuer.url") -}}
 {{- fail "callers have to be asked who they are: set auth.usersSecret, worker.rest.oidc.*, or auth.unprotected=true" -}}
 {{- end -}}
-{{- range $key, $value := merge (deepCopy .Values.worker) $own }}
-{{ $key }}={{ $value }}
+{{- range $key, $value := .Values.worker -}}
+{{- $_ := set $own $key $value -}}
+{{- end -}}
+{{- range $key, $value := $own }}
+{{ $key }}={{ if kindIs "float64" $value }}{{ toJson $value }}{{ else }}{{ $value }}{{ end }}
 {{- end }}
 {{- end -}}
