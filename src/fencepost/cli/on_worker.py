@@ -1,4 +1,4 @@
-"""Commands that ask workers over REST: their common options, and the connection."""
+"""Commands that ask workers over REST: their common options, the connection, and the question before a change."""
 
 import inspect
 from collections.abc import Callable
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
 P = ParamSpec("P")
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 _URL = Annotated[
     str | None,
@@ -41,3 +43,11 @@ def on_worker(command: "Callable[Concatenate[Connect, P], None]") -> Callable[..
     connected.__annotations__ = {each.name: each.annotation for each in (*keyed, *options)}
     connected.__name__, connected.__doc__ = command.__name__, command.__doc__
     return connected
+
+
+def confirm(connect: "Connect", question: str) -> None:
+    """Ask, with the cluster as the user has named it: a prompt is the last place to see that it is the wrong one.
+
+    Without a yes the command ends.
+    """
+    typer.confirm(f"{connect.access.named}: {question}", abort=True, err=True)

@@ -14,6 +14,7 @@ from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import all_connectors
 from fencepost.cli.connector.waiting import await_running
 from fencepost.cli.masking import Masking
+from fencepost.cli.on_worker import confirm
 from fencepost.cli.output import Output, Printer, printable
 from fencepost.cli.progress import waiting
 
@@ -120,7 +121,7 @@ class Applying:
         for step in gone:
             typer.echo(f"- {printable(step.name)}", err=True)
         if not self._options.is_confirmed:
-            typer.confirm(f"Delete {len(gone)} of them in the end?", abort=True, err=True)
+            confirm(self._connect, f"delete {len(gone)} of them in the end?")
 
     def _carried_out(self, made: Plan) -> int:
         results: list[Result] = []

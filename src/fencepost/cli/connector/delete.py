@@ -1,12 +1,12 @@
 """`fencepost delete`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from fencepost.cli.completion import ConnectorNames
 from fencepost.cli.connector.each import for_each
-from fencepost.cli.on_worker import on_worker
+from fencepost.cli.on_worker import Yes, confirm, on_worker
 from fencepost.cli.output import printable
 
 if TYPE_CHECKING:
@@ -14,16 +14,12 @@ if TYPE_CHECKING:
 
 
 @on_worker
-def delete(
-    connect: "Connect",
-    names: ConnectorNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+def delete(connect: "Connect", names: ConnectorNames, yes: Yes = False) -> None:
     """Delete connectors, after they were shown. Their offsets stay: a connector of the same name continues there."""
     from fencepost.cli.connector.view import existing_connector
 
     for view in [existing_connector(connect, name) for name in dict.fromkeys(names)]:
         typer.echo(printable(f"{view.name}: a {view.kind}, {view.state}, {len(view.tasks)} tasks"), err=True)
     if not yes:
-        typer.confirm("Delete?", abort=True, err=True)
+        confirm(connect, "delete them?")
     for_each(names, "deleted", lambda name: connect.delete("connectors", name))

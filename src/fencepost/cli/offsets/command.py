@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.completion import ConnectorName
-from fencepost.cli.on_worker import on_worker
+from fencepost.cli.on_worker import Yes, on_worker
 from fencepost.cli.output import Output, Printer
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show, move and reset the offsets of connectors.")
 
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _KeepStopped = Annotated[bool, typer.Option("--keep-stopped", help="Do not resume the connector afterwards.")]
 _Preview = Annotated[bool, typer.Option("--preview", help="Show what would change, and change nothing.")]
 
@@ -56,7 +55,7 @@ def move(
     ] = None,
     preview: _Preview = False,
     keep_stopped: _KeepStopped = False,
-    yes: _Yes = False,
+    yes: Yes = False,
 ) -> None:
     """Change offsets, after the changes were shown. The connector is stopped for that, and resumed afterwards."""
     from fencepost.cli.offsets.change import parse_changes
@@ -73,7 +72,7 @@ def reset(
     connector: ConnectorName,
     preview: _Preview = False,
     keep_stopped: _KeepStopped = False,
-    yes: _Yes = False,
+    yes: Yes = False,
 ) -> None:
     """Delete all offsets, after they were shown. The connector begins anew, after it was stopped for that."""
     from fencepost.cli.offsets.move import OffsetMove, Options

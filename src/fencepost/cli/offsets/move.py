@@ -13,6 +13,7 @@ from fencepost.api.errors import ConnectError
 from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.connector.view import ConnectorView, existing_connector
 from fencepost.cli.offsets.change import OffsetChange, of_answer
+from fencepost.cli.on_worker import confirm
 from fencepost.cli.output import Output, Printer, printable
 from fencepost.config import ConfigError
 
@@ -74,7 +75,7 @@ class OffsetMove:
             then = "stays stopped" if self._options.keeps_stopped else f"is {state} again afterwards"
             typer.echo(printable(f"{name} is {state}: it is stopped for the change, and {then}."), err=True)
         if not self._options.is_confirmed:
-            typer.confirm("Change them?", abort=True, err=True)
+            confirm(self._connect, "change them?")
         is_sent = False
         try:
             self._stop()
