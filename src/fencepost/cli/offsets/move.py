@@ -11,13 +11,13 @@ import typer
 
 from fencepost.api.errors import ConnectError
 from fencepost.cli.connect import Connect, RefusedError
-from fencepost.cli.connector.view import ConnectorView, existing_connector
+from fencepost.cli.connector.view import existing_connector
 from fencepost.cli.offsets.change import OffsetChange, of_answer
 from fencepost.cli.on_worker import confirm
 from fencepost.cli.output import Output, Printer, printable
 from fencepost.config import ConfigError
 
-_STOPPED, _PAUSED = "STOPPED", "PAUSED"
+_STOPPED, _PAUSED, _RUNNING = "STOPPED", "PAUSED", "RUNNING"
 _BACK = {_PAUSED: "pause"}
 _RETRIED = "safely retried"  # what Kafka Connect says while tasks of a sink still leave their group
 _UNCHANGED = "No offset was changed."
@@ -47,11 +47,6 @@ class OffsetMove:
         self._view = existing_connector(connect, name)
         self.present = self._read()
 
-    @property
-    def view(self) -> ConnectorView:
-        """Return the connector as it was at the beginning."""
-        return self._view
-
     def alter(self, changes: Sequence[OffsetChange]) -> None:
         """Change some. Raises RefusedError, or ConfigError."""
         body = {"offsets": [each.to_json() for each in changes]}
@@ -70,12 +65,9 @@ class OffsetMove:
         show_changes(self.present, changes)
         if self._options.is_dry:
             return
-        name, state = self._view.name, self._view.state
-        if state != _STOPPED:
-            then = "stays stopped" if self._options.keeps_stopped else f"is {state} again afterwards"
-            typer.echo(printable(f"{name} is {state}: it is stopped for the change, and {then}."), err=True)
+        self._announce()
         if not self._options.is_confirmed:
-            confirm(self._connect, "change them?")
+            self._ask()
         is_sent = False
         try:
             self._stop()
@@ -84,7 +76,7 @@ class OffsetMove:
             answer = self._tried(act)
         except (RefusedError, ConfigError, ConnectError) as error:
             is_known = isinstance(error, RefusedError) and error.status < httpx.codes.INTERNAL_SERVER_ERROR
-            typer.echo(_UNCHANGED if is_known or not is_sent else _UNKNOWN.format(name), err=True)
+            typer.echo(_UNCHANGED if is_known or not is_sent else _UNKNOWN.format(self._view.name), err=True)
             raise
         finally:
             self._restore()
@@ -92,6 +84,24 @@ class OffsetMove:
             typer.echo("When it was stopped, its offsets were:", err=True)
             show_changes(before, changes)
         typer.echo(printable(str((answer or {}).get("message", "The offsets were changed"))))
+
+    def _announce(self) -> None:
+        name, state = self._view.name, self._view.state
+        if state == _STOPPED:
+            text = f"{name} is {state}, and stays so."
+        else:
+            then = "stays stopped" if self._options.keeps_stopped else f"is {state} again afterwards"
+            text = f"{name} is {state}: it is stopped for the change, and {then}."
+        typer.echo(printable(text), err=True)
+
+    def _ask(self) -> None:
+        """Ask the user. Somebody may pause the connector, or resume it, before the answer: so it is afterwards."""
+        confirm(self._connect, "change them?")
+        before, now = self._view, existing_connector(self._connect, self._view.name)
+        # Other states do not say whether it is to run: a paused one is UNASSIGNED while workers change.
+        if now.state != before.state and now.state in (_STOPPED, _PAUSED, _RUNNING):
+            self._view = now
+            self._announce()
 
     def _read(self) -> list[OffsetChange]:
         return of_answer(self._connect.get(*self._path))

@@ -1,4 +1,4 @@
-"""What is said when a change of offsets, or the way back from it, fails."""
+"""The state that a change of offsets leaves, and what is said when it, or the way back from it, fails."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 from fencepost.api.errors import ConnectError
 from fencepost.cli.connect import RefusedError
 from fencepost.cli.offsets.move import OffsetMove, Options
+from fencepost.cli.rest import Access
 from fencepost.config import ConfigError
 
 OFFSETS = {"offsets": [{"partition": {"file": "a"}, "offset": {"line": 1}}]}
@@ -19,6 +20,7 @@ class Scripted:
     def __init__(self, **errors: Exception) -> None:
         self.errors = errors
         self.state = "RUNNING"
+        self.access = Access("http://w", "context c (http://w)")
 
     def get(self, *parts: str, **_: object) -> Any:
         status = {"name": "c", "connector": {"state": self.state}, "tasks": [], "type": "source"}
@@ -32,7 +34,7 @@ class Scripted:
 
     def put(self, *parts: str, **_: object) -> None:
         self._act(parts[-1])
-        self.state = {"stop": "STOPPED"}.get(parts[-1], "RUNNING")
+        self.state = {"stop": "STOPPED", "pause": "PAUSED", "resume": "RUNNING"}[parts[-1]]
 
     def delete(self, *parts: str) -> dict[str, str]:
         self._act("offsets")
@@ -71,3 +73,20 @@ def test_whether_offsets_were_changed_is_said(
 
 def test_a_connector_that_does_not_stop_keeps_its_offsets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No offset was changed." in said_by(Scripted(stop=NOBODY), capsys)
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "after"),
+    [
+        ("RUNNING", "PAUSED", "PAUSED"), ("RUNNING", "STOPPED", "STOPPED"), ("PAUSED", "RUNNING", "RUNNING"),
+        ("STOPPED", "RUNNING", "RUNNING"), ("PAUSED", "UNASSIGNED", "PAUSED"),
+    ],
+)  # fmt: skip
+def test_a_state_that_somebody_changes_while_the_question_is_open_is_the_one_afterwards(
+    before: str, meanwhile: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect: Any = Scripted()
+    connect.state = before
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: setattr(connect, "state", meanwhile))
+    OffsetMove(connect, "c", Options(), lambda _: None).reset()
+    assert connect.state == after
