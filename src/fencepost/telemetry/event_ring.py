@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import hide, shows_no_answer
 from fencepost.telemetry.subject import add_subject
 
 _MOST_BYTES = 8 << 20
@@ -77,6 +77,7 @@ class EventRing(logging.Handler):
         self._rings: dict[str, _Ring] = {}
         self._size_bytes = 0
         self.addFilter(add_subject)
+        self.addFilter(shows_no_answer)
 
     def attach(self) -> None:
         """Take what this process logs from now on. Idempotent."""

@@ -158,12 +158,12 @@ class _HidingFormatter(logging.Formatter):
         return hide(self._inner.format(record))
 
 
-def _shows_no_answer(record: logging.LogRecord) -> bool:
-    """Return whether to print a line: at DEBUG, clients of secret stores print answers before anyone reads them."""
+def shows_no_answer(record: logging.LogRecord) -> bool:
+    """Return whether to show a line: at DEBUG, clients of secret stores print answers before anyone reads them."""
     return record.levelno > logging.DEBUG or _STORES.match(record.name) is None
 
 
 def protect(handler: logging.Handler) -> None:
     """Let a handler, which has its formatter, print no secret."""
-    handler.addFilter(_shows_no_answer)
+    handler.addFilter(shows_no_answer)
     handler.setFormatter(_HidingFormatter(handler.formatter or logging.Formatter()))

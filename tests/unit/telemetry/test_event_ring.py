@@ -93,7 +93,7 @@ def test_an_event_is_cut_so_that_one_does_not_displace_all_others(ring: EventRin
     say("a", "1", "y" * 1_000_000)
     assert [len(e.message) for _, e in ring.read("a").events] == []  # 32 kB are more than this ring has
     kept = EventRing()
-    kept.handle(logging.makeLogRecord({"name": "x", "msg": "y" * 1_000_000, "connector": "a"}))
+    kept.handle(logging.makeLogRecord({"name": "x", "msg": "y" * 1_000_000, "connector": "a", "levelno": 20}))
     assert [len(e.message) for _, e in kept.read("a").events] == [32 << 10]
 
 
@@ -126,3 +126,17 @@ def test_waiting_ends_with_the_first_event_of_the_connector(ring: EventRing) -> 
     assert not has_ended.is_set()
     say("a", "1")
     assert has_ended.wait(30)
+
+
+def test_answers_of_secret_stores_are_not_kept(ring: EventRing) -> None:
+    store = logging.getLogger("hvac.adapters")
+    store.setLevel(logging.DEBUG)
+    store.addHandler(ring)
+    try:
+        with about("a"):
+            store.debug("answer: geheim, which nobody has read yet")
+            store.info("asked")
+    finally:
+        store.removeHandler(ring)
+        store.setLevel(logging.NOTSET)
+    assert [event.message for _, event in ring.read("a").events] == ["asked"]

@@ -44,7 +44,8 @@ class Cluster:
         for text in texts:
             self.time += 1
             record = logging.makeLogRecord({"name": "x", "msg": text, "connector": "c", "task": task})
-            record.created, record.msecs, record.levelname = float(self.time), 0, "INFO"
+            record.created, record.msecs = float(self.time), 0
+            record.levelname, record.levelno = "INFO", logging.INFO
             self.rings[url].handle(record)
 
     def read(self, after: str | None = None, **more: int) -> LogEvents:
