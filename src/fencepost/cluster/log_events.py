@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import orjson
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from fencepost.cluster.errors import BadRequestError
 
@@ -79,8 +79,10 @@ class WorkersEvents:
     dropped: int = 0
 
 
-Position = tuple[str, int]
+Position = tuple[str, Annotated[int, Field(ge=0, lt=1 << 63)]]
 """The ring of a worker, and the number of its next event."""
+
+_POSITIONS = TypeAdapter(dict[str, Position])
 
 
 def to_cursor(positions: Mapping[str, Position]) -> str:
@@ -91,7 +93,6 @@ def to_cursor(positions: Mapping[str, Position]) -> str:
 def from_cursor(text: str) -> dict[str, Position]:
     """Return the positions in a cursor. Raises BadRequestError."""
     try:
-        found = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return {str(worker): (str(ring), int(number)) for worker, (ring, number) in found.items()}
-    except (ValueError, TypeError, AttributeError):
+        return _POSITIONS.validate_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except ValueError:
         raise BadRequestError("after: this is not the cursor of an earlier answer") from None

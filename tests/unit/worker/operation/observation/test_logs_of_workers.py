@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.log_events import LogEvents, LogQuery, MissedEvents, from_cursor
+from fencepost.cluster.log_events import LogEvents, LogQuery, MissedEvents, from_cursor, to_cursor
 from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -151,7 +151,11 @@ def test_events_of_a_connector_that_was_deleted_are_shown_and_an_unknown_one_is_
         cluster.logs().read("x", LogQuery())
 
 
-@pytest.mark.parametrize("text", ["x", "!", "e30", "W10", "eyJhIjoxfQ", "é"])
+NEGATIVE = to_cursor({"a": ("r", -1)})
+HUGE = "eyJhIjpbInIiLDFlMzAwXX0"  # 1e300
+
+
+@pytest.mark.parametrize("text", ["x", "!", "e30", "W10", "eyJhIjoxfQ", "é", NEGATIVE, HUGE])
 def test_a_cursor_of_somebody_else_is_refused(text: str) -> None:
     if text == "e30":  # an object without workers
         assert from_cursor(text) == {}
