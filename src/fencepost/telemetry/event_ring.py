@@ -1,6 +1,7 @@
 """The last log events of each connector, kept in memory for whoever asks over REST."""
 
 import logging
+import sys
 import threading
 import time
 import uuid
@@ -15,7 +16,7 @@ from fencepost.telemetry.subject import add_subject
 _MOST_BYTES = 8 << 20
 _MOST_BYTES_OF_ONE = 512 << 10
 _MOST_CHARACTERS = 32 << 10  # of a message, and of a trace
-_OVERHEAD = 400
+_OVERHEAD_BYTES = 300  # of an event without its texts
 _TRACE = "Traceback (most recent call last):"
 
 
@@ -33,7 +34,7 @@ class Event:
 
     @property
     def size_bytes(self) -> int:
-        return _OVERHEAD + len(self.message) + len(self.exception or "")
+        return _OVERHEAD_BYTES + sys.getsizeof(self.message) + sys.getsizeof(self.exception or "")
 
 
 class Found(NamedTuple):

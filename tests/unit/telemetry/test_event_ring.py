@@ -79,6 +79,11 @@ def test_a_connector_that_logs_much_loses_its_oldest_and_it_is_said_how_many(rin
     assert texts(ring, "quiet") == ["on"]
 
 
+def test_texts_count_as_the_memory_that_they_take(ring: EventRing) -> None:
+    say("a", *(f"{n:02}" + "🦊" * 998 for n in range(50)))
+    assert texts(ring, "a") == ["47", "48", "49"]
+
+
 def test_all_together_have_a_limit_and_the_largest_yields(ring: EventRing) -> None:
     say("quiet", "only")
     for n in range(4):
