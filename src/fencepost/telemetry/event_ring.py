@@ -121,7 +121,12 @@ class EventRing(logging.Handler):
             dropped = 0 if after is None else max(0, ring.first - after)
             events = list(ring.events)[begin - ring.first :]
             end = ring.next
-        fit = [(n, e) for n, e in enumerate(events, begin) if task in (None, e.task) and _number(e.level) >= level]
+        numbers = logging.getLevelNamesMapping()
+        fit = [
+            (number, event)
+            for number, event in enumerate(events, begin)
+            if task in (None, event.task) and numbers.get(event.level, 0) >= level
+        ]
         if after is None:
             return Found(fit[-limit:], end, 0)
         return Found(fit[:limit], fit[limit][0] if len(fit) > limit else end, dropped)
@@ -151,10 +156,6 @@ def event_of(record: logging.LogRecord, connector: str) -> Event:
         hide(message)[:_MOST_CHARACTERS],
         None if exception is None else hide(exception)[-_MOST_CHARACTERS:],
     )
-
-
-def _number(level: str) -> int:
-    return logging.getLevelNamesMapping().get(level, 0)
 
 
 ring = EventRing()
