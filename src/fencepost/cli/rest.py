@@ -19,9 +19,10 @@ They are not options, because every user of a machine sees its command lines.
 """
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -37,6 +38,7 @@ USER, TOKEN = "FENCEPOST_REST_USER", "FENCEPOST_REST_TOKEN"
 CACERT, CERT = "FENCEPOST_REST_CACERT", "FENCEPOST_REST_CERT"
 URL, CONTEXT = "FENCEPOST_URL", "FENCEPOST_CONTEXT"
 DEFAULT_URL = "http://127.0.0.1:8083"
+_USERINFO = re.compile(r"^(\w+://)?[^/\s]*@")
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Access:
 
     Attributes:
         url: A worker's REST API.
-        named: What the user has given, for messages: `--url http://…`, `context prod (http://…)`.
+        named: What the user has given, without a password, for messages: `--url http://…`, `context prod (http://…)`.
         user: For basic authentication; without `password` it is asked for.
         token: A bearer token.
     """
@@ -77,9 +79,9 @@ def access(url: str | None = None, context: str | None = None, environment: Mapp
     if url and context:
         raise ConfigError("--url and --context: give one of them")
     if url:
-        return _of_environment(url, f"--url {url}", environment)
+        return _of_environment(url, f"--url {_shown(url)}", environment)
     if not context and environment.get(URL):
-        return _of_environment(environment[URL], f"{URL}={environment[URL]}", environment)
+        return _of_environment(environment[URL], f"{URL}={_shown(environment[URL])}", environment)
     contexts = Contexts.load()
     name = context or environment.get(CONTEXT) or contexts.current
     if name is None:
@@ -127,7 +129,7 @@ def _of_environment(url: str, named: str, environment: Mapping[str, str]) -> Acc
 
 def _of_context(name: str, context: Context, environment: Mapping[str, str]) -> Access:
     """Return a context's access. Credentials of the environment count if it has none at all."""
-    own = f"context {name} ({context.url})"
+    own = f"context {name} ({_shown(context.url)})"
     if not (context.user or context.token_from or context.cert):
         given = _of_environment(context.url, own, environment)
     else:
@@ -141,8 +143,12 @@ def _of_context(name: str, context: Context, environment: Mapping[str, str]) -> 
             File(context.cert, f"context {name}: cert {context.cert}") if context.cert else None,
         )
     authority = File(context.cacert, f"context {name}: cacert {context.cacert}") if context.cacert else None
-    cacert = authority or _file(CACERT, environment)
-    return Access(given.url, given.named, given.user, given.password, given.token, cacert, given.cert)
+    return replace(given, cacert=authority or _file(CACERT, environment))
+
+
+def _shown(url: str) -> str:
+    """Return an address without the user and the password that it may have."""
+    return _USERINFO.sub(r"\1", url)
 
 
 def _file(variable: str, environment: Mapping[str, str]) -> File | None:

@@ -8,7 +8,7 @@ import pytest
 from fencepost.cli.connect import Connect
 from fencepost.cli.dead_letters.connector import connector_at
 from fencepost.cli.mirror.status import of_workers
-from fencepost.cli.rest import CACERT, CERT, TOKEN, USER, Access, access, ensure_allowed, rest_client
+from fencepost.cli.rest import CACERT, CERT, TOKEN, URL, USER, Access, access, ensure_allowed, rest_client
 from fencepost.config import ConfigError
 from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers
@@ -43,6 +43,14 @@ def test_who_is_not_known_is_told_how_to_say_who_it_is(
         ask(served.url)
     assert "no worker answers" not in str(caught.value)
     assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://alice:s3:c@ret@w:8083", "alice:s3cret@w:8083", "https://alice@w:8083"])
+def test_an_address_is_named_without_the_password_in_it(url: str) -> None:
+    for found in (access(url, environment={}), access(environment={URL: url})):
+        assert found.url == url
+        assert found.named.endswith("w:8083")
+        assert not [part for part in ("alice", "s3", "ret", "@") if part in found.named]
 
 
 def test_a_role_that_is_missing_is_named() -> None:

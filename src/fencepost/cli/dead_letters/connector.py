@@ -59,7 +59,7 @@ def connector_at(connect: Connect, name: str) -> DescribedConnector:
     """Ask a worker. Raises ConfigError, with the next step, or RefusedError."""
     found = connect.find("connectors", name)
     if found is None:
-        raise ConfigError(f"There is no connector {name} on the workers at {connect.access.url}")
+        raise ConfigError(f"There is no connector {name} on the workers ({connect.access.named})")
     cluster_id = str(connect.get().get("kafka_cluster_id", ""))
     return DescribedConnector(name, str(found.get("type")), found["config"], cluster_id)
 
@@ -74,7 +74,7 @@ def reader_conf(connector: DescribedConnector, where: Where) -> dict[str, Any]:
     is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config
     if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
         raise ConfigError(
-            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker at "
-            f"{where.connect.access.url} is {connector.cluster_id}: {_NAME_IT}"
+            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, but that of the worker "
+            f"({where.connect.access.named}) is {connector.cluster_id}: {_NAME_IT}"
         )
     return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)
