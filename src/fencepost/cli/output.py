@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,10 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+
+
+Form = Annotated[Output, typer.Option("--output", "-o", help="The form.")]
+"""The option of commands that print in each of them."""
 
 
 class Printer:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output
+from fencepost.cli.output import Form, Output
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -40,7 +40,7 @@ def apply(
     wait: Annotated[
         float | None, typer.Option(help="Wait up to so many seconds until everything runs.", metavar="SECONDS", min=1)
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
 ) -> None:
     """Create and change connectors so that they are as files describe them. What is equal already is left alone.

@@ -7,7 +7,7 @@ import typer
 
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output
+from fencepost.cli.output import Form, Output
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -30,7 +30,7 @@ def audit(
     ] = None,
     topic: Annotated[list[str] | None, typer.Option(help="Compare only this topic. Repeatable.")] = None,
     wait: Annotated[float, typer.Option(help="For how many seconds to wait for open transactions.", min=0)] = 10.0,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Compare the topics that a source has written to with its ledger, and name the first offset that differs.
 

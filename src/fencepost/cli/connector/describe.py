@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fencepost.cli.columns import aligned
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Form, Output, Printer, printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def describe(
     connect: "Connect",
     name: ConnectorName,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Show a connector: its config, without secrets, its tasks with their traces, topics, offsets and warnings."""
     from fencepost.cli.connector.status import masked_status

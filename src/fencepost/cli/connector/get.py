@@ -6,7 +6,7 @@ import typer
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output, Printer
+from fencepost.cli.output import Form, Output, Printer
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -29,7 +29,7 @@ def get(
         typer.Option(help="Only connectors that are in this state, or have a task that is; repeatable."),
     ] = None,
     kind: Annotated[str | None, typer.Option("--type", help="Only connectors of this type: source or sink.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """List the connectors of a cluster, with their states."""
     from fencepost.cli.connector.view import all_connectors

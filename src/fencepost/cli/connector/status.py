@@ -6,7 +6,7 @@ import typer
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output, Printer
+from fencepost.cli.output import Form, Output, Printer
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -21,7 +21,7 @@ def status(
         list[str] | None,
         typer.Argument(help="Connectors. Default: all.", metavar="[CONNECTOR...]", autocompletion=connector_names),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Show the states of connectors and their tasks, a line each, with the reason if one has failed.
 

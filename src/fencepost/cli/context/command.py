@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.context.store import SOURCES, Context, Contexts, ensure_source
-from fencepost.cli.output import Output, Printer
+from fencepost.cli.output import Form, Output, Printer
 from fencepost.config import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Name the clusters that commands ask, and say who asks.")
@@ -66,11 +66,11 @@ def use(name: _Known) -> None:
 
 
 @app.command("list")
-def list_all(output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE) -> None:
+def list_all(output: Form = Output.TABLE) -> None:
     """List the contexts; a star marks the one in use."""
     contexts = Contexts.load()
     printer = Printer(output)
-    if output is not Output.TABLE:
+    if not printer.is_table:
         printer.data(
             [{"name": n, "current": n == contexts.current, **c.to_json()} for n, c in contexts.by_name.items()]
         )

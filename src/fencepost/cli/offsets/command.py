@@ -7,7 +7,7 @@ import typer
 
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import Yes, on_worker
-from fencepost.cli.output import Output, Printer
+from fencepost.cli.output import Form, Output, Printer
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -23,7 +23,7 @@ _Preview = Annotated[bool, typer.Option("--preview", help="Show what would chang
 def show(
     connect: "Connect",
     connector: ConnectorName,
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Show the offset of every partition. JSON has the form that `move --file` takes."""
     from fencepost.cli.connector.view import existing_connector

@@ -7,8 +7,8 @@ from typing import Annotated
 import orjson
 import typer
 
+from fencepost.cli.output import Form, Printer
 from fencepost.cli.output import Output as TableOutput
-from fencepost.cli.output import Printer
 from fencepost.cli.places import plugin_directory
 from fencepost.cli.plugin.reference import find_any, reference, text
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -109,7 +109,7 @@ def list_all(
     context: Annotated[
         str | None, typer.Option(metavar="NAME", help="List those of this cluster's workers instead.")
     ] = None,
-    output: Annotated[TableOutput, typer.Option("--output", "-o", help="The form.")] = TableOutput.TABLE,
+    output: Form = TableOutput.TABLE,
 ) -> None:
     """List the plug-ins of this environment and of directories, and what could not be loaded; or those of a worker.
 

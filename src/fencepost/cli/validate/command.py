@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Form, Output, Printer, printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def validate(
     connect: "Connect",
     files: Annotated[list[str], typer.Argument(help="Files of connectors, as for `apply`.", metavar="FILE|DIR...")],
-    output: Annotated[Output, typer.Option("--output", "-o", help="The form.")] = Output.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Say what is wrong with files of connectors, key by key, and which keys look like typos. Changes nothing.
 
