@@ -45,7 +45,7 @@ _Report = Callable[[], object]
 
 
 class _Owed(NamedTuple):
-    """The rows of Java's last put, with the reports of records that are not made yet."""
+    """The rows of Java's last put, with the reports of their records that are not made yet."""
 
     batch: SinkBatch | None
     put: Put
@@ -70,7 +70,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
         self._owed = _NOTHING
-        self._flushed_reports: deque[_Report] = deque()
+        self._late_reports: deque[_Report] = deque()
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
@@ -111,23 +111,27 @@ class JavaSinkTask(JavaTask, HostedSink):
         if self._has_reporter and not is_again:
             self._kept.add(_part(batch, 0, start + last.rows))
         self._heed(effects)
-        reports = deque(self._reports(effects, batch))
+        reports = deque(self._left_out(effects, batch))
+        own = set(zip(rows.places, rows.offsets, strict=True)) if effects.errant else set()
+        for errant in effects.errant:  # one of earlier rows does not come again with these
+            (reports if errant[:2] in own else self._late_reports).append(self._report_of(errant))
         self._refused = rows if isinstance(effects.thrown, JavaRetriableError) else None
         self._owed = _Owed(rows, last, reports, effects.thrown)
         self.progress = Progress(before, rows)
-        is_uneventful = start + last.rows == len(sent) and not reports and effects.thrown is None
+        is_whole = start + last.rows == len(sent) and effects.thrown is None
+        is_uneventful = is_whole and not effects.errant and not effects.processing.failures
         self._slices.adapt(sent, time.monotonic() - began_s, is_uneventful=is_uneventful)
         self.batches = self._slices.batches
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Have Java flush. Nothing may be committed until the records are safe that it reports meanwhile: these are
-        reported again with the next call, and not put again. Raises RefusedReportError."""
+        """Have Java flush. Nothing may be committed until the records are safe that it reports meanwhile, or has
+        reported late: these are reported again with the next call, and not put again. Raises RefusedReportError."""
         if not self._has_reported():
             return {}
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
         allowed, effects = found
         self._heed(effects)
-        self._flushed_reports.extend(self._reports(effects))
+        self._late_reports.extend(map(self._report_of, effects.errant))
         if not self._has_reported():
             return {}
         self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
@@ -135,16 +139,14 @@ class JavaSinkTask(JavaTask, HostedSink):
         return allowed
 
     def _has_reported(self) -> bool:
-        """Make the reports of a flush, and say whether none is left."""
+        """Make the reports of records whose offsets count as taken, and say whether none is left."""
         try:
-            while self._flushed_reports:
-                self._flushed_reports[0]()
-                self._flushed_reports.popleft()
+            _make(self._late_reports)
         except RetriableError as error:
             log.warning("task %s commits nothing until what it has reported is written: %s", self._id, error)
         except FatalError as error:
             raise RefusedReportError(str(error)) from error
-        return not self._flushed_reports
+        return not self._late_reports
 
     def _forget_committed(self) -> None:
         """Forget what a task has committed by itself, as Iceberg's sink does: its preCommit covers nothing."""
@@ -206,8 +208,8 @@ class JavaSinkTask(JavaTask, HostedSink):
     def _heed_all(self, effects: Effects) -> None:
         """Pass on what a call other than `put` has asked for, and report its records; raises what a report raises."""
         self._heed(effects)
-        for report in self._reports(effects):
-            report()
+        for errant in effects.errant:
+            self._report_of(errant)()
 
     def _heed(self, effects: Effects) -> None:
         """Pass on what a call has asked for, without its reports."""
@@ -224,21 +226,21 @@ class JavaSinkTask(JavaTask, HostedSink):
             context.request_commit()
         context.count_retries(effects.processing.retries)
 
-    def _reports(self, effects: Effects, batch: SinkBatch | None = None) -> Iterator[_Report]:
-        """Yield what makes each report: of records that were left out, and of those that the task reports."""
+    def _left_out(self, effects: Effects, batch: SinkBatch) -> Iterator[_Report]:
+        """Yield what reports each record of a batch that Java could not convert or transform, and has dropped."""
         for failure in effects.processing.failures:
-            assert batch is not None  # only `put` converts
             yield partial(self.context.left_out, batch.record(failure.row), failure.stage, error_of(failure))
-        for errant in effects.errant:
-            yield partial(self._report, errant)
+
+    def _report_of(self, errant: Errant) -> _Report:
+        """Return what reports a record. It needs no more what is kept, as a commit or a release may end that."""
+        return partial(self._report, errant, self._kept.find(errant.place, errant.offset))
 
     def _pay(self) -> None:
-        """Make the reports of the last put. Raises what they, or Java, have raised."""
+        """Make the reports of the last put, and late ones. Raises what they, or Java, have raised."""
         _, put, reports, thrown = self._owed
         try:
-            while reports:
-                reports[0]()
-                reports.popleft()
+            _make(self._late_reports)
+            _make(reports)
         except FatalError as error:
             if thrown is None:
                 raise
@@ -248,8 +250,8 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise thrown
         self.progress = Progress([*self.progress.puts, put])
 
-    def _report(self, errant: Errant) -> None:
-        record, reporter = self._kept.find(errant.place, errant.offset), self.context.errant_record_reporter
+    def _report(self, errant: Errant, record: SinkRecord | None) -> None:
+        reporter = self.context.errant_record_reporter
         if record is None or reporter is None:
             raise _unknown(errant)
         task_class = self.context.configs[TASK_CLASS]
@@ -264,6 +266,13 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise self._lease.lost(error) from error
         finally:
             self._is_idle.set()
+
+
+def _make(reports: deque[_Report]) -> None:
+    """Make reports in order. Raises what one raises, which is then the first of those that are left."""
+    while reports:
+        reports[0]()
+        reports.popleft()
 
 
 def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:

@@ -224,6 +224,24 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_is_reported_ag
     ]
 
 
+def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_outlives_the_release_of_its_partition(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [RetriableError("no leader")] * 2
+    errant = Errant(A, 0, "org.example.Unwanted", None)
+    stage.run(
+        stage.assigned(a=0, b=0),
+        records((A, 0)),
+        flushes_with(stage, errant),
+        stage.taken_back([A], stage.loop.revoked),
+        records((B, 0)),
+        stage.commits,
+    )
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed()[-1] == {B: 1}
+
+
 def test_a_record_that_is_reported_in_a_flush_after_its_offset_was_allowed_fails_the_task(tmp_path: Path) -> None:
     """Else it would be lost: its offset is committed, and it is no dead letter."""
     stage = Stage(tmp_path)
@@ -270,6 +288,37 @@ def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now
         ("letter", 2),
     ]
     assert stage.committed() == [{A: 3}]
+
+
+def test_nothing_is_committed_before_a_record_of_an_earlier_batch_is_reported_that_was_refused_for_now(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),)))
+    stage.letters.refusals = [RetriableError("no leader")] * 2
+    stage.run(stage.assigned(a=0), records((A, 0)), records((A, 1)), stage.commits, Fetched)
+    assert [what for what in stage.log if what[0] in ("put", "letter", "commit")] == [
+        ("put", 0),
+        ("put", 1),
+        ("letter", 0),
+        ("commit", {A: 1}),
+        ("commit", {A: 2}),
+    ]
+
+
+def test_a_record_of_an_earlier_batch_is_reported_though_the_batch_that_waits_for_it_is_released(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),)))
+    stage.letters.refusals = [RetriableError("no leader")] * 3
+    stage.run(
+        stage.assigned(a=0, b=0),
+        records((A, 0)),
+        records((B, 0)),
+        stage.taken_back([B], stage.loop.revoked),
+        records((A, 1)),
+        stage.commits,
+    )
+    assert [what for what in stage.log if what[0] in ("letter", "commit")] == [("letter", 0), ("commit", {A: 2})]
 
 
 def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task_with_javas_stack(
