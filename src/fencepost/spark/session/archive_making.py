@@ -26,6 +26,7 @@ from fencepost.spark.session.jvm import DriverJvm
 _COMMAND = [sys.executable, "-m", "fencepost.spark.session.archive_making"]
 _LOWEST_PRIORITY = 19
 _UNFINISHED = ".spark-classes-"
+_LOCK = "spark-classes.lock"
 _UNUSED_S = 30 * 24 * 3600.0
 _DUMP_S = 300.0
 _MEMORY = "512m"
@@ -96,7 +97,7 @@ def main(niceness: int = 0) -> None:
     """Make the archive unless there is one."""
     os.nice(niceness)
     archive = archive_path()
-    with locked(archive.with_suffix(".lock")):
+    with locked(archive.with_name(_LOCK)):  # one for all archives, as what is unfinished is deleted first
         if not is_settled(archive):
             _delete_unused(archive.parent)
             with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=archive.parent) as directory:

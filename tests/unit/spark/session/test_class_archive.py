@@ -113,3 +113,24 @@ def test_a_worker_that_ends_at_once_makes_no_archive(archive: Path, process: Pat
     late.cancel()
     late.begin()
     assert not late.is_making
+
+
+def test_an_archive_that_is_being_made_outlives_the_making_of_one_for_another_spark(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.unlink()
+    other = archive.with_name("spark-classes-000000000000.jsa")
+    other_maker = threading.Thread(target=archive_making.main, daemon=True)
+    paths = iter([archive, other])
+    monkeypatch.setattr(archive_making, "archive_path", lambda: next(paths))
+
+    def train(fresh: Path) -> None:
+        if other_maker.ident is None:
+            other_maker.start()
+            other_maker.join(0.5)  # it waits, or deletes what is unfinished
+        fresh.write_text("classes")
+
+    monkeypatch.setattr(archive_making, "_train", train)
+    archive_making.main()
+    other_maker.join(60)
+    assert [archive.read_text(), other.read_text()] == ["classes", "classes"]
