@@ -160,8 +160,9 @@ class WorkerMetrics(Collector):
         for name, text, value in OF_SINKS:
             yield _family(name, text, value, sinks)
         streams = [report for report in sinks if STREAMS_COUNTER in report.counters]
+        plain = [report for report in sinks if STREAMS_COUNTER not in report.counters]
         for name, text, value in OF_PLAIN_SINKS:
-            yield _family(name, text, value, [report for report in sinks if report not in streams])
+            yield _family(name, text, value, plain)
         for name, text, value in OF_STREAMS:
             yield _family(name, text, value, streams)
         for name, text, key in LAST:
