@@ -53,8 +53,9 @@ type: setup ## mypy, strict
 layers: setup ## import layers
 	$(VENV)/bin/lint-imports
 
+# Not with -q, which would count no warnings, so that none were an error.
 site: setup ## the documentation as a site, in build/site; a link that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build -q
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 
 sizes: setup ## how large classes, functions and files may be
 	$(PY) -m tests.sizes
