@@ -1,17 +1,16 @@
 """`fencepost apply`: reads, compares, validates, shows, asks, carries out, waits; in this order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import typer
 
 from fencepost.cli.apply.carry_out import Result, carry_out
-from fencepost.cli.apply.files import Fault, read_files
+from fencepost.cli.apply.files import Fault, WantedConnector, read_files
 from fencepost.cli.apply.plan import Action, KeyChange, Plan, Step, plan
 from fencepost.cli.apply.validation import Validation
 from fencepost.cli.connect import Connect
-from fencepost.cli.connector.view import all_connectors
+from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.connector.waiting import await_running
 from fencepost.cli.masking import Masking
 from fencepost.cli.on_worker import confirm
@@ -68,21 +67,19 @@ class Applying:
         self._ask_before_deleting(made)
         return self._carried_out(made)
 
-    def _planned(self, wanted: Sequence[Any]) -> tuple[Plan, list[Fault]]:
+    def _planned(self, wanted: Sequence[WantedConnector]) -> tuple[Plan, list[Fault]]:
         """Compare twice: validation says which keys of a class are passwords."""
         present = all_connectors(self._connect)
         first = self._plan(wanted, present)
-        changed = {step.name: step for step in first.of(Action.CREATE, Action.CHANGE) if step.is_config_changed}
-        merged = [
-            type(each)(each.file, each.name, changed[each.name].config) for each in wanted if each.name in changed
-        ]
+        changed = {step.name: step.config for step in first.steps if step.is_config_changed}
+        merged = [replace(each, config=changed[each.name]) for each in wanted if each.name in changed]
         verdict = Validation(self._connect, self._masking).validate(merged)
         for warning in verdict.warnings:
             typer.echo(f"warning: {printable(str(warning))}", err=True)
         unfilled = {(fault.name, fault.key) for fault in first.faults}
         return self._plan(wanted, present), [f for f in verdict.faults if (f.name, f.key) not in unfilled]
 
-    def _plan(self, wanted: Sequence[Any], present: Sequence[Any]) -> Plan:
+    def _plan(self, wanted: Sequence[WantedConnector], present: Sequence[ConnectorView]) -> Plan:
         options = self._options
         return plan(wanted, present, self._masking, sends_secrets=options.sends_secrets, owned=options.owned)
 

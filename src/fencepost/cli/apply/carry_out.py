@@ -61,7 +61,7 @@ def _take(connect: Connect, step: Step) -> None:
         connect.delete("connectors", step.name)
     elif step.action is Action.CREATE and step.creation:
         connect.post("connectors", body={"name": step.name, "config": dict(step.config), **step.creation})
-    elif step.action is Action.CREATE or step.is_config_changed:
+    elif step.is_config_changed:
         connect.put("connectors", step.name, "config", body=dict(step.config))
     if step.state is not None:
         connect.put("connectors", step.name, _REQUESTS[step.state])

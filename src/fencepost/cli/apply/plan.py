@@ -60,8 +60,8 @@ class Step:
 
     @property
     def is_config_changed(self) -> bool:
-        """Return whether the config has to be sent."""
-        return bool(self.changes)
+        """Return whether the config has to be validated and sent."""
+        return self.action is Action.CREATE or bool(self.changes)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `--output json` prints."""

@@ -74,3 +74,9 @@ def test_only_connectors_of_the_given_names_are_deleted() -> None:
     others = [ConnectorView(name, {"config": {}}, {}) for name in ("old-a", "other")]
     assert [step.name for step in planned([view(), *others]).of(Action.DELETE)] == []
     assert [step.name for step in planned([view(), *others], owned=["old-*"]).of(Action.DELETE)] == ["old-a"]
+
+
+def test_one_that_is_new_is_validated_even_if_its_config_is_empty() -> None:
+    """Otherwise it is refused only when others are created already."""
+    new = plan([WantedConnector("f", "c", {"name": "c"})], [], Masking()).steps[0]
+    assert (new.action, new.is_config_changed) == (Action.CREATE, True)
