@@ -1,16 +1,15 @@
 """Hides the secrets of connectors that workers show: Kafka Connect does, in configs and traces."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import looks_secret
 from fencepost.telemetry.secret import HIDDEN, Secrets
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
-_REFERENCE = re.compile(r"^\$\{[^}]*\}$")
 _CLASS = "connector.class"
 
 
@@ -52,7 +51,7 @@ class Masking:
         return {
             key
             for key, value in config.items()
-            if value and not _REFERENCE.match(value) and (key in declared or looks_secret(key, value))
+            if value and not is_placeholder(value) and (key in declared or looks_secret(key, value))
         }
 
     def config(self, config: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """As Kafka reads them. `${topic}` and other placeholders have no colon."""
 
+_PLACEHOLDER = re.compile(r"^\$\{[^}]*\}$")
+
 _SPARK = "spark."
 _OF_SPARK = frozenset({"env", "system", "spark", "sparkconf", "hivevar", "hiveconf"})  # it looks them up itself
 
@@ -23,6 +25,11 @@ class Reference:
     def shown_in(self, value: str) -> str:
         """Return a text for users: the reference if it is the entire value, else only its provider (E11)."""
         return self.text if self.text == value.strip() else f"${{{self.provider}:…}}"
+
+
+def is_placeholder(value: str) -> bool:
+    """Say whether a value is nothing but a reference or another placeholder, so that it may be shown."""
+    return _PLACEHOLDER.match(value) is not None
 
 
 def references(key: str, value: object) -> Iterator[Reference]:

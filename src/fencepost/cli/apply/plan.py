@@ -10,12 +10,12 @@ from fencepost.cli.apply.files import Fault, WantedConnector
 from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.masking import Masking
 from fencepost.cli.pattern import matches
+from fencepost.config.reference import is_placeholder
 from fencepost.telemetry.secret import HIDDEN
 
 FILL = re.compile(r"^\$\{fill:[^}]*\}$")
 """What `export` writes in place of a secret: `apply` keeps the value that the connector has."""
 
-_REFERENCE = re.compile(r"^\$\{[^}]*\}$")
 _STARS = re.compile(r"^\*{3,}$")
 _AT_REST = ("PAUSED", "STOPPED")
 _FILL_IN = "there is no value to keep: write the secret, or a reference to it such as ${env:NAME}"
@@ -171,7 +171,7 @@ def _changed(wanted: WantedConnector, view: ConnectorView, masking: Masking, *, 
         old, new = current.get(key), config.get(key)
         if old == new:
             continue
-        if old is not None and new is not None and HIDDEN in old and not _REFERENCE.match(new) and not sends_secrets:
+        if old is not None and new is not None and HIDDEN in old and not is_placeholder(new) and not sends_secrets:
             uncompared.append(key)
         else:
             changes.append(KeyChange(key, before.get(key), after.get(key)))

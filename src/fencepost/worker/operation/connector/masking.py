@@ -1,12 +1,9 @@
 """Secrets of connector configs in REST answers: shown as `[hidden]`, and kept if they are sent back like that (E11)."""
 
-import re
-
 from fencepost.config.raw import RawConfig
+from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
 from fencepost.telemetry.secret import HIDDEN, Secrets
-
-_REFERENCE = re.compile(r"^\$\{[^}]*\}$")
 
 
 def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:
@@ -22,7 +19,7 @@ def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:
 
 
 def _shown(value: str | None, secrets: Secrets, *, is_secret: bool) -> str | None:
-    if not value or _REFERENCE.match(value):
+    if not value or is_placeholder(value):
         return value
     return HIDDEN if is_secret else secrets.hide(value)
 
