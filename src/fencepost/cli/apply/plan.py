@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from fencepost.cli.apply.files import Fault, WantedConnector
-from fencepost.cli.connector.view import ConnectorView
+from fencepost.cli.connector.view import AT_REST, ConnectorView
 from fencepost.cli.masking import Masking
 from fencepost.cli.pattern import matches
 from fencepost.config.reference import is_placeholder
@@ -17,7 +17,6 @@ FILL = re.compile(r"^\$\{fill:[^}]*\}$")
 """What `export` writes in place of a secret: `apply` keeps the value that the connector has."""
 
 _STARS = re.compile(r"^\*{3,}$")
-_AT_REST = ("PAUSED", "STOPPED")
 _FILL_IN = "there is no value to keep: write the secret, or a reference to it such as ${env:NAME}"
 
 
@@ -158,7 +157,7 @@ def _created(wanted: WantedConnector, masking: Masking) -> Step:
     shown = masking.config(config)
     changes = tuple(KeyChange(key, None, shown[key]) for key in sorted(config) if key != "name")
     creation = dict(wanted.creation)
-    if wanted.state in _AT_REST:
+    if wanted.state in AT_REST:
         creation["initial_state"] = wanted.state
     return Step(wanted.name, Action.CREATE, config, changes, creation=creation)
 
@@ -182,6 +181,6 @@ def _changed(wanted: WantedConnector, view: ConnectorView, masking: Masking, *, 
 
 def _state(wanted: str | None, current: str) -> str | None:
     """Return the state to bring a connector to. One that should run and has failed is left to `restart`."""
-    if wanted is None or wanted == current or (wanted == "RUNNING" and current not in _AT_REST):
+    if wanted is None or wanted == current or (wanted == "RUNNING" and current not in AT_REST):
         return None
     return wanted

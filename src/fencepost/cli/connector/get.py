@@ -49,7 +49,7 @@ def get(
 
 def _row(view: "ConnectorView") -> tuple[str, ...]:
     states = view.task_states
-    tasks = ", ".join(f"{count} {state}" for state, count in sorted(states.items(), key=lambda one: one[0]))
+    tasks = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     return view.name, view.kind, view.state, tasks or "none", view.worker_id, view.short_class
 
 

@@ -11,6 +11,9 @@ from fencepost.config import ConfigError
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
+AT_REST = frozenset({"PAUSED", "STOPPED"})
+"""The states of a connector that is not to run."""
+
 
 @dataclass(frozen=True)
 class ConnectorView:

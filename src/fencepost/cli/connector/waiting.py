@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fencepost.cli.connector.view import AT_REST
+
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
     from fencepost.cli.masking import Masking
 
 _LOOK_EVERY_S = 0.5
-_AT_REST = frozenset({"PAUSED", "STOPPED"})
 
 
 def await_running(
@@ -50,9 +51,9 @@ def _is_done(status: Any, wanted: str | None) -> bool:
     if not status:
         return False
     state = status["connector"]["state"]
-    if state in _AT_REST:
+    if state in AT_REST:
         return wanted in (None, state)
-    if wanted in _AT_REST:
+    if wanted in AT_REST:
         return False
     states = {one["state"] for one in (status["connector"], *status["tasks"])}
     return states == {"RUNNING"} and bool(status["tasks"])

@@ -10,13 +10,11 @@ from urllib.parse import quote
 import typer
 
 from fencepost.cli.connect import Connect
-from fencepost.cli.connector.view import ConnectorView, all_connectors
+from fencepost.cli.connector.view import AT_REST, ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
 from fencepost.cli.output import printable
 from fencepost.config import ConfigError
 from fencepost.telemetry.secret import HIDDEN
-
-_AT_REST = ("PAUSED", "STOPPED")
 
 
 def export_connectors(
@@ -52,7 +50,7 @@ def _document(view: ConnectorView, masking: Masking, *, with_secrets: bool) -> t
     secret = masking.secret_keys(config)
     missing = sorted(key for key, value in config.items() if HIDDEN in value or (key in secret and not with_secrets))
     shown = {key: f"${{fill:{key}}}" if key in missing else value for key, value in sorted(config.items())}
-    resting = {"initial_state": view.state} if view.state in _AT_REST else {}
+    resting = {"initial_state": view.state} if view.state in AT_REST else {}
     return {"name": view.name, "config": shown, **resting}, missing
 
 
