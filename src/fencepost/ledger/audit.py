@@ -9,13 +9,13 @@ Nothing is changed, and the connector may run meanwhile. The order of steps avoi
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import read_produced
-from fencepost.ledger.entries import ConnectorEntries
+from fencepost.ledger.entries import ConnectorEntries, LedgerRuns
 from fencepost.ledger.finding import Difference, PartitionFindings
 from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
 from fencepost.record import TopicPartition
@@ -65,7 +65,7 @@ class Audit:
         """
         entries = self._entries
         entries.read_on(self._conf)  # 1
-        existing = self._existing(entries.places())
+        existing = self._existing(entries.runs().of_place)
         settled = self._admin.offsets.ends(existing, read_committed=True)  # 2
         is_settled = self._read_rest()  # 3
         report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
@@ -75,17 +75,19 @@ class Audit:
                 "repeat the audit"
             )
             settled = dict.fromkeys(existing, 0)
-        wanted = [place for place in entries.places() if not topics or place.topic in topics]
+        runs = entries.runs()
+        wanted = [place for place in runs.of_place if not topics or place.topic in topics]
         existing = self._existing(wanted)
         for place in sorted({*wanted} - {*existing}):
             report.notes.append(f"{place.topic}-{place.partition} does not exist any more")
         for place, extent in self._extents(existing, settled).items():
-            report.partitions.append(self._audited(place, extent, on_read))  # 4
+            report.partitions.append(self._audited(place, runs, extent, on_read))  # 4
         return report
 
-    def _audited(self, place: TopicPartition, extent: LogExtent, on_read: OnPartition | None) -> PartitionFindings:
-        entries = self._entries
-        audit = PartitionAudit(place, entries.entries, extent, is_whole=entries.is_whole)
+    def _audited(
+        self, place: TopicPartition, runs: LedgerRuns, extent: LogExtent, on_read: OnPartition | None
+    ) -> PartitionFindings:
+        audit = PartitionAudit(place, runs, extent)
         for records in read_produced(self._conf, place, extent.start, extent.end):
             audit.add(records)
             if on_read is not None:
@@ -112,12 +114,12 @@ class Audit:
                 return False
             time.sleep(_AGAIN_S)
 
-    def _existing(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def _existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
         topics = self._admin.topics.get_all({place.topic for place in places})
         return [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
 
     def _extents(
-        self, places: Sequence[TopicPartition], settled: Mapping[tuple[str, int], int]
+        self, places: Collection[TopicPartition], settled: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, LogExtent]:
         """Return which part of each log to read."""
         offsets = self._admin.offsets

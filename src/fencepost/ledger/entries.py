@@ -1,10 +1,11 @@
 """Reads the entries of a connector from a ledger's topic."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.kafka.codec.run_digest import WrittenRun
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.ledger.entry import LedgerEntry
 from fencepost.ledger.finding import Difference, DifferenceKind
@@ -44,13 +45,8 @@ class ConnectorEntries:
                 self.found.append(PlacedEntry(record.partition, record.offset, LedgerEntry.of(record.value)))
         self._ends = {each: end for each, (_, end) in browser.ranges.items()}
 
-    @property
-    def entries(self) -> list[LedgerEntry]:
-        return [each.entry for each in self.found]
-
-    def places(self) -> list[TopicPartition]:
-        """Return the partitions that the entries name."""
-        return sorted({run.place for entry in self.entries for run in entry.runs})
+    def runs(self) -> "LedgerRuns":
+        return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole)
 
     def lost(self) -> list[Difference]:
         """Return where entries of a producer's incarnation are missing, by their numbers."""
@@ -71,3 +67,23 @@ class ConnectorEntries:
                     lost.append(Difference(kind, place, each.offset, after_offset, count, each.entry, text))
                 before, after_offset = each.entry.number, each.offset
         return lost
+
+
+class LedgerRuns:
+    """The runs of entries by partition, and which incarnation wrote with which producer."""
+
+    def __init__(self, entries: Iterable[LedgerEntry], *, are_whole: bool) -> None:
+        """`are_whole`: no entry of the ledger was deleted."""
+        self.are_whole = are_whole
+        of_place: dict[TopicPartition, list[tuple[LedgerEntry, WrittenRun]]] = defaultdict(list)
+        incarnations: dict[int, set[tuple[int, str]]] = defaultdict(set)
+        for entry in entries:
+            for run in entry.runs:
+                of_place[run.place].append((entry, run))
+                incarnations[run.producer_id].add((run.producer_epoch, entry.writer.incarnation))
+        self.of_place: Mapping[TopicPartition, Sequence[tuple[LedgerEntry, WrittenRun]]]
+        """In the order of the partitions, and of the entries."""
+        self.of_place = dict(sorted(of_place.items()))
+        self.incarnations: Mapping[int, Sequence[tuple[int, str]]]
+        """Epochs and incarnations by the producer's id, in the order of the epochs."""
+        self.incarnations = {producer_id: sorted(found) for producer_id, found in incarnations.items()}

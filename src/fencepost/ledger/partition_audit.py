@@ -2,11 +2,10 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fencepost.kafka.read.produced import Produced
-from fencepost.ledger.entry import LedgerEntry
+from fencepost.ledger.entries import LedgerRuns
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
 from fencepost.ledger.run_check import RunCheck
 from fencepost.record import TopicPartition
@@ -34,26 +33,19 @@ class LogExtent:
 class PartitionAudit:
     """The audit of one partition. `add` takes its committed records in order, `findings` returns what was found."""
 
-    def __init__(
-        self, place: TopicPartition, entries: Iterable[LedgerEntry], extent: LogExtent, *, is_whole: bool
-    ) -> None:
-        """`entries` are the ledger's, of all partitions. `is_whole`: none of them was deleted."""
-        self._extent, self._is_whole = extent, is_whole
+    def __init__(self, place: TopicPartition, runs: LedgerRuns, extent: LogExtent) -> None:
+        """`runs` are those of all partitions."""
+        self._runs, self._extent = runs, extent
         self._checks: dict[_Producer, list[RunCheck]] = defaultdict(list)
-        self._incarnations: dict[int, list[tuple[int, str]]] = defaultdict(list)  # (epoch, incarnation) by producer id
-        for entry in entries:
-            for run in entry.runs:
-                self._incarnations[run.producer_id].append((run.producer_epoch, entry.writer.incarnation))
-                if run.place == place:
-                    self._checks[run.producer_id, run.producer_epoch].append(RunCheck(entry, run))
+        for entry, run in runs.of_place.get(place, ()):
+            self._checks[run.producer_id, run.producer_epoch].append(RunCheck(entry, run))
         for checks in self._checks.values():
-            checks.sort(key=lambda check: check.run.sequence)
-        for epochs in self._incarnations.values():
-            epochs.sort()
+            checks.sort(key=_sequence)
         self._firsts: dict[int, tuple[int, int]] = {}  # the first epoch and sequence that the log has, by producer id
         self._lasts: dict[int, tuple[int, int]] = {}
         self._others: list[Produced] = []
         self._found = PartitionFindings(place, extent.start, extent.end)
+        self._notes: dict[str, None] = {}  # each once, in their order
 
     def add(self, records: Produced) -> None:
         """Attribute records to the runs of the ledger."""
@@ -76,7 +68,7 @@ class PartitionAudit:
     def _check_of(self, records: Produced) -> tuple[RunCheck | None, int]:
         """Return the run that the first of these records belongs to, and its index there."""
         checks = self._checks.get(records.producer, ())
-        at = bisect_right(checks, records.sequence, key=lambda check: check.run.sequence) - 1
+        at = bisect_right(checks, records.sequence, key=_sequence) - 1
         if checks:  # sequences begin with 0 again after 2^31: then the last run may contain this one
             check = checks[at]
             index = (records.sequence - check.run.sequence) % _SEQUENCES
@@ -86,32 +78,37 @@ class PartitionAudit:
 
     def _until_next(self, records: Produced) -> int:
         """Return how many of these records come before the next run of the ledger."""
-        firsts = [check.run.sequence for check in self._checks.get(records.producer, ())]
-        at = bisect_right(firsts, records.sequence)
-        return min(len(records), firsts[at] - records.sequence) if at < len(firsts) else len(records)
+        checks = self._checks.get(records.producer, ())
+        at = bisect_right(checks, records.sequence, key=_sequence)
+        return min(len(records), _sequence(checks[at]) - records.sequence) if at < len(checks) else len(records)
 
     def _other(self, records: Produced) -> None:
         self._found.others += len(records)
-        if records.producer[0] in self._incarnations:
+        if records.producer[0] in self._runs.incarnations:
             self._others.append(records)
 
     def findings(self) -> PartitionFindings:
         """Return what was found, once everything was added."""
         found = self._found
-        for producer, checks in self._checks.items():
+        afters: dict[int, int] = {}  # the last offset of a producer's records up to a run, by its id
+        for producer, checks in sorted(self._checks.items()):
             for check in checks:
-                self._judge(producer, check)
+                after = afters.get(producer[0], -1)
+                self._judge(producer, check, after)
+                afters[producer[0]] = max(after, check.last_offset)
         for others in self._others:
             self._judge_other(others)
+        found.notes = [*self._notes]
         found.differences.sort(key=lambda each: (each.first, each.last))
         return found
 
-    def _judge(self, producer: _Producer, check: RunCheck) -> None:
+    def _judge(self, producer: _Producer, check: RunCheck, after: int) -> None:
+        """Judge a run. `after` is the last offset of the producer's records before it, -1 if there are none."""
         found, records = self._found, check.run.digest.records
         order = (producer[1], check.run.sequence)
         is_first = self._firsts.get(producer[0], order) >= order
         if not check.is_seen:
-            self._judge_unseen(producer[0], order, check, is_first=is_first)
+            self._judge_unseen(producer[0], check, after, is_first=is_first)
             return
         expired = check.begins_at if is_first and self._extent.start > 0 else 0
         if expired:
@@ -126,7 +123,7 @@ class PartitionAudit:
         found.differences += differences
         found.verified += 0 if differences else records - expired
 
-    def _judge_unseen(self, producer_id: int, order: tuple[int, int], check: RunCheck, *, is_first: bool) -> None:
+    def _judge_unseen(self, producer_id: int, check: RunCheck, after: int, *, is_first: bool) -> None:
         records, number = check.run.digest.records, check.entry.number
         if self._extent.start > 0 and is_first:
             self._note(f"{records} records of entry {number} are deleted, or lost from the beginning of the log")
@@ -135,22 +132,11 @@ class PartitionAudit:
         elif self._may_be_open(producer_id, check):
             self._open()
         else:
-            after = self._last_before(producer_id, order)
             self._found.differences.append(
                 Difference(
                     DifferenceKind.MISSING, self._found.place, after + 1, after, records, check.entry, "a whole run"
                 )
             )
-
-    def _last_before(self, producer_id: int, order: tuple[int, int]) -> int:
-        """Return the last offset of the producer's records before this run; before the log's start if it has none."""
-        earlier = (
-            check.last_offset
-            for (id_, epoch), checks in self._checks.items()
-            for check in checks
-            if id_ == producer_id and (epoch, check.run.sequence) < order
-        )
-        return max(earlier, default=-1) if self._checks else -1
 
     def _may_be_open(self, producer_id: int, check: RunCheck) -> bool:
         """Return whether the rest of a run may come after the end of what can be read."""
@@ -167,7 +153,9 @@ class PartitionAudit:
             return
         first, last = records.offset, records.offset + len(records) - 1
         if not self._is_of_ledger(records):
-            text = "at a time without a ledger" if self._is_whole else "before the oldest entry, or without a ledger"
+            text = (
+                "at a time without a ledger" if self._runs.are_whole else "before the oldest entry, or without a ledger"
+            )
             self._note(f"offsets {first} to {last} were written {text}")
             return
         kind = DifferenceKind.WITHOUT_ENTRY
@@ -177,13 +165,16 @@ class PartitionAudit:
     def _is_of_ledger(self, records: Produced) -> bool:
         """Return whether an incarnation wrote these records that wrote entries both before and after them."""
         producer_id, epoch = records.producer
-        epochs = self._incarnations[producer_id]
+        epochs = self._runs.incarnations[producer_id]
         if any(each == epoch for each, _ in epochs):
             checks = self._checks.get(records.producer, ())
-            return self._is_whole or any(check.run.sequence < records.sequence for check in checks)
+            return self._runs.are_whole or any(check.run.sequence < records.sequence for check in checks)
         at = bisect_right(epochs, (epoch, ""))
         return 0 < at < len(epochs) and epochs[at - 1][1] == epochs[at][1]
 
     def _note(self, text: str) -> None:
-        if text not in self._found.notes:
-            self._found.notes.append(text)
+        self._notes[text] = None
+
+
+def _sequence(check: RunCheck) -> int:
+    return check.run.sequence
