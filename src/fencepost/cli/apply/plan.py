@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.cli.apply.files import Fault, WantedConnector
 from fencepost.cli.connector.view import AT_REST, ConnectorView
 from fencepost.cli.masking import Masking
-from fencepost.cli.pattern import matches
+from fencepost.config.name_pattern import matches
 from fencepost.config.reference import is_placeholder
 from fencepost.telemetry.secret import HIDDEN
 

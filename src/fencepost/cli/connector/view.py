@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.pattern import matches
 from fencepost.config import ConfigError
+from fencepost.config.name_pattern import matches
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

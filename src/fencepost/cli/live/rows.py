@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from fencepost.cli.pattern import matches
+from fencepost.config.name_pattern import matches
 
 
 class Order(StrEnum):

@@ -5,14 +5,12 @@ A line has three columns: who, the role, and a pattern of connector names, in wh
 are quoted, and `#` begins a comment. What no line grants is refused.
 """
 
-import fnmatch
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from fencepost.config.errors import ConfigError
+from fencepost.config.name_pattern import matches
 from fencepost.rest.access.principal import Principal, Role
 
 _ALL = "*"
@@ -35,15 +33,11 @@ class Grant:
         )
 
     def covers(self, connector: str) -> bool:
-        return self._expression.fullmatch(connector) is not None
+        return matches(connector, self.pattern)
 
     @property
     def covers_all(self) -> bool:
         return self.pattern == _ALL
-
-    @cached_property
-    def _expression(self) -> re.Pattern[str]:
-        return re.compile(fnmatch.translate(self.pattern.replace("[", "[[]")))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Patterns of names on the command line."""
+"""Patterns of connectors' names."""
 
 import pytest
 
-from fencepost.cli.pattern import matches
+from fencepost.config.name_pattern import matches
 
 
 @pytest.mark.parametrize(
