@@ -86,7 +86,7 @@ class SinkCommits:
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
                 log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
-            return FlushedOffsets({}, self._safe(offsets), begun_s)
+            return FlushedOffsets({}, {} if is_last else self._safe(offsets), begun_s)
         rewinds = self.context.take_rewinds(offsets)
         allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
         return FlushedOffsets(allowed, rewinds, begun_s)

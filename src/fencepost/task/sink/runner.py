@@ -102,12 +102,11 @@ class SinkRunner(TaskLife):
                 self._dead_letters = DeadLetters(self.spec, self.counters.errors)
             reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
-            if isinstance(context, HostedContext):
-                context.reporter = reporter
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report)
             loop = SinkLoop(run, task, context, processor, self._dead_letters)
             if isinstance(context, HostedContext):
+                context.reporter = reporter
                 context.next_offsets = loop.next_offsets
             try:
                 task.start()
