@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 
+from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.entries import LedgerRuns
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
 from fencepost.ledger.run_check import RunCheck
 from fencepost.record import TopicPartition
 
-_SEQUENCES = 1 << 31
 _Producer = tuple[int, int]  # its id and its epoch
 
 
@@ -71,7 +71,7 @@ class PartitionAudit:
         at = bisect_right(checks, records.sequence, key=_sequence) - 1
         if checks:  # sequences begin with 0 again after 2^31: then the last run may contain this one
             check = checks[at]
-            index = (records.sequence - check.run.sequence) % _SEQUENCES
+            index = (records.sequence - check.run.sequence) % SEQUENCES
             if index < check.run.digest.records:
                 return check, index
         return None, 0

@@ -12,6 +12,8 @@ from fencepost.api.errors import FatalError
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader's epoch, magic, checksum, attributes, last offset delta, first and newest timestamp,
 producer's id, its epoch, base sequence, count."""
+SEQUENCES: Final = 1 << 31
+"""How many sequences there are: after the last one a producer begins with 0 again."""
 _AFTER_LENGTH = 12
 _AFTER_CHECKSUM = 21
 _BASE = struct.Struct(">q")

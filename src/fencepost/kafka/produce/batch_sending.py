@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.codec.columns import Content, Encode, Taken
-from fencepost.kafka.codec.encode_header import BatchProducer
+from fencepost.kafka.codec.encode_header import SEQUENCES, BatchProducer
 from fencepost.kafka.produce.coordinator import ELSEWHERE, OpenTransaction, TransactionCoordinator, until_known
 from fencepost.kafka.produce.delivery_report import report_delivered
 from fencepost.kafka.produce.requests import produce_form
@@ -18,7 +18,6 @@ from fencepost.kafka.wire.frame import Data
 from fencepost.record import TopicPartition
 
 IN_FLIGHT = 5
-_SEQUENCES = 1 << 31
 _ANSWERING_S = 30.0
 _REQUEST_BYTES = 16 << 20
 
@@ -62,7 +61,7 @@ class BatchSending:
         """Return a batch with the next sequence of its partition. It must be the next one sent, and sent once."""
         sequence = self._coordinator.sequences.get(place, 0)
         data, count = self._data(columns, sequence)
-        self._coordinator.sequences[place] = (sequence + count) % _SEQUENCES
+        self._coordinator.sequences[place] = (sequence + count) % SEQUENCES
         return ProduceBatch(place, columns, data)
 
     def _data(self, columns: Content, sequence: int) -> tuple[Data, int]:

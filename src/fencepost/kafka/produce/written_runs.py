@@ -1,11 +1,10 @@
 """What a batch client has queued in the present transaction, by partition, for the ledger."""
 
 from fencepost.kafka.codec.columns import PartitionColumns
+from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
 from fencepost.kafka.produce.protocol import Protocol
 from fencepost.record import TopicPartition
-
-_SEQUENCES = 1 << 31
 
 
 class WrittenRuns:
@@ -46,7 +45,7 @@ class WrittenRuns:
             for place, (first, digest) in self._open.items()
         ]
         for run in taken:
-            self._next[run.place] = (run.sequence + run.digest.records) % _SEQUENCES
+            self._next[run.place] = (run.sequence + run.digest.records) % SEQUENCES
         self._open.clear()
         self._records = 0
         return taken

@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.api.errors import FatalError
 from fencepost.kafka.codec.committed import FetchedBatch
 from fencepost.kafka.codec.decode_columns import decoded_columns
-from fencepost.kafka.codec.encode_header import HEADER
+from fencepost.kafka.codec.encode_header import HEADER, SEQUENCES
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.unread import Unread, UnreadFetched
@@ -17,7 +17,6 @@ from fencepost.record import HeaderBytes, TopicPartition
 
 _MOST = 100_000
 _SILENT_S = 60.0
-_SEQUENCES = 1 << 31
 
 
 class OldFormatError(FatalError):
@@ -43,7 +42,7 @@ class Produced:
         """Return records `start` up to before `stop`."""
         return Produced(
             self.producer,
-            (self.sequence + start) % _SEQUENCES,
+            (self.sequence + start) % SEQUENCES,
             self.offset + start,
             self.values[start:stop],
             self.keys[start:stop],
@@ -103,7 +102,7 @@ class _Stretch:
         return (
             is_next
             and self.producer == other.producer
-            and (self.sequence == (other.sequence + other.count) % _SEQUENCES or self.producer[0] < 0)
+            and (self.sequence == (other.sequence + other.count) % SEQUENCES or self.producer[0] < 0)
         )
 
 
@@ -144,5 +143,5 @@ def _stretches(sent: FetchedBatch, row: int, offsets: Any) -> Iterator[_Stretch]
     for at in range(1, count + 1):
         if at == count or own[at] != own[at - 1] + 1:
             first = own[begin]
-            yield _Stretch(producer, (sequence + first - head.first) % _SEQUENCES, first, row + begin, at - begin)
+            yield _Stretch(producer, (sequence + first - head.first) % SEQUENCES, first, row + begin, at - begin)
             begin = at
