@@ -89,9 +89,7 @@ class SlotChannel:
         """Take where the tasks of a slot are whose threads all stand still: their statuses say so until it moves."""
         message = Stacks.from_json(body)
         with self._table.changed:
-            slot = self._table.slots.get(message.slot)
-            if slot is None or slot.attempt != message.attempt:
-                raise RefusedError(f"slot {message.slot} is no longer needed")
+            slot = self._table.newest(message.slot, message.attempt)
             here = {one: text for one, text in message.stacks.items() if one in slot.tasks}
             lasts = [last for one in here if (last := slot.tasks[one].last) is not None]
             named = {last.incarnation: f"{last.connector}-{last.task}" for last in lasts}
@@ -103,10 +101,13 @@ class SlotChannel:
         return {}
 
     def _moves_again(self, slot_id: str, attempt: str) -> None:
-        """Take back that all threads of a slot stand still: reports that have not changed do not come again."""
+        """Take back that all threads of a slot stand still: reports that have not changed do not come again.
+
+        Raises RefusedError if it has a successor.
+        """
         with self._table.changed:
-            slot = self._table.slots.get(slot_id)
-            if slot is None or slot.attempt != attempt or not slot.contact.stacks:
+            slot = self._table.newest(slot_id, attempt)
+            if not slot.contact.stacks:
                 return
             slot.contact = Contact(slot.contact.at)
             lasts = [task.last for task in slot.tasks.values() if task.last is not None]

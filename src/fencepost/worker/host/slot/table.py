@@ -115,11 +115,16 @@ class SlotTable:
         return next((s for s in self.slots.values() if incarnation in s.tasks), None)
 
     def current(self, slot_id: str, attempt: str) -> PooledSlot:
-        """Return the slot that makes a request. Raises RefusedError if it has a successor."""
+        """Return the slot that makes a request, and note that it has. Raises RefusedError if it has a successor."""
+        slot = self.newest(slot_id, attempt)
+        slot.contact = Contact(time.monotonic())
+        return slot
+
+    def newest(self, slot_id: str, attempt: str) -> PooledSlot:
+        """Return the slot that something is said of. Raises RefusedError if it has a successor."""
         slot = self.slots.get(slot_id)
         if slot is None or slot.attempt != attempt:
             raise RefusedError(f"attempt {attempt} of slot {slot_id} has a successor")
-        slot.contact = Contact(time.monotonic())
         return slot
 
     def send(self, slot: PooledSlot, verb: Verb, **more: Any) -> None:
