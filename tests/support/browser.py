@@ -1,7 +1,6 @@
 """A real Chromium, Debian's, without a window; driven by Debian's chromedriver, so nothing is downloaded."""
 
 import base64
-import fcntl
 import os
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 
+from fencepost.embedded.home import locked
 from fencepost.testing import eventually
 
 _CHROMIUM, _DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
@@ -138,8 +138,7 @@ def _ensure_installed(packages: Sequence[str]) -> None:
     command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         pytest.skip(f"no Chromium is installed: {' '.join(command)}")
-    with open("/tmp/fencepost-chromium.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(Path("/tmp/fencepost-chromium.lock")):
         if not os.path.exists(_DRIVER):
             environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             for step in (["apt-get", "update"], command):

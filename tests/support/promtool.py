@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from fencepost.embedded.home import default_cache
+
 VERSION = "v0.307.3"
 _PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 
@@ -14,7 +16,7 @@ def promtool() -> Path | None:
     found = shutil.which("promtool")
     if found is not None:
         return Path(found)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"promtool-{VERSION}"
+    cache = default_cache() / f"promtool-{VERSION}"
     program, go = cache / "promtool", shutil.which("go") or "/usr/local/go/bin/go"
     if not program.exists():
         if not Path(go).exists():
