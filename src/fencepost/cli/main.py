@@ -25,6 +25,7 @@ from fencepost.cli.live.top import top
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
+from fencepost.cli.output import printable
 from fencepost.cli.password import hash_password
 from fencepost.cli.plugin.command import app as plugin_app
 from fencepost.cli.validate.command import validate
@@ -99,10 +100,10 @@ def main() -> None:
         code = error.code
     except ConfigError as error:
         for message in error.messages:
-            typer.echo(message, err=True)
+            typer.echo(printable(message), err=True)
         code = 1
     except ConnectError as error:
-        typer.echo(str(error), err=True)
+        typer.echo(printable(str(error)), err=True)
         code = 1
     end_process(code if isinstance(code, int) else 0)
 

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -81,6 +83,13 @@ def test_names_of_others_cannot_write_to_the_terminal() -> None:
     assert "\x1b" not in shown.text
     assert "a\\x1b[2Jb" in shown.out
     assert printable("two\nlines\tö") == "two\nlines\tö"
+
+
+def test_an_error_of_others_cannot_write_to_the_terminal() -> None:
+    with HttpAnswers(lambda _: Answer({"message": "no \x1b[2Jroom"}, 400)) as served:
+        command = [sys.executable, "-m", "fencepost.cli.main", "get", "--url", served.url]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "no \\x1b[2Jroom\n")
 
 
 def test_plug_ins_of_a_worker_are_listed() -> None:

@@ -7,7 +7,7 @@ import typer
 
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Form, Output
+from fencepost.cli.output import Form, Output, printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -47,7 +47,7 @@ def audit(
     except ConfigError:
         raise
     except ConnectError as error:
-        typer.echo(str(error), err=True)
+        typer.echo(printable(str(error)), err=True)
         raise typer.Exit(INCOMPLETE) from None
     print_report(report, output)
     raise typer.Exit(code_of(report))

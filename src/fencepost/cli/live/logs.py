@@ -55,7 +55,7 @@ def logs(
             if "after" not in asked:
                 raise
             if is_answered:
-                typer.echo(f"-- {error}; trying again", err=True)
+                typer.echo(printable(f"-- {error}; trying again"), err=True)
             is_answered = False
             time.sleep(_PAUSE_S)
             continue
