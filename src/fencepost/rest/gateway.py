@@ -19,6 +19,8 @@ WAITING_THREADS = 64
 PROBE_THREADS = 4
 # What shows the state of all connectors is looked at again and again, and must neither wait for others nor hinder them.
 LOOK_THREADS = 16
+# What other workers ask for such a look: if it waited for looks here, two workers could wait for each other.
+PEER_THREADS = 16
 # Those who follow a log wait for half a minute at a time.
 FOLLOW_THREADS = 32
 
@@ -36,6 +38,7 @@ class Gateway:
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
         self._looks: anyio.CapacityLimiter | None = None
+        self._peers: anyio.CapacityLimiter | None = None
         self._follows: anyio.CapacityLimiter | None = None
         self._rounds: anyio.CapacityLimiter | None = None
 
@@ -56,6 +59,12 @@ class Gateway:
         if self._looks is None:
             self._looks = anyio.CapacityLimiter(LOOK_THREADS)
         return await _in_thread(partial(operation, *args, **kwargs), self._looks)
+
+    async def answer_peer(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation that another worker asks for, and that answers from this worker's memory."""
+        if self._peers is None:
+            self._peers = anyio.CapacityLimiter(PEER_THREADS)
+        return await _in_thread(partial(operation, *args, **kwargs), self._peers)
 
     @property
     def has_room_to_follow(self) -> bool:

@@ -2,14 +2,15 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Self
 
 import httpx
 import pytest
 
+from fencepost.cluster.figures import ConnectorFigures
 from fencepost.rest import Endpoint, RestServer, create_app
-from fencepost.rest.gateway import WAITING_THREADS
+from fencepost.rest.gateway import LOOK_THREADS, WAITING_THREADS
 from fencepost.testing import eventually
 
 from .fake import SIGNATURE, FakeWorker
@@ -126,6 +127,36 @@ def test_rounds_of_fencing_that_wait_for_a_cluster_that_is_away_hold_up_no_other
         for asker in askers:
             asker.join()
         client.close()
+
+
+def test_figures_that_wait_for_other_workers_keep_none_of_these_waiting(
+    server: RestServer, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two workers that are asked by many at once would wait for each other."""
+    release, waiting = threading.Event(), []
+
+    def hold(connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
+        waiting.append(connectors)
+        assert release.wait(30)
+        return {}
+
+    def ask() -> None:
+        with contextlib.suppress(httpx.TransportError):
+            _get(server, "/connectors/file/figures")
+
+    monkeypatch.setattr(worker, "figures", hold)
+    askers = [threading.Thread(target=ask) for _ in range(LOOK_THREADS)]
+    for asker in askers:
+        asker.start()
+    try:
+        eventually(lambda: len(waiting) == LOOK_THREADS, within_s=20)
+        headers = {SIGNATURE: "GET /internal/logs?connector=file 0"}
+        url = f"http://127.0.0.1:{server.port}/internal/logs?connector=file"
+        assert httpx.get(url, headers=headers, timeout=10).status_code == 200
+    finally:
+        release.set()
+        for asker in askers:
+            asker.join()
 
 
 def test_stop_does_not_wait_for_a_request_that_never_ends(server: RestServer, worker: FakeWorker) -> None:

@@ -43,7 +43,7 @@ async def get_figures(
 ) -> Response:
     """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
-    return json_response(await worker.look(worker.operations.probes.figures_here, connector))
+    return json_response(await worker.answer_peer(worker.operations.probes.figures_here, connector))
 
 
 @router.get("/internal/logs", response_model=WorkersEvents)
@@ -58,12 +58,14 @@ async def get_logs(request: Request, worker: Worker) -> Response:
         asked.get("after"),
         limit=int(asked.get("limit", "500")),
     )
-    return json_response(await worker.look(worker.operations.probes.logs_here, asked.get("connector", ""), query))
+    return json_response(
+        await worker.answer_peer(worker.operations.probes.logs_here, asked.get("connector", ""), query)
+    )
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
     """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
     body = await read_body(request)
     headers = dict(request.headers)
-    await worker.look(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
+    await worker.answer_peer(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
     return body
