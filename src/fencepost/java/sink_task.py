@@ -271,8 +271,16 @@ class JavaSinkTask(JavaTask, HostedSink):
 def _make(reports: deque[_Report]) -> None:
     """Make reports in order. Raises what one raises, which is then the first of those that are left."""
     while reports:
-        reports[0]()
+        try:
+            reports[0]()
+        except FatalError as error:
+            reports[0] = partial(_fail, error)  # its dead letter may be written
+            raise
         reports.popleft()
+
+
+def _fail(error: FatalError) -> None:
+    raise error
 
 
 def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:

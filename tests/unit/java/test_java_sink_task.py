@@ -259,6 +259,16 @@ def test_a_record_that_is_reported_in_a_flush_after_its_offset_was_allowed_fails
     assert ("put", 2) not in stage.log
 
 
+def test_a_record_that_is_reported_in_a_flush_and_not_tolerated_becomes_one_dead_letter(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, tolerates=False)
+    with pytest.raises(FatalError, match="too long"):
+        stage.run(
+            stage.assigned(a=0), records((A, 0)), flushes_with(stage, Errant(A, 0, "org.example.Unwanted", "too long"))
+        )
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed() == []
+
+
 def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
     late = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
     stage = Stage(tmp_path, PutEffects(), late)
