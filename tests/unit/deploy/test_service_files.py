@@ -7,13 +7,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+
+from support.http_answers import Answer, HttpAnswers
 
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "deploy/systemd/fencepost.service"
@@ -31,21 +29,6 @@ def last_stage() -> dict[str, str]:
     found = instructions()
     begins = max(place for place, (word, _) in enumerate(found) if word == "FROM")
     return dict(found[begins:])
-
-
-@contextmanager
-def answering(status: int) -> Iterator[int]:
-    class Health(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/health" else 404)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Health) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
@@ -80,8 +63,8 @@ def test_the_container_runs_as_somebody_without_rights_and_shows_its_health() ->
 def test_the_health_check_of_the_container_fails_unless_the_worker_is_well(status: int, code: int) -> None:
     python, *words = json.loads(last_stage()["HEALTHCHECK"].partition("CMD")[2])
     assert python == "python"
-    with answering(status) as port:
-        command = [sys.executable, *(word.replace("8083", str(port)) for word in words)]
+    with HttpAnswers(lambda asked: Answer({}, status if asked.path == "/health" else 404)) as worker:
+        command = [sys.executable, *(word.replace("8083", str(worker.port)) for word in words)]
         assert subprocess.run(command, capture_output=True, check=False).returncode == code
 
 
