@@ -1,5 +1,6 @@
 """A request for a page: who asks, what REST answers to them, and the page."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -87,10 +88,11 @@ class Visit:
         """Return a part of a page, which replaces the one that the browser has."""
         return html_response(render(template, token=self._token, visit=self, **content))
 
-    @staticmethod
-    def nothing_new() -> Response:
-        """Return the answer that leaves a page as it is."""
-        return Response(status_code=204, headers={"cache-control": "no-store"})
+    def renewed(self, template: str, content: Mapping[str, Any]) -> Response:
+        """Return a part of a page; an answer that leaves the page as it is if the browser has `seen` this content."""
+        if content["seen"] and content["seen"] == self.request.query_params.get("seen"):
+            return Response(status_code=204, headers={"cache-control": "no-store"})
+        return self.piece(template, **content)
 
     @staticmethod
     def done(answer: Answer, path: str) -> Response:

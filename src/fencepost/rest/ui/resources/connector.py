@@ -31,10 +31,7 @@ async def show_connector(name: ConnectorName, visit: Visiting) -> Response:
 @router.get("/live")
 async def show_live(name: ConnectorName, visit: Visiting) -> Response:
     """Answer with what changes of the page; with nothing if the browser has seen it."""
-    content = await _live(name, visit)
-    if content["seen"] == visit.request.query_params.get("seen"):
-        return visit.nothing_new()
-    return visit.piece("connector_piece.html", **content)
+    return visit.renewed("connector_piece.html", await _live(name, visit))
 
 
 async def _live(name: str, visit: Visit) -> dict[str, Any]:

@@ -28,10 +28,7 @@ async def show_logs(name: ConnectorName, visit: Visiting) -> Response:
 @router.get("/rows")
 async def show_rows(name: ConnectorName, visit: Visiting) -> Response:
     """Answer with the events alone; with nothing if there are no others than the browser has."""
-    content = await _content(name, visit)
-    if content["cursor"] and content["cursor"] == visit.request.query_params.get("seen"):
-        return visit.nothing_new()
-    return visit.piece("logs_rows.html", **content)
+    return visit.renewed("logs_rows.html", await _content(name, visit))
 
 
 async def _content(name: str, visit: Visit) -> dict[str, Any]:
@@ -42,4 +39,4 @@ async def _content(name: str, visit: Visit) -> dict[str, Any]:
         wanted["task"] = task
     found = await visit.maybe_get(path_of("connectors", name, "logs"), **wanted) or {"events": []}
     kept = {"level": wanted["level"], "task": wanted.get("task", "")}
-    return {"name": name, "events": found["events"][::-1], "cursor": found.get("cursor"), "wanted": kept}
+    return {"name": name, "events": found["events"][::-1], "seen": found.get("cursor"), "wanted": kept}

@@ -22,10 +22,7 @@ async def show_connectors(visit: Visiting) -> Response:
 @router.get("/rows")
 async def show_rows(visit: Visiting) -> Response:
     """Answer with the list alone; with nothing if the browser has seen this one."""
-    content = await _content(visit)
-    if content["seen"] == visit.request.query_params.get("seen"):
-        return visit.nothing_new()
-    return visit.piece("rows.html", **content)
+    return visit.renewed("rows.html", await _content(visit))
 
 
 async def _content(visit: Visit) -> dict[str, Any]:

@@ -46,10 +46,7 @@ async def show_workers(visit: Visiting) -> Response:
 @router.get("/workers/rows")
 async def show_rows(visit: Visiting) -> Response:
     """Answer with the workers alone; with nothing if the browser has seen them."""
-    content = await _content(visit)
-    if content["seen"] == visit.request.query_params.get("seen"):
-        return visit.nothing_new()
-    return visit.piece("workers_rows.html", **content)
+    return visit.renewed("workers_rows.html", await _content(visit))
 
 
 @router.get("/retention")
