@@ -67,17 +67,16 @@ class Applying:
         self._ask_before_deleting(made)
         return self._carried_out(made)
 
-    def _planned(self, wanted: Sequence[WantedConnector]) -> tuple[Plan, list[Fault]]:
+    def _planned(self, wanted: Sequence[WantedConnector]) -> tuple[Plan, Sequence[Fault]]:
         """Compare twice: validation says which keys of a class are passwords."""
         present = all_connectors(self._connect)
         first = self._plan(wanted, present)
         changed = {step.name: step.config for step in first.steps if step.is_config_changed}
         merged = [replace(each, config=changed[each.name]) for each in wanted if each.name in changed]
-        verdict = Validation(self._connect, self._masking).validate(merged)
+        verdict = Validation(self._connect, self._masking).validate(merged, first.faults)
         for warning in verdict.warnings:
             typer.echo(f"warning: {printable(str(warning))}", err=True)
-        unfilled = {(fault.name, fault.key) for fault in first.faults}
-        return self._plan(wanted, present), [f for f in verdict.faults if (f.name, f.key) not in unfilled]
+        return self._plan(wanted, present), verdict.faults
 
     def _plan(self, wanted: Sequence[WantedConnector], present: Sequence[ConnectorView]) -> Plan:
         options = self._options

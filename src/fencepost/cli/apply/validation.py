@@ -33,11 +33,17 @@ class Validation:
         self._masking = masking
         self._classes: list[str] | None = None
 
-    def validate(self, wanted: Sequence[WantedConnector]) -> Verdict:
-        """Return what is wrong with all of them, together. Raises as `Connect` does if nobody answers."""
+    def validate(self, wanted: Sequence[WantedConnector], known: Sequence[Fault] = ()) -> Verdict:
+        """Return what is wrong with all of them, together. Raises as `Connect` does if nobody answers.
+
+        Args:
+            known: Faults that were found before: nothing more is said of their keys.
+        """
+        left_out = {(fault.name, fault.key) for fault in known}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             verdicts = list(pool.map(self._of_one, wanted))
-        faults = [fault for verdict in verdicts for fault in verdict.faults]
+        found = (fault for verdict in verdicts for fault in verdict.faults)
+        faults = [fault for fault in found if (fault.name, fault.key) not in left_out]
         return Verdict(faults, [warning for verdict in verdicts for warning in verdict.warnings])
 
     def _of_one(self, wanted: WantedConnector) -> Verdict:

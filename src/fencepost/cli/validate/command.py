@@ -31,9 +31,8 @@ def validate(
     content, masking = read_files(files), Masking()
     there = {view.name: view.config for view in all_connectors(connect)} if content.wanted else {}
     merged, unfilled = filled(content.wanted, there)
-    verdict = Validation(connect, masking).validate(merged)
-    known = {(fault.name, fault.key) for fault in unfilled}
-    faults = [*content.faults, *unfilled, *(each for each in verdict.faults if (each.name, each.key) not in known)]
+    verdict = Validation(connect, masking).validate(merged, unfilled)
+    faults = [*content.faults, *unfilled, *verdict.faults]
     printer = Printer(output)
     if printer.is_table:
         for warning in verdict.warnings:
