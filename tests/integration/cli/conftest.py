@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
 from oracle.connect import KafkaConnect
 from support.cluster import Cluster
 from support.command_line import Ran, fencepost
@@ -26,8 +27,14 @@ class Side:
     rest: httpx.Client
 
     def config(self, name: str) -> dict[str, Any]:
-        answer = self.rest.get(f"/connectors/{name}/config")
-        return answer.json() if answer.status_code == 200 else {}
+        """The config; empty if there is no such connector. Kafka Connect answers 500 while it expects a rebalance."""
+
+        def known() -> httpx.Response | None:
+            answer = self.rest.get(f"/connectors/{name}/config")
+            return answer if answer.status_code in (200, 404) else None
+
+        found = eventually(known, within_s=60)
+        return found.json() if found is not None and found.status_code == 200 else {}
 
     def states(self, name: str) -> list[str]:
         answer = self.rest.get(f"/connectors/{name}/status")
