@@ -50,8 +50,9 @@ def archive_path() -> Path:
     launcher = java.path.resolve()
     modules = launcher.parents[1] / "lib" / "modules"
     build = modules.stat().st_mtime_ns if modules.exists() else 0
-    # Java compares the jars themselves with those that it has archived.
-    identity = f"{launcher} {java.version} {build} {home} {sorted(os.listdir(home / 'jars'))}"
+    # Java takes no archive of jars that have been replaced since, by an installation at the same place for example.
+    jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(home / "jars"))
+    identity = f"{launcher} {java.version} {build} {home} {jars}"
     return default_cache() / PATTERN.replace("*", hashlib.sha256(identity.encode()).hexdigest()[:12])
 
 

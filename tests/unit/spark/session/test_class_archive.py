@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.spark.session import archive_making
+from fencepost.spark.session import archive_making, class_archive
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.class_archive import archive_options, archive_path, is_settled
 from fencepost.spark.session.conf import spark_properties
@@ -52,6 +52,20 @@ def test_an_empty_file_is_no_archive(archive: Path) -> None:
 )
 def test_a_jvm_with_an_archive_of_its_own_or_other_classes_does_without(archive: Path, key: str, value: str) -> None:
     assert archive_options(spark_properties({key: value})) == []
+
+
+def test_jars_that_were_replaced_have_another_archive(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java would take the old one for none, and nobody would make a new one."""
+    jar = tmp_path / "spark" / "jars" / "spark-core.jar"
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    monkeypatch.setattr(class_archive, "spark_home", lambda: tmp_path / "spark")
+    first = archive_path()
+    assert archive_path() == first
+    os.utime(jar, (0, 0))
+    assert archive_path() != first
 
 
 def test_an_archive_that_is_used_is_not_the_oldest(archive: Path) -> None:
