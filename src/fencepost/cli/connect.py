@@ -20,6 +20,7 @@ _TIMEOUT_S = 100.0  # workers answer within 90 s, even if it is with an error
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.5
 _PASSING = (409, 429, 503)  # a rebalance; too many requests; a worker without a leader
+_REBALANCE = "because a rebalance is expected"  # with 500 where Kafka Connect is asked for a connector's config
 _EXISTS = "already exists"
 
 
@@ -96,7 +97,7 @@ class Connect(AbstractContextManager["Connect"]):
                 return answer.json() if answer.content else None
             ensure_allowed(self.access, answer)
             message = error_message(answer)
-            is_passing = answer.status_code in _PASSING and _EXISTS not in message
+            is_passing = (answer.status_code in _PASSING or _REBALANCE in message) and _EXISTS not in message
             if not is_passing or time.monotonic() > given_up:
                 raise RefusedError(answer.status_code, message)
             self._pause(_PAUSE_S)

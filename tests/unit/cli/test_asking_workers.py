@@ -25,6 +25,16 @@ def test_a_request_is_repeated_during_a_rebalance() -> None:
         assert [asked.path for asked in served.asked] == ["/connectors/a%2Fb/config"] * 3
 
 
+def test_a_rebalance_that_is_told_with_500_is_waited_for_too() -> None:
+    """Kafka Connect does so where it is asked for a connector's config."""
+    text = "Request cannot be completed because a rebalance is expected"
+    answers = [Answer({"error_code": 500, "message": text}, 500), Answer({"topic": "t"})]
+    with HttpAnswers(lambda _: answers.pop(0)) as served:
+        with Connect(Access(served.url), pause=lambda _: None) as connect:
+            assert connect.get("connectors", "a", "config") == {"topic": "t"}
+        assert len(served.asked) == 2
+
+
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
 def test_what_is_refused_for_good_is_not_repeated(status: int) -> None:
     with HttpAnswers(lambda _: Answer({"message": "Connector c already exists"}, status)) as served:
