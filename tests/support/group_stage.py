@@ -29,6 +29,8 @@ class ScriptedGroup:
         self.refuses: list[Exception] = []
         self.cannot_seek: list[Exception] = []
         self.gone: set[TopicPartition] = set()
+        self.ahead: list[int] = []
+        """How many records each reading ahead was for."""
 
     def poll(self, timeout_s: float, most: int) -> Fetched:
         self.waits_s.append(timeout_s)
@@ -36,6 +38,9 @@ class ScriptedGroup:
             self._control.stop()
             return Fetched()
         return self._moments.pop(0)()
+
+    def read_ahead(self, most: int) -> None:
+        self.ahead.append(most)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.log.append(("seek", dict(offsets)))

@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
 from fencepost.java.error import HostEndedError
 from fencepost.java.port import (
+    Act,
     Callbacks,
     CommittedOffsets,
     Description,
@@ -128,13 +129,17 @@ class ScriptedSink:
         self.members.append(member)
         return Effects()
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
+    def put(
+        self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False, meanwhile: Act | None = None
+    ) -> PutEffects:
         self.host.ensure_alive()
         if not len(batch):
             return PutEffects(puts=(Put(0),))
         self.batches.append(batch)
         self.are_again.append(is_again)
         self.log.append(("put", *batch.offsets))
+        if meanwhile is not None:
+            meanwhile()
         item = self.script.pop(0) if self.script else PutEffects()
         item = item() if callable(item) else item
         if isinstance(item, Exception):

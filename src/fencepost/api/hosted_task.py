@@ -236,6 +236,12 @@ class HostedSinkContext(SinkTaskContext, Protocol):
     def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return where the logs of partitions begin and end, for its isolation level. Raises a failure to read that."""
 
+    def read_ahead(self, most: int) -> None:
+        """Decode records that have arrived, for the next `put`, while the other process is busy with this one.
+
+        At most about `most` of them wait. Does not wait for records, and raises nothing.
+        """
+
     def left_out(self, record: SinkRecord, stage: str, error: ForeignRecordError) -> None:
         """Count, log and report a record, of bytes, that the other process could not convert and has dropped.
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from fencepost.record import BinaryColumn, SinkBatch, SinkRecord, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, SinkBatch, SinkRecord, TopicPartition
 
 _OF_A_VALUE = 500
 
@@ -73,4 +73,6 @@ def _size(column: Sequence[bytes | None]) -> int:
     """Return about how many bytes a column takes; values of a mixed chain are not measured one by one."""
     if isinstance(column, BinaryColumn):
         return column.size_bytes
+    if isinstance(column, Repeated) and column.value is None:
+        return 0
     return sum(len(each) if isinstance(each, bytes) else _OF_A_VALUE for each in column if each is not None)

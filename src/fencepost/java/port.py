@@ -10,7 +10,7 @@ Rules for all calls:
   command line, and are in no text of an error or a log unless the plug-in puts them there.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 """Source partitions with their offsets; None: there is none, or it is removed."""
 
+Act = Callable[[], None]
 
 Figures = Sequence[Sequence[str | float]]
 """Metrics that plug-ins have registered (KIP-877): the name, the tags as text, and the value of each."""
@@ -371,14 +372,16 @@ class HostedSinkTask(Protocol):
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
+    def put(
+        self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False, meanwhile: Act | None = None
+    ) -> PutEffects:
         """Convert, transform and put records. Keys and values are `BinaryColumn`s or lists of bytes, headers a
         `HeaderColumn`; with `passes_records` they are values, which are only transformed.
 
         Java's `put` is called for at most `most_rows` at once. When a call has brought about anything, or after a
         while, no other follows: `puts` then has fewer rows than the batch, and the rest is neither converted nor put.
         After a JavaRetriableError in `thrown`, call it with `is_again` and the rows of the last call: they are not
-        converted again."""
+        converted again. `meanwhile` is called while the host is busy with them, and must not raise."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         """Return the offsets that may be committed."""

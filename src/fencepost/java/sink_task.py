@@ -104,7 +104,9 @@ class JavaSinkTask(JavaTask, HostedSink):
         is_again = batch is self._refused
         sent = batch if is_again else self._slices.cut(batch)
         began_s = time.monotonic()
-        effects: PutEffects = self._call(self._task.put, sent, self.context.most_records, is_again=is_again)
+        effects: PutEffects = self._call(
+            self._task.put, sent, self.context.most_records, is_again=is_again, meanwhile=self._read_ahead
+        )
         *before, last = effects.puts
         start = sum(put.rows for put in before)
         rows = _part(batch, start, start + last.rows)
@@ -122,6 +124,9 @@ class JavaSinkTask(JavaTask, HostedSink):
         is_uneventful = is_whole and not effects.errant and not effects.processing.failures
         self._slices.adapt(sent, time.monotonic() - began_s, is_uneventful=is_uneventful)
         self.batches = self._slices.batches
+
+    def _read_ahead(self) -> None:
+        self.context.read_ahead(self._slices.batches * self.context.most_records)
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Have Java flush. Nothing may be committed until the records are safe that it reports meanwhile, or has

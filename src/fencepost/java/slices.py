@@ -1,14 +1,14 @@
 """How many batches of `max.poll.records` a sink's task sends to its host at once.
 
-Java's `put` gets each batch in a call of its own. Crossing costs this process about as much for eight of them as for
-one. Tasks whose calls are slow, or which ask for something that comes before the next call, get one at a time: the
+Java's `put` gets each batch in a call of its own. Crossing costs this process about as much for several of them as
+for one. Tasks whose calls are slow, or which ask for something that comes before the next call, get one at a time: the
 records that they leave have to be read again.
 """
 
 from fencepost.java.kept_batches import size_of
 from fencepost.record import SinkBatch
 
-_MOST_BATCHES = 8
+_MOST_BATCHES = 16
 _MOST_BYTES = 1 << 20  # the host has their records in memory beside what it makes of them
 _QUICK_S = 0.05
 

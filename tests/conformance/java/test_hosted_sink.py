@@ -99,6 +99,16 @@ def batch(*values: str | bytes | None, place: TopicPartition = P0, first: int = 
     return SinkBatch(**found | columns)
 
 
+def test_the_host_puts_records_while_something_else_is_done_here(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    seen: list[str] = []
+    task = scripted()
+    task.put(batch("one"), meanwhile=lambda: seen.append(eventually(lambda: diary.exists() and diary.read_text())))
+    assert len(seen) == 1
+    assert "one" in seen[0]
+
+
 def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
     task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
     assert task.open([P0]) == Effects()

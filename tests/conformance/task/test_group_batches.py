@@ -162,6 +162,7 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
 
     def poll(most: int) -> None:
         fetched = first.poll(0.05, most)
+        first.read_ahead(most)
         told.extend(("record", each) for each in zip(fetched.places, fetched.offsets, strict=True))
 
     eventually(lambda: poll(1) is None and len(told) >= 3, every_s=0.05)
@@ -177,7 +178,7 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
 def test_never_more_records_are_returned_than_requested_and_none_is_lost_or_doubled(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
-    """Through pauses, and returns to where it stands, in the middle of batches, of transactions as well."""
+    """Through pauses, reading ahead, and returns to where it stands, in the middle of batches and of transactions."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -205,6 +206,8 @@ def test_never_more_records_are_returned_than_requested_and_none_is_lost_or_doub
             behind[place] = found[place][-1] + 1 if found[place] else 0
             member.seek({place: behind[place]})
         most = rng.choice((1, 7, 99, 100, 250))
+        if rng.random() < 0.5:
+            member.read_ahead(rng.choice((most, 1_000)))
         fetched = member.poll(0.02, most)
         assert len(fetched) <= most
         assert isinstance(fetched.offsets, list) or not len(fetched)
@@ -426,6 +429,26 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
         poll_for_long(member)
 
 
+def test_what_is_read_ahead_waits_for_the_next_poll(members: Members, log_writer: LogWriter) -> None:
+    member = begun(members)
+    for partition in range(2):
+        log_writer.send(members.topic, numbered(0, 5), partition)
+    waiting = fetcher_of(member)._waiting
+    eventually(lambda: member.read_ahead(10) or len(waiting) == 10, within_s=30)
+    assert len(member.poll(0, 10)) == 10
+
+
+def test_a_failure_of_reading_ahead_is_raised_by_the_next_poll(
+    members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = begun(members)
+    log_writer.send(members.topic, numbered(0, 5), 0)
+    monkeypatch.setattr(fetched_queue, "Answered", damaged)
+    eventually(lambda: member.read_ahead(10) or fetcher_of(member)._waiting.failure is not None, within_s=30)
+    with pytest.raises(CorruptBatchError, match="The batch at offset 0"):
+        member.poll(0, 10)
+
+
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets_waiting_records(
     members: Members, log_writer: LogWriter, strategy: str
@@ -437,6 +460,7 @@ def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     member = begun(members, notes, max_poll_interval_ms="6000", **settings)
     assert len(next_of(member, 3)) == 3
+    member.read_ahead(3_000)
     assert len(fetcher_of(member)._waiting) > 0
     eventually(
         lambda: not Admin({"bootstrap.servers": members.bootstrap}).groups.describe(members.group).members, within_s=30

@@ -82,6 +82,12 @@ def test_bytes_are_put_and_committed_as_far_as_java_allows(tmp_path: Path) -> No
     assert list(stage.sink.batches[0].values) == [b"v", b"v"]
 
 
+def test_records_for_the_next_put_are_read_ahead_while_java_has_these(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, most_records=1)
+    stage.run(stage.assigned(a=0), records((A, 0)), records((A, 1)), records((A, 2), (A, 3)))
+    assert stage.group.ahead == [1, 2, 2]  # as many as the next put may be given
+
+
 def test_java_knows_the_member_and_learns_of_a_new_generation_before_the_next_put(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 

@@ -11,7 +11,7 @@ from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import JavaPluginError
-from fencepost.java.port import Effects, Errant, GroupMember, GroupOffsets, Put, PutEffects
+from fencepost.java.port import Act, Effects, Errant, GroupMember, GroupOffsets, Put, PutEffects
 from fencepost.record import SinkBatch, TopicPartition
 
 _WITHIN_MS = 100  # then no other call of Java's put follows in the same request
@@ -43,14 +43,16 @@ class SinkTaskClient(TaskClient):
             self._line.result("open", partitions=_named(partitions), member=None if member is None else tuple(member))
         )
 
-    def put(self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False) -> PutEffects:
+    def put(
+        self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False, meanwhile: Act | None = None
+    ) -> PutEffects:
         if is_again:
             return _put_effects(self._line.result("put", again=True))
         head, buffers = self._written(batch)
         head |= {"op": "put", "within_ms": _WITHIN_MS}
         if most_rows is not None:
             head["most_rows"] = most_rows
-        return _put_effects(self._line.ask(head, buffers).head["result"])
+        return _put_effects(self._line.ask(head, buffers, meanwhile=meanwhile).head["result"])
 
     def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
         if self._crossing is None:

@@ -41,9 +41,13 @@ class Line:
             raise
 
     def ask(
-        self, request: dict[str, Any], buffers: Iterable[tuple[str, Any]] = (), timeout_s: float | None = None
+        self,
+        request: dict[str, Any],
+        buffers: Iterable[tuple[str, Any]] = (),
+        timeout_s: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> wire.Message:
-        """Return the answer; its `result` is in the head.
+        """Return the answer; its `result` is in the head. `meanwhile` is called once after the request was sent.
 
         Raises:
             HostTimeoutError: There was none in time; the host has been killed.
@@ -52,7 +56,7 @@ class Line:
         with self._lock:
             if self._socket.fileno() < 0:
                 raise self._end or HostEndedError(f"{request['op']} came after the end of its task or connector")
-            answer = self._exchanged(request, buffers, timeout_s)
+            answer = self._exchanged(request, buffers, timeout_s, meanwhile)
         if answer is None:
             self.close()
             self._end = self._ended(request["op"])
@@ -72,11 +76,17 @@ class Line:
             self.close()
 
     def _exchanged(
-        self, request: dict[str, Any], buffers: Iterable[tuple[str, Any]], timeout_s: float | None
+        self,
+        request: dict[str, Any],
+        buffers: Iterable[tuple[str, Any]],
+        timeout_s: float | None,
+        meanwhile: Callable[[], None] | None,
     ) -> wire.Message | None:
         try:
             self._socket.settimeout(timeout_s)
             wire.send(self._socket, request, buffers)
+            if meanwhile is not None:
+                meanwhile()
             answer = wire.receive(self._socket)
             while answer is not None and "question" in answer.head:
                 wire.send(self._socket, self._replied(answer.head))

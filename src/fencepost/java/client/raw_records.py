@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from types import NoneType
 from typing import Any
 
 from fencepost.record import AppendTime, BinaryColumn, HeaderBytes, HeaderColumn, Repeated, SinkBatch, TopicPartition
@@ -16,10 +17,11 @@ def columns_of(batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
     places = [(*place, topic, count) for place, topic, count in _runs(batch)]
     head: dict[str, Any] = {"rows": len(batch), "places": places}
     stamps = batch.timestamps
-    if None in stamps:
+    kinds = set(map(type, stamps))
+    if NoneType in kinds:
         stamps = [_NO_TIMESTAMP if stamp is None else stamp for stamp in stamps]
     buffers: Buffers = [("offsets", array("q", batch.offsets)), ("timestamps", array("q", stamps))]
-    if AppendTime in map(type, stamps):
+    if AppendTime in kinds:
         buffers.append(("appended", bytes(isinstance(stamp, AppendTime) for stamp in stamps)))
     buffers += _binary("keys", batch.keys)
     buffers += _binary("values", batch.values)

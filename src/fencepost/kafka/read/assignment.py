@@ -54,6 +54,9 @@ class Fetcher(ABC):
     def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the end offsets of logs that are known without asking a broker."""
 
+    def read_ahead(self, most: int) -> None:
+        """Decode what has arrived by now, unless `most` records wait already. The next `chunks` raises a failure."""
+
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         """Start fetching partitions that the client has just taken over."""
 
@@ -106,6 +109,14 @@ class AssignedPartitions:
     def stored(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the group's committed offsets of partitions. Those without one are left out. Raises KafkaException."""
         return self.starts.stored(places, self.membership)
+
+    def read_ahead(self, most: int) -> None:
+        """Decode what has arrived by now, so that the next `poll`, of `most` records, has less to do. Raises nothing.
+
+        No callback of the group runs. Records of partitions that are taken away before the next `poll` are dropped.
+        """
+        if not self.is_abandoned and not self.client.is_closed:
+            self.fetcher.read_ahead(most)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching these partitions of the assignment, and resume all others."""

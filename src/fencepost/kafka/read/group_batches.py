@@ -116,6 +116,14 @@ class BatchFetcher(Fetcher):
             self._record_positions(fetched)
             yield fetched
 
+    def read_ahead(self, most: int) -> None:
+        if self._preference.why or len(self._resets) or self._waiting.failure is not None:
+            return
+        try:
+            self._read(0.0, most)
+        except Exception as error:
+            self._waiting.failure = error
+
     def _served(self, until_s: float) -> Fetched:
         """Run all callbacks of the group that are due. If nothing can be read, waits a moment for one.
 

@@ -54,6 +54,7 @@ class GroupInput:
         self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
         self.edges = LogEdges(self._client, self._in_client)
+        self.read_ahead = self._assignment.read_ahead
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:

@@ -33,6 +33,8 @@ class WaitingRecords:
         self._chunks: deque[Fetched] = deque()  # each of one partition; one without records has an end
         self._at = 0  # how many records of the first chunk were taken
         self._records = 0
+        self.failure: Exception | None = None
+        """What the next `take` raises in place of records."""
 
     def __len__(self) -> int:
         """Return the number of waiting records."""
@@ -51,7 +53,10 @@ class WaitingRecords:
                 self._chunks.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
 
     def take(self, most: int) -> Fetched:
-        """Remove and return the first `most` records, and the ends after them."""
+        """Remove and return the first `most` records, and the ends after them. Raises the failure once."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
         taken: list[Fetched] = []
         while self._chunks and (most > 0 or not len(self._chunks[0])):
             chunk = self._chunks[0]

@@ -43,6 +43,10 @@ class HostedContext(SinkContext):
     def positions(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {place: self.next_offsets[place] for place in places if place in self.next_offsets}
 
+    def read_ahead(self, most: int) -> None:
+        if self.reading is not None:
+            self.reading.read_ahead(most)
+
     def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return {} if self.reading is None else self.reading.edges(places)
 
