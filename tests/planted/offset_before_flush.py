@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from fencepost.task.sink.loop import SinkLoop
+from fencepost.task.sink.commits import SinkCommits
 from planted import replace
 
 
-def _commit(self: SinkLoop, offsets: dict[Any, int], *, is_last: bool) -> None:
-    self._positions.stored.update(self._input.commit(offsets))
-    known(self, offsets, is_last=is_last)
+def _flush(self: SinkCommits, offsets: dict[Any, int], *, is_last: bool) -> Any:
+    assert self.context.reading is not None
+    self.positions.stored.update(self.context.reading.commit(offsets))
+    return known(self, offsets, is_last=is_last)
 
 
-known = replace(SinkLoop, "_commit", _commit)
+known = replace(SinkCommits, "flush", _flush)

@@ -116,6 +116,8 @@ class ScriptedSink:
     allowed: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = dict
     flushed: Effects = field(default_factory=Effects)
     """The effects of each `pre_commit`."""
+    closed: Effects = field(default_factory=Effects)
+    """The effects of each `close`."""
     batches: list[SinkBatch] = field(default_factory=list)
     members: list[GroupMember | None] = field(default_factory=list)
     is_interrupted: threading.Event = field(default_factory=threading.Event)
@@ -157,7 +159,7 @@ class ScriptedSink:
     def close(self, partitions: Sequence[TopicPartition]) -> Effects:
         self.host.ensure_alive()
         self.log.append(("close", *partitions))
-        return Effects()
+        return self.closed
 
     def stop(self, timeout_s: float) -> None:
         self.host.ensure_alive()

@@ -178,7 +178,14 @@ class SinkTask(ABC, Generic[ConfigT]):
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Release partitions: another task may own them once this returns. Called after their last commit."""
+        """Release partitions: another task will own them. Called after their last flush, and before the commit of it.
+
+        A record that is reported meanwhile is a dead letter before its offset is committed.
+
+        Raises:
+            RetriableError: nothing of these partitions is committed; whoever owns them next gets their records again.
+            Exception: the same, and the task fails.
+        """
 
     def stop(self) -> None:
         """Close what `start` opened. Called in the task's thread, after the last `close`."""

@@ -71,6 +71,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._refused: SinkBatch | None = None
         self._owed = _NOTHING
         self._late_reports: deque[_Report] = deque()
+        self._covered: Mapping[TopicPartition, int] | None = None
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
@@ -91,6 +92,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         reports that are left are made.
         """
         self.progress = Progress(refused=batch)
+        self._forget_covered()
         if self._identity != self.context.identity:
             self._open(())
         if self._owed.batch is not batch:
@@ -133,14 +135,14 @@ class JavaSinkTask(JavaTask, HostedSink):
         reported late: these are reported again with the next call, and not put again. Raises RefusedReportError."""
         if not self._has_reported():
             return {}
+        self._forget_covered()
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
         allowed, effects = found
         self._heed(effects)
         self._late_reports.extend(map(self._report_of, effects.errant))
         if not self._has_reported():
             return {}
-        self._kept.forget_below({p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets})
-        self._forget_committed()
+        self._covered = {p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets}
         return allowed
 
     def _has_reported(self) -> bool:
@@ -153,6 +155,13 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise RefusedReportError(str(error)) from error
         return not self._late_reports
 
+    def _forget_covered(self) -> None:
+        """Forget the records that the last flush has covered: until their commit, `close` may report them."""
+        if self._covered is not None:
+            self._kept.forget_below(self._covered)
+            self._covered = None
+            self._forget_committed()
+
     def _forget_committed(self) -> None:
         """Forget what a task has committed by itself, as Iceberg's sink does: its preCommit covers nothing."""
         if self._kept.size_bytes > _MOST_KEPT_BYTES:
@@ -163,14 +172,20 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._commit_at_bytes = self._kept.size_bytes + _MOST_KEPT_BYTES
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone."""
+        """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone.
+
+        Raises RefusedReportError, or RetriableError if not all that was reported is a dead letter: none is committed.
+        """
         try:
             effects = self._task.close(partitions)
         except HostEndedError as error:
             log.warning("task %s: its partitions are released without Java's close: %s", self._id, error)
             return
-        self._heed_all(effects)
+        self._heed(effects)
+        self._late_reports.extend(map(self._report_of, effects.errant))
         self._kept.forget(partitions)
+        if effects.errant and not self._has_reported():
+            raise RetriableError(f"task {self._id} has reported records that are no dead letters yet")
 
     def abandon(self) -> None:
         """Interrupt the thread of Java's call, and kill the host soon if that does not end it."""
@@ -208,13 +223,9 @@ class JavaSinkTask(JavaTask, HostedSink):
     def _open(self, partitions: Sequence[TopicPartition]) -> None:
         """Tell Java of new partitions, or only of a new generation of the group."""
         identity = self._identity = self.context.identity
-        self._heed_all(self._call(self._task.open, partitions, identity))
-
-    def _heed_all(self, effects: Effects) -> None:
-        """Pass on what a call other than `put` has asked for, and report its records; raises what a report raises."""
+        effects: Effects = self._call(self._task.open, partitions, identity)
         self._heed(effects)
-        for errant in effects.errant:
-            self._report_of(errant)()
+        self._late_reports.extend(map(self._report_of, effects.errant))
 
     def _heed(self, effects: Effects) -> None:
         """Pass on what a call has asked for, without its reports."""

@@ -112,16 +112,18 @@ class SinkRun:
 
     def commit(self) -> None:
         """Commit what the task lets be committed, and like the runtime nothing that it has not taken."""
-        self._commit(self._taken)
+        self.committed.update(self._flushed(self._taken))
 
-    def _commit(self, covered: Mapping[TopicPartition, int]) -> None:
+    def _flushed(self, covered: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return what may be committed of this."""
         allowed = self.task.pre_commit(dict(covered))
-        self.committed.update((p, offset) for p, offset in allowed.items() if offset <= covered.get(p, -1))
+        return {p: offset for p, offset in allowed.items() if offset <= covered.get(p, -1)}
 
     def close(self, *partitions: TopicPartition) -> None:
-        """Commit these partitions, and take them from the task."""
-        self._commit({place: self._taken[place] for place in partitions if place in self._taken})
+        """Take these partitions from the task, and commit what it has flushed of them."""
+        flushed = self._flushed({place: self._taken[place] for place in partitions if place in self._taken})
         self.task.close(sorted(partitions))
+        self.committed.update(flushed)
         self._member.assignment -= frozenset(partitions)
         for place in partitions:
             self.positions.pop(place)

@@ -17,7 +17,7 @@ from fencepost.api.hosted_task import HostLostError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java import sink_task
 from fencepost.java.error import HostEndedError, JavaError
-from fencepost.java.port import Errant, Failure, GroupMember, Processing, PutEffects
+from fencepost.java.port import Effects, Errant, Failure, GroupMember, Processing, PutEffects
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
 from fencepost.record import Header, SinkBatch, TopicPartition
@@ -275,6 +275,78 @@ def test_a_record_that_is_reported_in_a_flush_and_not_tolerated_becomes_one_dead
     assert stage.committed() == []
 
 
+def closes_with(stage: Stage, *errant: Errant) -> Moment:
+    """Return a poll in which partition A is taken back, whose close reports these records."""
+
+    def moment() -> Fetched:
+        stage.sink.closed = Effects(errant=errant)
+        try:
+            return stage.taken_back([A], stage.loop.revoked)()
+        finally:
+            stage.sink.closed = Effects()
+
+    return moment
+
+
+def test_a_record_that_is_reported_in_close_is_a_dead_letter_before_its_offset_is_committed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.run(stage.assigned(a=0), records((A, 0)), closes_with(stage, Errant(A, 0, "org.example.Unwanted", None)))
+    assert [what for what in stage.log if what[0] in ("pre_commit", "close", "letter", "commit")] == [
+        ("pre_commit", {A: 1}),
+        ("close", A),
+        ("letter", 0),
+        ("commit", {A: 1}),
+    ]
+
+
+def test_a_record_that_is_reported_in_close_and_refused_for_now_is_not_committed_and_the_task_goes_on(
+    tmp_path: Path,
+) -> None:
+    """The next owner of its partition gets it again."""
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [RetriableError("no leader")]
+    stage.run(
+        stage.assigned(a=0, b=0),
+        records((A, 0), (B, 0)),
+        closes_with(stage, Errant(A, 0, "org.example.Unwanted", None)),
+        records((B, 1)),
+        stage.commits,
+    )
+    assert [what for what in stage.log if what[0] in ("put", "letter", "commit")] == [
+        ("put", 0, 0),
+        ("put", 1),
+        ("letter", 0),
+        ("commit", {B: 2}),
+    ]
+
+
+def test_a_record_that_is_reported_in_close_and_not_tolerated_fails_the_task_and_is_not_committed(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, tolerates=False)
+    with pytest.raises(FatalError, match="too long"):
+        stage.run(
+            stage.assigned(a=0), records((A, 0)), closes_with(stage, Errant(A, 0, "org.example.Unwanted", "too long"))
+        )
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed() == []
+
+
+def test_a_record_that_is_refused_for_good_in_the_flush_before_a_release_fails_the_task_with_its_next_put(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, tolerates=False)
+
+    def released() -> Fetched:
+        stage.sink.flushed = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+        return stage.taken_back([A], stage.loop.revoked)()
+
+    with pytest.raises(FatalError, match="too long"):
+        stage.run(stage.assigned(a=0, b=0), records((A, 0), (B, 0)), released, records((B, 1)))
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed() == []
+
+
 def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
     late = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
     stage = Stage(tmp_path, PutEffects(), late)
@@ -390,6 +462,7 @@ def test_what_a_task_has_committed_by_itself_is_not_kept(tmp_path: Path, monkeyp
     for n in range(3):
         stage.task.put(SinkBatch.of_records([SinkRecord(A.topic, A.partition, n, b"value", at=A)]))
         assert stage.task.pre_commit({A: n + 1}) == {}
+        stage.task.put(SinkBatch.of_records([]))
         kept.append([stage.task._kept.find(A, m) is not None for m in range(n + 1)])
     stage.task.stop()
     assert asked == [{A}] * 3

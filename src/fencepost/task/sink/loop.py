@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Collection
 
-from fencepost.api import SinkTask
+from fencepost.api import RetriableError, SinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, place_names
 from fencepost.task.failure.tolerance import StoppedInRetryError
@@ -134,16 +134,13 @@ class SinkLoop:
 
     def _commit_all(self) -> None:
         self._commits.schedule()
-        if self._positions.taken:
-            self._commit(dict(self._positions.taken), is_last=False)
-            self._run.counters.active.become(self._positions.uncommitted)
-
-    def _commit(self, offsets: Offsets, *, is_last: bool) -> None:
-        flushed = self._commits.flush(offsets, is_last=is_last)
+        if not self._positions.taken:
+            return
+        flushed = self._commits.flush(dict(self._positions.taken), is_last=False)
         if flushed is not None:
-            if not is_last:
-                self._go_back(flushed.rewinds)
-            self._commits.commit(flushed, self._input, is_last=is_last)
+            self._go_back(flushed.rewinds)
+            self._commits.commit(flushed, self._input, is_last=False)
+        self._run.counters.active.become(self._positions.uncommitted)
 
     # the group's assignment
 
@@ -173,11 +170,27 @@ class SinkLoop:
         try:
             if is_lost or self.is_abandoned:
                 log.warning("task %s has lost %s to other members", self._run.spec.id, place_names(partitions))
+                self._close(partitions)
             else:
-                self._commit({place: self._positions.taken[place] for place in partitions}, is_last=True)
-            self._puts.close(partitions)
+                self._commit_last(partitions)
         finally:
             self._positions.forget(partitions)
             self._context.take_rewinds(partitions)
             self._context.paused -= partitions
             self._puts.drop(partitions)
+
+    def _commit_last(self, partitions: frozenset[TopicPartition]) -> None:
+        """Flush, close, and only then commit, as Kafka Connect does: the task may report records while it closes."""
+        flushed = self._commits.flush({place: self._positions.taken[place] for place in partitions}, is_last=True)
+        if self._close(partitions) and flushed is not None:
+            self._commits.commit(flushed, self._input, is_last=True)
+
+    def _close(self, partitions: frozenset[TopicPartition]) -> bool:
+        """Close partitions; returns whether what was put of them may be committed."""
+        try:
+            self._puts.close(partitions)
+        except RetriableError as error:
+            self._run.counters.commit_failed()
+            log.warning("task %s: nothing of what is released is committed: %s", self._run.spec.id, error)
+            return False
+        return True

@@ -143,15 +143,15 @@ def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage()
 
 
-def test_what_was_put_is_flushed_and_then_committed_before_its_partition_is_given_up(it: Stage) -> None:
+def test_what_was_put_is_flushed_closed_and_then_committed_before_its_partition_is_given_up(it: Stage) -> None:
     it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.revoked(A))
     assert it.run() == [
         ("open", A),
         ("begins", {}),
         ("put", (0, 5), (0, 6)),
         ("flush", {A: 7}),
-        ("commit", {A: 7}),
         ("close", A),
+        ("commit", {A: 7}),
     ]
 
 
@@ -180,8 +180,8 @@ def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_rea
         ("seek", {A: 3}),
         ("put", (0, 3)),
         ("flush", {A: 4}),
-        ("commit", {A: 4}),
         ("close", A),
+        ("commit", {A: 4}),
     ]
     assert it.counters.commit_failures == 1
 
@@ -236,8 +236,34 @@ def test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before(it: 
     after = log[log.index(("close", A)) :]
     assert [entry for entry in after if entry[0] == "put"] == [("put", (1, 0))]
     assert ("commit", {A: 1}) not in log
-    assert after[-2:] == [("commit", {B: 1}), ("close", B)]
+    assert after[-2:] == [("close", B), ("commit", {B: 1})]
     assert it.group.paused == set()
+
+
+def test_nothing_is_committed_of_partitions_whose_close_fails_for_now_and_the_others_go_on(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
+    it.task.fails["close"] = [RetriableError("a report was refused")]
+    assert [entry for entry in it.run() if entry[0] in ("put", "commit")][1:] == [("put", (1, 1)), ("commit", {B: 2})]
+    assert it.counters.commit_failures == 1
+
+
+def test_a_close_of_what_is_lost_that_fails_for_now_does_not_end_the_task(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0)), it.lost(A), it.records((B, 0)))
+    it.task.fails["close"] = [RetriableError("a report was refused")]
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {B: 1})]
+
+
+def test_a_close_that_fails_for_now_does_not_hide_why_the_task_fails(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    it.task.fails = {"put": [FatalError("full")], "close": [RetriableError("a report was refused")]}
+    with pytest.raises(FatalError, match="full"):
+        it.run()
+
+
+def test_no_offset_passes_a_dead_letter_of_a_close_that_is_not_safe(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    it.letters.answers = [True, False]  # before the flush, and after the close
+    assert it.run()[-2:] == [("flush", {A: 1}), ("close", A)]
 
 
 def test_what_is_lost_is_closed_without_a_flush_or_a_commit(it: Stage) -> None:
@@ -270,8 +296,8 @@ def test_a_task_that_knows_where_it_is_begins_there(it: Stage) -> None:
         ("begins", {A: 40}),
         ("put", (0, 40)),
         ("flush", {A: 41}),
-        ("commit", {A: 41}),
         ("close", A),
+        ("commit", {A: 41}),
     ]
 
 
@@ -282,8 +308,8 @@ def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
         ("put", (0, 5), (0, 6)),
         ("seek", {A: 2}),
         ("flush", {A: 2}),
-        ("commit", {A: 2}),
         ("close", A),
+        ("commit", {A: 2}),
     ]
 
 
@@ -493,7 +519,7 @@ def test_a_record_that_cannot_be_read_is_passed_where_that_is_tolerated(it: Stag
 
     it.processor.value_converter = Refusing({})
     it.then(it.assigned(a=0), it.records((A, 0)))
-    assert it.run()[2:] == [("flush", {A: 1}), ("commit", {A: 1}), ("close", A)]
+    assert it.run()[2:] == [("flush", {A: 1}), ("close", A), ("commit", {A: 1})]
     assert it.counters.errors.skipped == 1
 
 
