@@ -4,9 +4,10 @@ import os
 import re
 import shlex
 
-from fencepost.config.check import each, one_of
+from fencepost.config.check import each, one_of, parsed_by
 from fencepost.config.errors import ConfigError
 from fencepost.config.jaas import login_options
+from fencepost.config.listener import Listener
 from fencepost.config.rest import BASIC_EXTENSION, RestConfig
 from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.config.rest_oidc import RestOidcConfig
@@ -14,7 +15,14 @@ from fencepost.config.rest_ui import RestUiConfig
 from fencepost.config.setting import LOW, MEDIUM, setting
 
 _ENTRY, _MODULE = "KafkaConnect", "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+_HOST_NAME = re.compile(r"\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_ANY_NAME = "*"
 _JAVA_OPTIONS, _LOGIN_FILE = "KAFKA_OPTS", "-Djava.security.auth.login.config="
+
+
+def _host_name(text: str) -> None:
+    if _HOST_NAME.fullmatch(text) is None:
+        raise ValueError("must be names such as connect.example, without http:// and port, or *")
 
 
 class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig):
@@ -44,9 +52,31 @@ class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig
         doc="What may be read without authentication: `health`, `metrics`, or both.",
     )
 
+    host_names: list[str] = setting(
+        "rest.host.names",
+        default=[],
+        check=each(parsed_by(_host_name, "host names, or *")),
+        importance=LOW,
+        doc="Names by which callers may reach plain http listeners that ask for no credentials; `*`: any. "
+        "`localhost`, addresses, the hosts of `listeners` and `rest.advertised.host.name` always count. Unset: no "
+        "others on loopback, and any where other machines can reach the listener. It keeps pages of other sites from "
+        "reaching a worker by a name of theirs (DNS rebinding).",
+    )
+
     @property
     def paths_without_authentication(self) -> frozenset[str]:
         return frozenset(f"/{path.lower()}" for path in self.open_paths)
+
+    def names_of(self, listener: Listener) -> frozenset[str] | None:
+        """Return by which names a listener that asks for no credentials may be called, in lower case; None: by any.
+
+        With https, the browser has compared the name with the certificate.
+        """
+        given = {name.lower() for name in self.host_names}
+        if listener.is_tls or _ANY_NAME in given or not (given or listener.is_loopback):
+            return None
+        own = {self.rest_advertised_host_name or "", *(one.host for one in self.all_listeners)}
+        return frozenset(given | {name.lower() for name in own if name})
 
     @property
     def has_basic_extension(self) -> bool:

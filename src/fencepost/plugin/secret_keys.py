@@ -19,13 +19,12 @@ from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.telemetry.secret import has_password, hold
+from fencepost.telemetry.secret import has_login, has_password, hold
 
 _NAMED_LIKE_A_SECRET = re.compile(
     r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key|auth\.user\.info)$",
     re.IGNORECASE,
 )
-_URL_WITH_A_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 _OF_THE_FRAMEWORK = frozenset(
     (*SourceConnectorConfig.settings(), *SinkConnectorConfig.settings(), *RuntimeChoice.settings())
@@ -42,7 +41,7 @@ def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | 
     return {
         key
         for key, value in config.items()
-        if value and (key in declared or is_named_like_a_secret(key) or _has_password(key, value))
+        if value and (key in declared or is_named_like_a_secret(key) or _has_login(key, value))
     }
 
 
@@ -72,12 +71,12 @@ def hold_given_secrets(
 
 def looks_secret(key: str, value: str) -> bool:
     """Say whether a value is a secret by its key's name or by its form; nothing is known of the connector's class."""
-    return is_named_like_a_secret(key) or _has_password(key, value) or has_password(_without_references(key, value))
+    return is_named_like_a_secret(key) or has_password(_without_references(key, value))
 
 
-def _has_password(key: str, value: str) -> bool:
-    """Say whether a value has a URL with a password that is no reference."""
-    return "://" in value and _URL_WITH_A_PASSWORD.search(_without_references(key, value)) is not None
+def _has_login(key: str, value: str) -> bool:
+    """Say whether a value has a password before the name of a host, which is no reference."""
+    return "@" in value and has_login(_without_references(key, value))
 
 
 def _without_references(key: str, value: str) -> str:

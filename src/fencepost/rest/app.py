@@ -18,7 +18,7 @@ from fencepost.rest.describe import ERRORS
 from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
-from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
+from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
 from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import EncodedPath
 from fencepost.rest.resources import (
@@ -102,13 +102,13 @@ def create_app(
 
 def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[[], float]) -> None:
     # The first one added is the innermost.
-    is_shared = bool(options.allow_origin)
+    origins = origins_of(options.allow_origin)
     app.add_middleware(Inside, state=app.state)
-    app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits, is_shared=is_shared)
+    app.add_middleware(Guard, access=options.access, gateway=gateway, limits=options.limits, allowed_origins=origins)
     install_error_handlers(app)
     app.add_middleware(ErrorPages)
     app.add_middleware(EncodedPath)
-    if options.allow_origin:
-        app.add_middleware(allow_origins, options.allow_origin, options.allow_methods)
+    if origins is not None:
+        app.add_middleware(allow_origins, origins, options.allow_methods)
     app.add_middleware(ResponseHeaders, rules=(NO_SNIFF, *options.header_rules), now_s=now_s)
     app.add_middleware(AccessLog)

@@ -19,9 +19,17 @@ HIDDEN = "[hidden]"
 
 _SHORTEST = 4
 _MOST = 2_000
+_LOGIN = re.compile(
+    r"""://[^/\s:@]*:([^/\s@]+)@"""  # of a URL
+    r"""|:(?:thin|oci8?):[^\s/@]{1,256}/([^\s@]{1,256})@"""  # of Oracle's URLs for JDBC
+    # name:password@host without any scheme, also in a list; neither a path nor an address such as mailto:name@host
+    r"""|(?:^|[\s,;="'|])(?!(?:jdbc|mailto|sips?|xmpp|acct):)[^\s/:@,;="'|]{0,256}"""
+    r""":(?![/\\"'])([^\s@,]{0,255}[^\s@:,])@(?=[\w\[])""",
+    re.IGNORECASE,
+)
 _PASSWORD = re.compile(
     r"""(?i)\w*(?:password|secret)\w*\s*=\s*"""
-    r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;,&"']+))|://[^/\s:@]*:([^/\s@]+)@"""
+    r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;,&"']+))"""
 )
 _SECRET_FIELD = re.compile(r"(?i)password|passwd|secret|token|key|credential")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
@@ -95,7 +103,12 @@ def _compiled(text: str) -> Finder:
 
 def has_password(value: str) -> bool:
     """Say whether a text contains a password, such as a JAAS config or a URL with one."""
-    return _PASSWORD.search(value) is not None
+    return _PASSWORD.search(value) is not None or has_login(value)
+
+
+def has_login(value: str) -> bool:
+    """Say whether a text names a user with a password before a host: `db://me:pw@host`, `me:pw@host,me:pw@other`."""
+    return "@" in value and _LOGIN.search(value) is not None
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -104,7 +117,7 @@ def _parts(value: str) -> Iterator[str]:
     That is each line of a longer text, such as a key in PEM; a password in a JAAS config or a URL; a password, a token
     or a key in a JSON object.
     """
-    inner = [part for found in _PASSWORD.findall(value) for part in found if part]
+    inner = [part for pattern in (_PASSWORD, _LOGIN) for found in pattern.findall(value) for part in found if part]
     plain = [re.sub(r"\\(.)", r"\1", part) for part in inner]
     fields = [line for text in _fields(value) for line in (text, text.strip(), *_lines(text))]
     for text in dict.fromkeys((value, value.strip(), *_lines(value), *inner, *plain, *fields)):

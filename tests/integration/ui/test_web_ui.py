@@ -123,12 +123,14 @@ def test_a_page_shows_and_offers_only_what_its_reader_may(browser: Browser) -> N
     browser.open(*ORDERS)
     browser.see("Tasks")
     assert not browser.has("main form")
-    for page in (("connectors", "clicks"), ("connectors", "orders-to-file", "edit"), ("new",)):
+    assert "Logs" not in browser.text("nav.tabs")
+    for page in (("connectors", "clicks"), (*ORDERS, "logs"), ("connectors", "orders-to-file", "edit"), ("new",)):
         browser.open(*page)
         browser.see("vera needs the role")
     browser.be("otto", "of otto")
     browser.open(*ORDERS)
     browser.see("Pause")
+    browser.see("Logs", "nav.tabs")
     browser.open(*ORDERS, "config")
     browser.see("rows.per.second")
     assert not browser.has("main .actions")

@@ -212,19 +212,6 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_understood(worker: Fak
     assert client.post("/connectors", json=small).status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("site", "origin", "status"),
-    [("cross-site", "", 403), ("cross-site", "https://ui.example", 202), ("same-origin", "", 202), ("none", "", 202)],
-)
-def test_a_browser_changes_nothing_for_a_page_of_another_site(
-    worker: FakeWorker, passwords: Passwords, site: str, origin: str, status: int
-) -> None:
-    options = RestOptions(access=Access({"basic": passwords}), allow_origin=origin)
-    client = TestClient(create_app(worker.operations, options=options), headers={**RIGHT, "sec-fetch-site": site})
-    assert client.post("/connectors/file/restart?includeTasks=true").status_code == status
-    assert client.get("/connectors").status_code == 200
-
-
 def asked_at_once(
     worker: FakeWorker, passwords: Passwords, headers: list[dict[str, str]], **others: Passwords
 ) -> list[int]:

@@ -44,7 +44,7 @@ PUT    /connectors/{name}/topics/reset              operate  file
 GET    /connectors/{name}/offsets                   view     file
 GET    /connectors/{name}/gaps                      view     file
 GET    /connectors/{name}/figures                   view     file
-GET    /connectors/{name}/logs                      view     file
+GET    /connectors/{name}/logs                      operate  file
 GET    /connectors/{name}/lineage                   view     file
 GET    /lineage                                     -
 PATCH  /connectors/{name}/offsets                   edit     file
@@ -77,8 +77,8 @@ POST   /ui/connectors/{name}/edit/check             edit     file
 GET    /ui/connectors/{name}/offsets                view     file
 POST   /ui/connectors/{name}/offsets/preview        edit     file
 POST   /ui/connectors/{name}/offsets                edit     file
-GET    /ui/connectors/{name}/logs                   view     file
-GET    /ui/connectors/{name}/logs/rows              view     file
+GET    /ui/connectors/{name}/logs                   operate  file
+GET    /ui/connectors/{name}/logs/rows              operate  file
 GET    /ui/connectors/{name}/dead-letters           view     file
 GET    /ui/new                                      edit     some
 POST   /ui/new                                      edit     file

@@ -20,6 +20,7 @@ from fencepost.config.listener import Listener, bracketed
 from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.rest.access.access import Access
+from fencepost.rest.access.host_name import HostNames
 from fencepost.rest.access.set_up import access_of, exposures
 from fencepost.rest.app import Parts, RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
@@ -101,13 +102,19 @@ def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperatio
     if config.admin_rest_listeners:
         admin = create_app(operations, options=replace(options, parts=Parts(has_main=False)))
         found |= _served(config, admin, config.admin_rest_listeners, ADMIN_HTTPS)
-    return found
+    return found if access.asks else {one: _named(config, one, endpoint) for one, endpoint in found.items()}
 
 
 def _served(config: WorkerConfig, app: ASGIApp, listeners: Sequence[Listener], prefix: str) -> dict[Listener, Endpoint]:
     has_tls = any(one.is_tls for one in listeners)
     tls = server_context(tls_config(config.originals, prefix), prefix) if has_tls else None
     return {one: Endpoint(app, one.host, one.port, tls if one.is_tls else None) for one in listeners}
+
+
+def _named(config: WorkerConfig, listener: Listener, endpoint: Endpoint) -> Endpoint:
+    """Return what is served at a listener that asks for no credentials."""
+    names = config.names_of(listener)
+    return endpoint if names is None else replace(endpoint, app=HostNames(endpoint.app, names))
 
 
 def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> RestServer:

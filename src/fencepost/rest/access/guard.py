@@ -1,6 +1,7 @@
 """The layer that finds out who sends a request, before anything else is done for it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 
@@ -19,9 +20,10 @@ from fencepost.rest.access.audit import log_change
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
 from fencepost.rest.access.certificate import PEER
 from fencepost.rest.access.known import KnownCredentials
-from fencepost.rest.access.need import is_between_workers, is_change
+from fencepost.rest.access.need import READING, is_between_workers, is_change
 from fencepost.rest.access.principal import Authenticator, Checked, Principal, UncheckedError
 from fencepost.rest.access.rules import Rules
+from fencepost.rest.access.site import is_of_own_site
 from fencepost.rest.body import read_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
@@ -42,7 +44,7 @@ class Guard:
 
     Correct credentials are remembered for as long as their authenticator says, under a keyed hash. An address that has
     sent many wrong ones has to wait with others; correct ones are answered in the meantime if they are remembered.
-    `is_shared`: pages of other sites may use the API (CORS).
+    `allowed_origins` are those whose pages may use the API as well (CORS).
     """
 
     def __init__(
@@ -52,14 +54,14 @@ class Guard:
         gateway: Gateway,
         limits: Limits = NO_LIMITS,
         *,
-        is_shared: bool = False,
+        allowed_origins: re.Pattern[str] | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._access = access
         self._gateway = gateway
         self._known = KnownCredentials(now_s)
-        self._is_shared = is_shared
+        self._allowed_origins = allowed_origins
         self._attempts = Attempts(now_s=now_s)
         self._requests = _of_rate(limits.requests_per_s, now_s)
         self._checking = {scheme: asyncio.Semaphore(_MOST_CHECKED) for scheme in access.authenticators}
@@ -83,12 +85,14 @@ class Guard:
             await app(scope, receive, send)
 
     def _ensure_own_site(self, request: Request) -> None:
-        """Refuse a change that a browser sends for a page of another site.
+        """Refuse what a browser sends for a page of another site, unless it only reads.
 
         It adds the user's password or certificate by itself, and asks for no permission before a POST without a body.
         """
-        is_foreign = request.headers.get("sec-fetch-site") == "cross-site" and not self._is_shared
-        if is_foreign and is_change(request.method, request.scope["path"]):
+        if request.method in READING or is_of_own_site(request.headers):
+            return
+        allowed, origin = self._allowed_origins, request.headers.get("origin", "null")
+        if allowed is None or allowed.fullmatch(origin) is None:
             text = f"A page of another site asks for this; {RestConfig.key_of('access_control_allow_origin')} lets it"
             raise _RefusedError(error_answer(403, text))
 

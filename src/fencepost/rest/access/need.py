@@ -15,7 +15,8 @@ _CHECKS = re.compile(
     r"PUT /connector-plugins/[^/]+/config/validate"
     r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview))"
 )
-_READING = ("GET", "HEAD", "OPTIONS")
+READING = ("GET", "HEAD", "OPTIONS")
+"""The methods that change nothing."""
 
 
 class Where(Enum):
@@ -70,7 +71,7 @@ NEEDS: Mapping[str, Need] = {
     "PATCH /connectors/{name}/offsets": _EDIT,
     "DELETE /connectors/{name}/offsets": _EDIT,
     "GET /connectors/{name}/figures": _VIEW,
-    "GET /connectors/{name}/logs": _VIEW,
+    "GET /connectors/{name}/logs": _OPERATE,
     "GET /connectors/{name}/lineage": _VIEW,
     "GET /lineage": _KNOWN,
     "GET /internal/figures": _SIGNED,
@@ -101,8 +102,8 @@ NEEDS: Mapping[str, Need] = {
     "GET /ui/connectors/{name}/offsets": _VIEW,
     "POST /ui/connectors/{name}/offsets/preview": _EDIT,
     "POST /ui/connectors/{name}/offsets": _EDIT,
-    "GET /ui/connectors/{name}/logs": _VIEW,
-    "GET /ui/connectors/{name}/logs/rows": _VIEW,
+    "GET /ui/connectors/{name}/logs": _OPERATE,
+    "GET /ui/connectors/{name}/logs/rows": _OPERATE,
     "GET /ui/connectors/{name}/dead-letters": _VIEW,
     "GET /ui/new": _EDIT_SOMEWHERE,
     "POST /ui/new": _EDIT_SOMEWHERE,
@@ -129,4 +130,4 @@ def is_between_workers(method: str, path: str) -> bool:
 def is_change(method: str, path: str) -> bool:
     """Return whether a user's request to this path changes something."""
     is_other = is_between_workers(method, path) or _CHECKS.fullmatch(f"{method} {path}") is not None
-    return method not in _READING and not is_other
+    return method not in READING and not is_other

@@ -9,17 +9,16 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import ForbiddenError
+from fencepost.rest.access.site import is_of_own_site
 
 FIELD = "token"
 _COOKIE = "fencepost-form"
 _TOKEN = re.compile(r"[\w-]{43}", re.ASCII)
-_OWN = ("same-origin", "none")
 
 
 def token_of(request: Request) -> str:
@@ -36,14 +35,8 @@ def keep_token(response: Response, token: str, *, is_secure: bool) -> None:
 def ensure_own_form(request: Request, fields: Mapping[str, str]) -> None:
     """Raise ForbiddenError unless a form comes from a page of this worker."""
     kept, sent = request.cookies.get(_COOKIE, ""), fields.get(FIELD, "")
-    if not _is_own_site(request):
+    if not is_of_own_site(request.headers):
         raise ForbiddenError("A page of another site has sent this form")
     if not _TOKEN.fullmatch(kept) or not hmac.compare_digest(kept.encode(), sent.encode()):
         raise ForbiddenError("The form has no valid token: load its page again, with cookies allowed, and send it then")
 
-
-def _is_own_site(request: Request) -> bool:
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if site is not None:
-        return site in _OWN
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")

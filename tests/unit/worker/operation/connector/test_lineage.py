@@ -43,6 +43,12 @@ def test_a_url_shows_no_credentials(url: str) -> None:
     assert (kind, "geheim" in name) == ("external", False)
 
 
+@pytest.mark.parametrize("place", ["user:geheim@host:27017/db", "jdbc:oracle:thin:user/geheim@//host:1521/db"])
+def test_an_address_without_slashes_shows_no_credentials_either(place: str) -> None:
+    config = {"connector.class": "FileStreamSource", "file": place}
+    assert lineage(config)[1] == [("external", "FileStreamSource", None)]
+
+
 def test_of_an_unknown_class_its_name_is_shown_where_the_kind_is_known() -> None:
     assert lineage({"connector.class": "org.example.Odd", "topics": "t"}) == ("unknown", [("topic", "t", None)], [])
     assert lineage({"connector.class": "Datagen", "topic": "t"})[1] == [("external", "Datagen", None)]
