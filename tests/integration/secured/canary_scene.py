@@ -200,10 +200,15 @@ class CanaryScene:
 
     def _asked(self, configs: Mapping[str, dict[str, str]]) -> dict[str, str]:
         rest = self._worker.rest
-        below = ("", "/config", "/status", "/tasks", "/tasks-config", "/offsets", "/topics")
+        below = ("", "/config", "/status", "/tasks", "/tasks-config", "/offsets", "/topics", "/gaps", "/figures", "/logs",
+                 "/lineage")  # fmt: skip
+        pages = ("", "/live", "/config", "/edit", "/offsets", "/logs?level=DEBUG", "/dead-letters")
         paths = [f"/connectors/{name}{each}" for name in self.connectors for each in below]
-        paths += ["/connectors?expand=info&expand=status", "/metrics", "/health", "/connector-plugins"]
+        paths += [f"/ui/connectors/{name}{each}" for name in self.connectors for each in pages]
+        paths += ["/connectors?expand=info&expand=status&expand=figures", "/metrics", "/health", "/connector-plugins"]
+        paths += ["/lineage", "/ui", "/ui/lineage", "/ui/workers", "/ui/retention"]
         found = {f"GET {path}": rest.get(path).text for path in paths}
+        assert any("canary plug-in: poll with [hidden]" in found[path] for path in found if path.endswith("/logs"))
         for name, config in configs.items():
             url = f"/connector-plugins/{config['connector.class']}/config/validate"
             found[f"validate {name}"] = rest.put(url, json={**config, "name": name}).text

@@ -174,9 +174,10 @@ def send(client: TestClient, request: str) -> int:
 
 
 def test_the_table_has_each_path_of_the_application() -> None:
-    routes = create_app(FakeWorker().operations).state.routes
-    served = {f"{method} {route.path}" for route in routes for method in route.methods}
+    app = create_app(FakeWorker().operations)
+    served = {f"{method} {route.path}" for route in app.state.routes for method in route.methods}
     assert served == {request for request, _, _ in rows()} == set(NEEDS)
+    assert [route for route in app.routes if hasattr(route, "path")] == []  # nothing past the routers: it had no roles
 
 
 @pytest.fixture
