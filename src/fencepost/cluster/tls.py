@@ -1,6 +1,7 @@
 """TLS of workers: of the listeners of their REST API, and of requests to each other, from Kafka's `ssl.*` settings.
 
-Key stores and trust stores are PEM or PKCS12, told apart by their content. When a file changes, connections that are
+Key stores and trust stores are PEM or PKCS12, told apart by their content; a key store may also be a directory with a
+certificate and its key, as Kubernetes mounts a Secret of the type `kubernetes.io/tls`. When a file changes, connections that are
 made after that use the new certificates; if they cannot be used, the log says why, and those from before stay in use.
 """
 
@@ -19,6 +20,7 @@ from fencepost.config.watched import WatchedFiles
 _JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER, _PEM = b"\x30", b"-----BEGIN "
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_IN_DIRECTORY = ("tls.crt", "tls.key")
 _KEYSTORE, _TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
 
 
@@ -71,7 +73,8 @@ def _reloaded(
         except ConfigError as error:
             raise ConfigError([f"{prefix}{text}" for text in error.messages]) from None
 
-    paths = [path for path in (config.ssl_keystore_location, config.ssl_truststore_location) if path]
+    own, trusted = config.ssl_keystore_location, config.ssl_truststore_location
+    paths = [*(_files(own) if own else ()), *([trusted] if trusted else ())]
     watched = WatchedFiles(paths, made)
     return ReloadedContext.of(protocol, lambda: watched.content)
 
@@ -110,7 +113,7 @@ def _load_own(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
     location, key_password = config.ssl_keystore_location, _text(config.ssl_key_password)
     store_password = _text(config.ssl_keystore_password)
     if location:
-        data = _read(location, _KEYSTORE)
+        data = b"\n".join(_read(path, _KEYSTORE) for path in _files(location))
         if data.startswith(_DER):
             _load_pem(context, _pem_of_store(data, store_password, location), "", location)
         else:
@@ -121,6 +124,12 @@ def _load_own(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
         return False
     _load_pem(context, f"{chain}\n{key}\n".encode(), key_password or "", "ssl.keystore.key")
     return True
+
+
+def _files(key_store: str) -> list[str]:
+    """Return the files of a key store."""
+    path = Path(key_store)
+    return [str(path / name) for name in _IN_DIRECTORY] if path.is_dir() else [key_store]
 
 
 def _load_pem(context: ssl.SSLContext, pem: bytes, password: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import yaml
 
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
+from support.certificate import server_certificate
 from support.helm import NoHelmError, helm
+from support.http_answers import Answer, HttpAnswers
 from support.long_form import IS_LONG
 
 CHART = Path(__file__).parents[3] / "deploy/helm/fencepost"
-PROTECTED = ("auth.usersSecret=users",)
+PROTECTED, HTTPS = ("auth.usersSecret=users",), ("https.secret=worker-tls",)
 _KUBERNETES = ("1.27", "1.33")
 
 
@@ -57,8 +60,12 @@ def test_helm_finds_nothing_wrong_with_the_chart(program: Path) -> None:
 @pytest.mark.parametrize("version", _KUBERNETES)
 @pytest.mark.parametrize(
     "sets",
-    [PROTECTED, ("auth.unprotected=true", "envFromSecret=shop", "secretFiles={kafka,registry}", "nodeSelector.a=b")],
-    ids=["least", "most"],
+    [
+        PROTECTED,
+        ("auth.unprotected=true", "envFromSecret=shop", "secretFiles={kafka,registry}", "nodeSelector.a=b"),
+        (*PROTECTED, *HTTPS),
+    ],
+    ids=["least", "most", "https"],
 )
 def test_kubernetes_knows_every_field(program: Path, sets: tuple[str, ...], version: str) -> None:
     objects = rendered(program, *sets, version=version)
@@ -120,9 +127,49 @@ def test_a_worker_has_no_rights_and_writes_to_tmp_only(program: Path) -> None:
 def test_a_worker_that_answers_is_not_restarted(program: Path) -> None:
     """The readiness probe asks for a worker that is well; the others only for an answer."""
     container = worker_of(rendered(program, *PROTECTED))
-    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest", "scheme": "HTTP"}
     for probe in ("startupProbe", "livenessProbe"):
         python, option, code = container[probe]["exec"]["command"]
         assert (python, option) == ("python", "-c")
         compile(code, probe, "exec")
         assert "HTTPError" in code
+
+
+def answer_of(probe: dict[str, Any], at: str, port: int) -> int:
+    """Run the program of a probe, in which the chart's port is replaced, and return its exit code."""
+    _, option, code = probe["exec"]["command"]
+    assert at in code
+    return subprocess.run([sys.executable, option, code.replace(at, at.replace("8083", str(port)))], check=False).returncode
+
+
+def test_https_is_spoken_by_listeners_and_probes(program: Path, tmp_path: Path) -> None:
+    """The certificate is for other names than that by which the probe calls: it asks the worker beside it."""
+    objects = rendered(program, *PROTECTED, *HTTPS)
+    settings = parse_properties(objects["ConfigMap pipelines"]["data"]["worker.properties"])
+    assert settings["listeners"] == "https://0.0.0.0:8083"
+    assert settings["listeners.https.ssl.truststore.location"] == "/etc/fencepost/https/ca.crt"
+    container = worker_of(objects)
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in objects["StatefulSet pipelines"]["spec"]["template"]["spec"]["volumes"]}
+    name = mounts[settings["listeners.https.ssl.keystore.location"]]
+    assert volumes[name]["secret"]["secretName"] == "worker-tls"
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    _, tls = server_certificate(tmp_path, "pipelines.data.svc")
+    with HttpAnswers(lambda asked: Answer({}, 503), tls) as worker:
+        for probe in ("startupProbe", "livenessProbe"):
+            assert answer_of(container[probe], "https://127.0.0.1:8083", worker.port) == 0
+    assert answer_of(container["livenessProbe"], "https://127.0.0.1:8083", worker.port) != 0
+
+
+def test_a_worker_trusts_the_system_s_authorities_if_the_secret_has_none(program: Path) -> None:
+    text = rendered(program, *PROTECTED, *HTTPS, "https.authority=")["ConfigMap pipelines"]["data"]["worker.properties"]
+    assert "truststore" not in text
+
+
+def test_client_certificates_that_no_probe_has_are_not_required(program: Path) -> None:
+    key = r"worker.listeners\.https\.ssl\.client\.auth"
+    sets = [word for each in (*PROTECTED, *HTTPS, f"{key}=required") for word in ("--set", each)]
+    done = template(program, *sets)
+    assert done.returncode != 0
+    assert "requested" in done.stderr
+    assert "listeners.https.ssl.client.auth=requested" in str(rendered(program, *PROTECTED, *HTTPS, f"{key}=requested"))

@@ -17,7 +17,7 @@ from fencepost.rest.access.access import UNPROTECTED, Access
 from fencepost.rest.access.principal import Role
 from fencepost.rest.access.rules import Grant, Rules
 from fencepost.rest.app import RestOptions
-from support.authority import Authority
+from support.authority import Authority, Issued
 from support.settings import SETTINGS
 
 from .fake import FakeWorker
@@ -185,6 +185,37 @@ def test_rotated_certificates_are_used_for_the_next_connections(
     path.write_text("-----BEGIN CERTIFICATE-----\nhalf of a file")
     assert get(url, trusting(newer, tmp_path / "..")).status_code == 200
     assert str(path) in caplog.text
+
+
+def mounted(secret: Path, issued: Issued) -> None:
+    """Write a Secret as Kubernetes does: the names lead to a directory that is replaced as a whole."""
+    version = secret / f"..{issued.certificate.serial_number}"
+    version.mkdir(parents=True)
+    key, _, chain = Path(issued.pem(version / "both")).read_text().partition("-----BEGIN CERTIFICATE-----")
+    (version / "tls.crt").write_text(f"-----BEGIN CERTIFICATE-----{chain}")
+    (version / "tls.key").write_text(key)
+    (secret / "..new").symlink_to(version.name)
+    (secret / "..new").rename(secret / "..data")
+    for name in ("tls.crt", "tls.key"):
+        if not (secret / name).is_symlink():
+            (secret / name).symlink_to(f"..data/{name}")
+
+
+def test_a_mounted_secret_is_a_key_store_and_may_be_renewed(
+    serve: Serve, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = tmp_path / "secret"
+    mounted(secret, authority.issue("CN=server", HOST))
+    url = serve({"ssl.keystore.location": str(secret)})
+    assert get(url, trusting(authority, tmp_path)).json() == ["file"]
+    newer = Authority("CN=newer")
+    mounted(secret, newer.issue("CN=server", HOST))
+    assert get(url, client({"ssl.truststore.location": newer.bundle(tmp_path / "newer.pem")})).status_code == 200
+    with pytest.raises(httpx.ConnectError, match="verify failed"):
+        get(url, trusting(authority, tmp_path))
+    (secret / "tls.key").unlink()
+    assert get(url, client({"ssl.truststore.location": str(tmp_path / "newer.pem")})).status_code == 200
+    assert "tls.key cannot be read" in caplog.text
 
 
 def test_rotated_authorities_decide_about_the_next_callers(

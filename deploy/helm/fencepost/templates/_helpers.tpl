@@ -13,6 +13,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{- define "fencepost.scheme" -}}
+{{- if .Values.https.secret -}} https {{- else -}} http {{- end -}}
+{{- end -}}
+
 {{/* Any answer will do: 503 says that Kafka or Spark is away. */}}
 {{- define "fencepost.answers" -}}
 exec:
@@ -20,9 +24,10 @@ exec:
     - python
     - -c
     - |
-      import urllib.error, urllib.request
+      import ssl, urllib.error, urllib.request
+      trusting = ssl._create_unverified_context()  # it asks itself
       try:
-          urllib.request.urlopen("http://127.0.0.1:{{ .Values.port }}/health", timeout=8)
+          urllib.request.urlopen("{{ include "fencepost.scheme" . }}://127.0.0.1:{{ .Values.port }}/health", timeout=8, context=trusting)
       except urllib.error.HTTPError:
           pass
 {{- end -}}
@@ -35,7 +40,7 @@ exec:
   "config.storage.topic" (printf "%s-configs" $name)
   "offset.storage.topic" (printf "%s-offsets" $name)
   "status.storage.topic" (printf "%s-status" $name)
-  "listeners" (printf "http://0.0.0.0:%d" (int .Values.port))
+  "listeners" (printf "%s://0.0.0.0:%d" (include "fencepost.scheme" .) (int .Values.port))
   "rest.advertised.host.name" (printf "${env:POD_NAME}.%s-workers.${env:POD_NAMESPACE}.svc" $name)
   "rest.advertised.port" (printf "%d" (int .Values.port))
   "rest.open.paths" "health,metrics"
@@ -44,6 +49,15 @@ exec:
   "config.providers.directory.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
   "config.providers.directory.param.allowed.paths" "/etc/fencepost/secrets"
 -}}
+{{- if .Values.https.secret -}}
+{{- $_ := set $own "listeners.https.ssl.keystore.location" "/etc/fencepost/https" -}}
+{{- with .Values.https.authority -}}
+{{- $_ := set $own "listeners.https.ssl.truststore.location" (printf "/etc/fencepost/https/%s" .) -}}
+{{- end -}}
+{{- if eq "required" (get .Values.worker "listeners.https.ssl.client.auth" | lower) -}}
+{{- fail "Kubernetes' probes show no certificate: set worker.listeners.https.ssl.client.auth to requested" -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.auth.usersSecret -}}
 {{- $_ := set $own "rest.basic.users.file" "/etc/fencepost/users/users.properties" -}}
 {{- else if .Values.auth.unprotected -}}
