@@ -210,6 +210,19 @@ def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
     ok(cluster.workers[0].rest.put(logger, params={"scope": "cluster"}, json={"level": before[0]}), 204)
 
 
+def test_no_page_of_another_name_or_site_uses_a_worker_on_loopback(cluster: Cluster) -> None:
+    """A name that leads to the worker, and a page elsewhere: a browser sends the one as `Host`, the other as `Origin`."""
+    for worker in cluster.workers:
+        led, foreign = {"host": f"evil.example:{worker.port}"}, {"origin": "https://evil.example"}
+        for path in ("/connectors", "/ui", "/metrics", "/admin/loggers"):
+            assert worker.rest.get(path, headers=led).status_code == 403, path
+        for headers in (led, foreign):
+            answer = worker.rest.put("/admin/loggers/evil", json={"level": "DEBUG"}, headers=headers)
+            assert answer.status_code == 403
+        assert worker.rest.get("/connectors", headers={"host": f"localhost:{worker.port}"}).status_code == 200
+        assert "evil" not in worker.rest.get("/admin/loggers").json()
+
+
 def test_topics_that_any_worker_s_tasks_have_used_are_known_to_all(cluster: Cluster, name: str) -> None:
     ok(cluster.workers[0].create(name, rows(name, 200, TASKS)), 201)
     for worker in cluster.workers:

@@ -1,8 +1,10 @@
 """Two workers that speak only TLS, with client certificates, passwords and roles: they go on talking to each other."""
 
+import random
 import ssl
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -11,9 +13,13 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.rest.access.password import hashed
+from fencepost.storage.config_topic import ConfigTopic
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from support.authority import Authority
-from support.cluster import Cluster
+from support.cluster import Cluster, url
+from support.forgery import WAYS, Call, Forger
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 CONFIG = {
@@ -63,19 +69,32 @@ class Place:
         return httpx.Client(base_url=url, verify=self.tls, auth=(name, PASSWORDS[name]), timeout=100, trust_env=False)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    def nobody(self, worker: Worker) -> httpx.Client:
+        """Return a client that has a certificate, as the listener asks for one, and nothing else."""
+        return httpx.Client(base_url=f"https://{HOST}:{worker.port}", verify=self.tls, timeout=100, trust_env=False)
 
 
-@pytest.fixture
-def workers(kafka: EmbeddedKafka, place: Place, tmp_path: Path) -> Iterator[list[Worker]]:
-    cluster = Cluster(kafka.bootstrap_servers, tmp_path, f"g-{uuid.uuid4().hex[:6]}", 2)
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("protected"))
+
+
+@pytest.fixture(scope="module")
+def protected(kafka: EmbeddedKafka, place: Place) -> Iterator[Cluster]:
+    cluster = Cluster(kafka.bootstrap_servers, place.directory, f"g-{uuid.uuid4().hex[:6]}", 2)
     for worker in cluster.workers:
         place.protect(worker)
     with cluster:
         cluster.start()
-        yield cluster.workers
+        yield cluster
+
+
+@pytest.fixture
+def workers(protected: Cluster) -> Iterator[list[Worker]]:
+    yield protected.workers
+    first, *_ = protected.workers
+    for name in first.rest.get("/connectors").json():
+        assert first.rest.delete(f"/connectors/{name}").status_code == 204
 
 
 def test_protected_workers_share_tasks_and_forward_requests(workers: list[Worker], place: Place) -> None:
@@ -121,3 +140,66 @@ def _owners(worker: Worker, name: str, tasks: int) -> list[str]:
 def _serial(worker: Worker) -> int:
     pem = ssl.get_server_certificate((HOST, worker.port))
     return load_pem_x509_certificate(pem.encode()).serial_number
+
+
+FORGED = 5_000 if IS_LONG else 500
+OWN = [
+    Call("GET", "/internal/figures"),
+    Call("GET", "/internal/logs?connector=kept&level=0&limit=500"),
+    Call("PUT", "/connectors/kept/fence"),
+    Call("POST", "/connectors/kept/tasks", b'[{"task.class":"x"}]'),
+]
+FORWARDED = [
+    Call("GET", "/connectors/kept/status?forward=true", caller="alice"),
+    Call("DELETE", "/connectors/kept?forward=true", caller="alice"),
+    Call("PUT", "/connectors/kept/stop?forward=true", caller="alice"),
+    Call("PUT", "/connectors/kept/config?forward=true", b'{"connector.class":"FileStreamSource"}', caller="alice"),
+    Call("PATCH", "/connectors/kept/offsets?forward=true", b'{"offsets":[]}', caller="alice"),
+]
+HARMLESS = [OWN[0], OWN[1], FORWARDED[0]]
+
+
+def test_forged_and_replayed_calls_are_refused_by_each_worker(
+    protected: Cluster, workers: list[Worker], place: Place, seed: int
+) -> None:
+    """By both, at their real addresses: calls that are wrong in one thing, and those that were taken a moment ago."""
+    print(f"FENCEPOST_CHAOS_SEED={seed}")
+    first, second = workers
+    assert first.create("kept", CONFIG).status_code == 201
+    eventually(lambda: _owners(first, "kept", 4), within_s=120)
+    before = _snapshot(protected)
+    assert before.session_key is not None
+    of = {id(worker): before.incarnations[url(worker).replace("http:", "https:")] for worker in workers}
+    counts = {"forged": 0, "replayed": 0}
+    with ExitStack() as stack:
+        for worker, other in ((first, second), (second, first)):
+            here, there = (stack.enter_context(place.nobody(each)) for each in (worker, other))
+            forger = Forger(before.session_key, of[id(worker)], of[id(other)], random.Random(seed))
+            for call in HARMLESS:
+                taken = forger.good(call)
+                assert _sent(here, taken) == 200
+                for rest in (here, there, here):
+                    assert _sent(rest, taken) == 403, taken
+                    counts["replayed"] += 1
+            for number in range(FORGED // 2):
+                call = (OWN + FORWARDED)[number // WAYS % len(OWN + FORWARDED)]
+                assert _sent(here, forged := forger.forged(call, number)) in (400, 401, 403), forged
+                counts["forged"] += 1
+    print(counts)
+    after = _snapshot(protected)
+    for part in ("connectors", "target_states", "task_counts", "commit_offsets", "task_count_records", "session_key"):
+        assert getattr(after, part) == getattr(before, part), part
+    assert sorted(first.rest.get("/connectors").json()) == ["kept"]
+    assert [first.status("kept")["connector"]["state"], *first.task_states("kept")] == ["RUNNING"] * 5
+
+
+def _sent(rest: httpx.Client, call: Call) -> int:
+    return rest.request(call.method, call.target, content=call.body, headers=dict(call.headers)).status_code
+
+
+def _snapshot(cluster: Cluster) -> ClusterSnapshot:
+    topic = ConfigTopic({"bootstrap.servers": cluster.bootstrap}, f"{cluster.group}-configs")
+    try:
+        return topic.start(60)
+    finally:
+        topic.stop()
