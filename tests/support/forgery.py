@@ -125,7 +125,9 @@ _WAYS: tuple[Callable[[Forger, Call], Call], ...] = (
     lambda forger, call: call.signed(forger.key, forger.other),
     lambda forger, call: replace(forger.good(call), body=call.body + b" "),
     lambda forger, call: replace(forger.good(call), target=call.target + ("&" if "?" in call.target else "?") + "a=b"),
-    lambda forger, call: forger.good(call).having(**{ALGORITHM: forger.random.choice(("HmacSHA512", "HmacMD5", "none"))}),
+    lambda forger, call: forger.good(call).having(
+        **{ALGORITHM: forger.random.choice(("HmacSHA512", "HmacMD5", "none"))}
+    ),
     lambda forger, call: forger.good(call).having(**{SIGNATURE: forger.random.randbytes(32).hex()}),
     *map(_changed, (SIGNATURE, TIME, NONCE)),
     *map(_bare, (SIGNATURE, TIME, NONCE, ALGORITHM)),

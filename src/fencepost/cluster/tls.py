@@ -1,8 +1,9 @@
 """TLS of workers: of the listeners of their REST API, and of requests to each other, from Kafka's `ssl.*` settings.
 
 Key stores and trust stores are PEM or PKCS12, told apart by their content; a key store may also be a directory with a
-certificate and its key, as Kubernetes mounts a Secret of the type `kubernetes.io/tls`. When a file changes, connections that are
-made after that use the new certificates; if they cannot be used, the log says why, and those from before stay in use.
+certificate and its key, as Kubernetes mounts a Secret of the type `kubernetes.io/tls`. When a file changes, connections
+that are made after that use the new certificates; if they cannot be used, the log says why, and those from before stay
+in use.
 """
 
 import ssl

@@ -68,7 +68,6 @@ class Place:
         url = f"https://{HOST}:{worker.port}"
         return httpx.Client(base_url=url, verify=self.tls, auth=(name, PASSWORDS[name]), timeout=100, trust_env=False)
 
-
     def nobody(self, worker: Worker) -> httpx.Client:
         """Return a client that has a certificate, as the listener asks for one, and nothing else."""
         return httpx.Client(base_url=f"https://{HOST}:{worker.port}", verify=self.tls, timeout=100, trust_env=False)

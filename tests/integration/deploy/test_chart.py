@@ -139,7 +139,9 @@ def answer_of(probe: dict[str, Any], at: str, port: int) -> int:
     """Run the program of a probe, in which the chart's port is replaced, and return its exit code."""
     _, option, code = probe["exec"]["command"]
     assert at in code
-    return subprocess.run([sys.executable, option, code.replace(at, at.replace("8083", str(port)))], check=False).returncode
+    return subprocess.run(
+        [sys.executable, option, code.replace(at, at.replace("8083", str(port)))], check=False
+    ).returncode
 
 
 def test_https_is_spoken_by_listeners_and_probes(program: Path, tmp_path: Path) -> None:

@@ -39,4 +39,3 @@ def ensure_own_form(request: Request, fields: Mapping[str, str]) -> None:
         raise ForbiddenError("A page of another site has sent this form")
     if not _TOKEN.fullmatch(kept) or not hmac.compare_digest(kept.encode(), sent.encode()):
         raise ForbiddenError("The form has no valid token: load its page again, with cookies allowed, and send it then")
-

@@ -84,5 +84,3 @@ def test_with_https_the_certificate_decides() -> None:
 def test_what_is_no_host_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"rest\.host\.names"):
         WorkerConfig({**SETTINGS, "rest.host.names": text})
-
-
