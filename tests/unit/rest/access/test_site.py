@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
-from fencepost.rest.access.access import Access
+from fencepost.rest.access.access import UNPROTECTED, Access
 from fencepost.rest.access.site import is_of_own_site
 from fencepost.rest.app import RestOptions
 from rest.fake import FakeWorker
@@ -44,7 +44,7 @@ def test_pages_of_other_sites_are_told_from_own_ones(headers: dict[str, str], is
     assert is_of_own_site(Headers({"host": AT, **headers})) is is_own
 
 
-def client_of(worker: FakeWorker, allowed: str = "", access: Access = Access()) -> TestClient:
+def client_of(worker: FakeWorker, allowed: str = "", access: Access = UNPROTECTED) -> TestClient:
     options = RestOptions(access=access, allow_origin=allowed)
     return TestClient(create_app(worker.operations, options=options), base_url=f"http://{AT}")
 
