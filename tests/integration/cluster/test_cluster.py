@@ -211,7 +211,7 @@ def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
 
 
 def test_no_page_of_another_name_or_site_uses_a_worker_on_loopback(cluster: Cluster) -> None:
-    """A name that leads to the worker, and a page elsewhere: a browser sends the one as `Host`, the other as `Origin`."""
+    """A name that leads to the worker is in `Host`, a page elsewhere in `Origin`."""
     for worker in cluster.workers:
         led, foreign = {"host": f"evil.example:{worker.port}"}, {"origin": "https://evil.example"}
         for path in ("/connectors", "/ui", "/metrics", "/admin/loggers"):
