@@ -79,6 +79,7 @@ def _fuzz(worker: Worker, seed: int, directory: Path, most_s: int, *more: str) -
     output = _fuzzed(f"http://127.0.0.1:{worker.port}/openapi.json", seed, directory, most_s, *more)
     found = re.search(r"([\d,]+) generated", output)
     assert found is not None, output
+    print(f"{found[1]} requests")
     assert int(found[1].replace(",", "")) > 500
 
 
