@@ -14,6 +14,7 @@ from fencepost.rest.connection import HANDSHAKE_S, Connection
 
 GRACEFUL_SHUTDOWN_S = 60
 KEEP_ALIVE_S = 30
+SHUTDOWN_S = 30
 BACKLOG = 1024
 START_WITHIN_S = 30
 
@@ -104,6 +105,9 @@ class _Server(uvicorn.Server):
                 ssl=tls,
                 backlog=BACKLOG,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+                # asyncio does not tell a protocol above TLS that an answer waits, if all of it was written at once: a
+                # client that does not read it is idle until KEEP_ALIVE_S, and has then this long before it is cut off.
+                ssl_shutdown_timeout=None if tls is None else SHUTDOWN_S,
             )
             for each in sockets or []
         ]

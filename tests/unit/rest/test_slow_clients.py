@@ -42,6 +42,7 @@ def running(
     monkeypatch.setattr(Connection, "head_s", SHORT_S)
     monkeypatch.setattr(Connection, "stalled_s", SHORT_S)
     monkeypatch.setattr(body, "BODY_S", SHORT_S)
+    monkeypatch.setattr(server, "SHUTDOWN_S", SHORT_S)
     files = server_certificate(tmp_path, HOST) if request.param == "https" else ()
     made = Running(create_app(worker.operations), *files)
     made.start()
@@ -124,11 +125,16 @@ def test_a_body_that_nobody_reads_does_not_keep_a_connection(running: Running) -
         assert drip(client, b" " * 40)
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut_off(running: Running, worker: FakeWorker) -> None:
+def test_a_client_that_does_not_read_its_answer_is_cut_off(
+    running: Running, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in running._servers:
+        monkeypatch.setattr(each.config, "timeout_keep_alive", SHORT_S)
     config: dict[str, str | None] = {"connector.class": "FileStreamSource", "text": "x" * 1_000_000}
     worker.connectors = {str(n): FakeConnector(config) for n in range(30)}
     with closing(connected(running, has_small_buffer=True)) as client:
         client.sendall(b"GET /connectors?expand=info HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
         eventually(lambda: _open_connections(running) == 0 or _raise(), within_s=60)
 
 
