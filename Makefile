@@ -74,9 +74,10 @@ integration: setup ## tests with the real broker and real Spark
 # for a fifth of the time (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
-# The archive of Spark's classes takes long if it is made beside tests, all of which wait for it.
+# The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests are
+# compiled: each process would do that for itself.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
-	-$(PY) -m fencepost.spark.session.archive_making
+	@$(VENV)/bin/pytest -q --collect-only $(SHARED) > /dev/null & $(PY) -m fencepost.spark.session.archive_making; wait
 	$(VENV)/bin/pytest -q -n 5 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
@@ -85,9 +86,8 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/model \
-		tests/integration/cluster tests/integration/secured tests/integration/offsets \
-		tests/integration/spark tests/integration/worker tests/integration/mirror tests/integration/deploy \
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration \
+		tests/docs/test_retyped.py tests/docs/test_wheel.py \
 		tests/conformance/cli/test_adopt.py tests/conformance/task/test_epoch_matrix.py \
 		tests/conformance/task/test_lanes.py tests/conformance/transaction/test_broker_away.py \
 		tests/conformance/transaction/test_quotas.py

@@ -14,6 +14,7 @@ SETTINGS = {"spark.executor.memory": "512m", "spark.executor.cores": "4"}
 
 
 @pytest.mark.chaos
+@pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
 def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, seed, capfd):
     group = f"cluster-{seed}"

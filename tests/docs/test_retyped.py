@@ -180,6 +180,7 @@ def reader(tmp_path: Path, postgres: Postgres | None, monkeypatch: pytest.Monkey
     made.rest.close()
 
 
+@pytest.mark.drawn(2)  # or the quick start from the wheel
 def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
     _writes_plugins(reader)
     _installs_debezium(reader)

@@ -69,6 +69,7 @@ def test_the_sdist_gives_the_same_wheel_where_there_is_no_git(built: Built, tmp_
     assert (again.name, again.read_bytes()) == (built.wheel.name, built.wheel.read_bytes())
 
 
+@pytest.mark.drawn(2)  # or the quick start as the README has it
 def test_the_quick_start_runs_from_the_wheel_where_only_tmp_can_be_written(
     built: Built, public_directory: Path
 ) -> None:

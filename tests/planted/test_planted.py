@@ -250,6 +250,7 @@ def failing_lines(out: str, function: str) -> list[str]:
     return re.findall(rf"in {function}\n[ |]+(.*)$", out, re.MULTILINE)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_turns_its_test_red(kafka, plant):
     planted = PLANTS[plant]
