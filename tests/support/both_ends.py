@@ -2,22 +2,52 @@
 
 The first tests in the list wait most of the time, for sessions to run out and for what was killed to come back; the
 last ones compute, in Spark. One process begins at the end, the others at the beginning: what waits runs beside what
-computes. Besides, a directory is one process's, but for the one in which they meet: what its tests share is begun once.
+computes. Four files that wait leave the cores to a fifth one: all processes but one begin with the first files.
 
-Four files that wait leave the cores to a fifth one: all processes but one begin with the first files.
+The tests of a directory below `tests/integration` share a worker, a Spark or brokers, which each process has to start
+for itself. So such a directory is one process's, from its first file to its last. Only where nothing else is left do
+others help with the directory that has most files left.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
 _AT_THE_END = "gw0"
+_SHARING = PurePosixPath("tests/integration")
 
 
 class FromBothEnds(LoadFileScheduling):
     """Hands out files whole, as `--dist loadfile` does."""
 
+    def __init__(self, config: Any, log: Any) -> None:
+        super().__init__(config, log)
+        self._rooms: dict[Any, str] = {}
+
     def _assign_work_unit(self, node: Any) -> None:
-        if node.gateway.id == _AT_THE_END:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        others = [room for other, room in self._rooms.items() if other is not node]
+        file = next_file(list(self.workqueue), self._rooms.get(node, ""), others, node.gateway.id == _AT_THE_END)
+        self._rooms[node] = room_of(file)
+        self.workqueue.move_to_end(file, last=False)
         super()._assign_work_unit(node)
+
+
+def next_file(left: Sequence[str], own: str, others: Iterable[str], is_at_the_end: bool) -> str:
+    """Return the file for a process that was last in the room `own`, while others are in theirs."""
+    rooms = Counter(map(room_of, left))
+    if own in rooms:
+        return next(file for file in left if room_of(file) == own)
+    free = [file for file in left if room_of(file) not in set(others)]
+    if free:
+        return free[-1] if is_at_the_end else free[0]
+    ((fullest, _),) = rooms.most_common(1)
+    return [file for file in left if room_of(file) == fullest][-1]
+
+
+def room_of(file: str) -> str:
+    """Return what one process is to run alone: a directory whose tests share something, or the file."""
+    directory = PurePosixPath(file).parent
+    return str(directory) if _SHARING in directory.parents else file

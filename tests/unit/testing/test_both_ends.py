@@ -1,9 +1,12 @@
-"""One process takes files from the end of the list, the others from its beginning; each file is run once."""
+"""One process takes files from the end of the list, the others from its beginning; each file is run once.
+
+A directory whose tests share something is one process's, for as long as there is anything else.
+"""
 
 from types import SimpleNamespace
 from typing import Any
 
-from support.both_ends import FromBothEnds
+from support.both_ends import FromBothEnds, next_file
 
 
 class _Node:
@@ -53,6 +56,23 @@ def test_a_third_process_begins_with_the_first_files_too_and_goes_on_to_the_end(
     assert all(node.shutting_down for node in nodes)
 
 
+def test_a_directory_whose_tests_share_something_is_one_process_s() -> None:
+    tests = [f"tests/integration/{file}.py::test_{n}" for file in ("a/1", "a/2", "b/3", "b/4", "c/5") for n in range(3)]
+    nodes = [_Node("gw0"), _Node("gw1"), _Node("gw2")]
+    scheduler = _scheduler(nodes, tests)
+    assert sorted(nodes[0].given + nodes[1].given + nodes[2].given) == [0, 1, 2, 6, 7, 8, 12, 13, 14]
+    while sum(_finish_one(scheduler, node) for node in nodes[1:]):
+        pass
+    assert [_files(node, tests) for node in nodes] == ["5", "12", "34"]
+
+
+def test_others_help_with_the_fullest_directory_when_nothing_else_is_left() -> None:
+    left = [f"tests/integration/{file}" for file in ("a/test_1.py", "b/test_2.py", "b/test_3.py")]
+    rooms = ["tests/integration/a", "tests/integration/b"]
+    assert next_file(left, "tests/docs/test_4.py", rooms, is_at_the_end=False) == left[2]
+    assert next_file(left, "tests/docs/test_4.py", rooms[1:], is_at_the_end=False) == left[0]
+
+
 def _scheduler(nodes: list[_Node], tests: list[str]) -> FromBothEnds:
     option = SimpleNamespace(loadscopereorder=False, maxschedchunk=None)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: [f"{len(nodes)}*{name}"])
@@ -74,4 +94,4 @@ def _finish_one(scheduler: FromBothEnds, node: Any) -> bool:
 
 
 def _files(node: _Node, tests: list[str]) -> str:
-    return "".join(dict.fromkeys(tests[index][0] for index in node.given))
+    return "".join(dict.fromkeys(tests[index].partition(".py")[0][-1] for index in node.given))
