@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from page import ROOT
@@ -14,40 +15,42 @@ from page import ROOT
 [COMMAND] = re.findall(r"^\t.*\$\(VENV\)/bin/(mkdocs build.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.fixture
-def copied(tmp_path: Path) -> Path:
-    """What the site is built from, to be changed."""
+class Built(NamedTuple):
+    """The site of a copy of the pages with wrong links and a forgotten page, and what was said of them."""
+
+    code: int
+    errors: str
+    site: Path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """One build for all tests here: `make check` has built the site of the pages as they are."""
+    copy = tmp_path_factory.mktemp("site")
     for name in ("docs", "src"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "tests").symlink_to(ROOT / "tests")  # pages link to them
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "tests").symlink_to(ROOT / "tests")  # pages link to them
     for path in (*ROOT.glob("*.md"), ROOT / "LICENSE", ROOT / "mkdocs.yml"):
-        shutil.copy(path, tmp_path)
-    return tmp_path
-
-
-def build(directory: Path) -> subprocess.CompletedProcess[str]:
+        shutil.copy(path, copy)
+    with (copy / "docs/how-to/upgrade.md").open("a") as page:
+        page.write("\n[no file](nowhere.md), [no heading](install.md#nothing)\n")
+    (copy / "docs/how-to/forgotten.md").write_text("# Forgotten\n")
     program, *words = shlex.split(COMMAND, comments=True)
     command = [Path(sys.executable).with_name(program), *words]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    return Built(done.returncode, done.stderr, copy / "build/site")
 
 
-def test_pages_lead_to_files_beside_them_and_examples_are_code(copied: Path) -> None:
-    done = build(copied)
-    assert done.returncode == 0, done.stderr
-    site = copied / "build/site"
-    assert 'href="../../project/#quick-start"' in (site / "how-to/install/index.html").read_text()
-    readme = (site / "project/index.html").read_text()
+def test_pages_lead_to_files_beside_them_and_examples_are_code(built: Built) -> None:
+    assert 'href="../../project/#quick-start"' in (built.site / "how-to/install/index.html").read_text()
+    readme = (built.site / "project/index.html").read_text()
     assert 'id="quick-start"' in readme
     assert 'href="../how-to/install/"' in readme
-    python = unescape(re.sub(r"<[^>]+>", "", (site / "reference/python/index.html").read_text()))
+    python = unescape(re.sub(r"<[^>]+>", "", (built.site / "reference/python/index.html").read_text()))
     assert '>>> HeaderColumn([[("trace", b"x1")], []])[0][0].value\nb\'x1\'' in python
 
 
-def test_links_that_lead_nowhere_and_forgotten_pages_are_errors(copied: Path) -> None:
-    with (copied / "docs/how-to/upgrade.md").open("a") as page:
-        page.write("\n[no file](nowhere.md), [no heading](install.md#nothing)\n")
-    (copied / "docs/how-to/forgotten.md").write_text("# Forgotten\n")
-    done = build(copied)
-    assert done.returncode != 0
+def test_links_that_lead_nowhere_and_forgotten_pages_are_errors(built: Built) -> None:
+    assert built.code != 0
     for wrong in ("nowhere.md", "#nothing", "forgotten.md"):
-        assert wrong in done.stderr
+        assert wrong in built.errors
