@@ -22,6 +22,7 @@ from fencepost.task.source.boundary import Boundary, PollBoundary
 from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor
+from fencepost.task.tracing.tracing import NO_TRACING, Tracing
 from fencepost.transform.chain import Chain
 
 
@@ -32,6 +33,7 @@ class SourceStage:
         self.control, self.counters, self.book = Control(is_paused=False), Counters(), OffsetBook()
         self.states: list[RunState] = []
         self.dead_letters = DeadLetterSpec()
+        self.tracing: Tracing = NO_TRACING
 
     def replace(self) -> Delivery:
         """Return the delivery that follows one that must not be used any more."""
@@ -68,7 +70,7 @@ class SourceStage:
             processor.letters = TransactionDeadLetters(spec, partial(class_of, processor))
             processor.tolerance.tell = processor.letters.tell
         return SourceLoop(
-            TaskRun(spec, self.control, self.counters, self.report_state),
+            TaskRun(spec, self.control, self.counters, self.report_state, self.tracing),
             task,
             processor,
             boundary or PollBoundary(),

@@ -1,10 +1,12 @@
 """The worker's file and the settings of a command's Kafka clients: from a file, and from the command line."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.config.properties import read_properties
 from fencepost.config.reference import has_references
+from fencepost.config.tracing import of_environment
 
 BOOTSTRAP = "bootstrap.servers"
 _LOCAL = "127.0.0.1:9092"
@@ -22,9 +24,13 @@ def read_worker_file(path: Path) -> dict[str, str]:
 
 
 def with_values(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return properties of a worker with references to config providers replaced. Raises ConfigError."""
+    """Return properties of a worker with references to config providers replaced. Raises ConfigError.
+
+    What the environment says about traces is added, if the worker sends any.
+    """
+    properties = {**of_environment(properties, os.environ), **properties}
     if not has_references(properties):
-        return dict(properties)
+        return properties
     from fencepost.reference.worker_file import worker_properties  # and the registry, for which no other start waits
 
     return worker_properties(properties)

@@ -12,6 +12,7 @@ from fencepost.config.override import known_policy
 from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
+from fencepost.config.tracing import TracingConfig
 
 
 class ExactlyOnceSource(Enum):
@@ -247,7 +248,7 @@ _METRICS_CONTEXT = "metrics.context."
 
 class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestAccessConfig, RuntimeConfig,
-    MetricConfig, SlotConfig, RetentionConfig,
+    MetricConfig, TracingConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
     """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
 
@@ -338,6 +339,7 @@ class WorkerConfig(
                 self._algorithms(),
                 self._exactly_once_names(),
                 self.channel_fault(),
+                self.tracing_fault(),
                 *self.unprotected_faults(),
             )
             if text

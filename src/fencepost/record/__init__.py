@@ -17,6 +17,7 @@ from fencepost.record.column import (
     Utf8Column,
     distinct,
     is_missing,
+    runs_of,
 )
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.joined_column import joined_column, joined_member
@@ -72,4 +73,5 @@ __all__ = [
     "partition_key",
     "picked",
     "place_names",
+    "runs_of",
 ]

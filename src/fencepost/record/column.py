@@ -11,11 +11,20 @@ from fencepost.record.java_utf8 import java_decoded
 T = TypeVar("T")
 
 
-def distinct(column: Sequence[str]) -> set[str]:
+def distinct(column: Sequence[T]) -> set[T]:
     """Return the distinct values of a column, without reading each entry of a `Repeated` or of `Runs`."""
     if isinstance(column, Repeated):
         return {column.value} if len(column) else set()
     return set(column.values if isinstance(column, Runs) else column)
+
+
+def runs_of(column: Sequence[T]) -> Iterator[tuple[T, int]]:
+    """Yield the values of a column, each with how often it is repeated: `Repeated` and `Runs` know, others do not."""
+    if isinstance(column, Repeated):
+        return iter([(column.value, len(column))])
+    if isinstance(column, Runs):
+        return zip(column.values, column.counts, strict=True)
+    return zip(column, repeat(1))
 
 
 def is_missing(column: Sequence[Any]) -> bool:

@@ -1,6 +1,7 @@
 """E1: records and the offsets that cover them become visible together, or not at all."""
 
 import time
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -178,6 +179,28 @@ def test_records_with_times_alone_keep_them(kafka, make_writer, topic_name):
     first, now, third, earliest = (at for _, _, at, _ in found)
     assert (first, third, earliest) == (3_000, 2_000, 1)
     assert started_ms <= now <= time.time() * 1000
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_headers_that_all_records_of_a_call_have_arrive_with_each(kafka, make_writer, topic, has_keys):
+    """They go where they would go without headers: to the partition of their key."""
+    writer = make_writer()
+    writer.open()
+    count, headers = 100, [("traceparent", b"00-1"), ("none", None)]
+    values = BinaryColumn(pa.array([b"%d" % n for n in range(count)], pa.binary()))
+    keys = BinaryColumn(pa.array([b"k%d" % (n % 7) for n in range(count)], pa.binary())) if has_keys else None
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    for added in (None, Repeated(tuple(headers), count)):
+        delivery.send(OutgoingColumns(Repeated(topic, count), values, keys, headers=added))
+    delivery.commit([])
+    delivery.finished(wait=True)
+    seen = Counter(o.partition for o in CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30))
+    found = [(p, *row) for p, size in seen.items() for row in rows(kafka, topic, p, size)]
+    for wanted in (None, headers):
+        own = [(partition, key, int(value)) for partition, key, value, _, each in found if each == wanted]
+        assert sorted(number for *_, number in own) == list(range(count))
+        assert not has_keys or {(key, p) for p, key, _ in own} == {(key, p) for p, key, *_ in found}
+        assert not has_keys or [(p, n) for p, _, n in own] == sorted((p, n) for p, _, n in own)
 
 
 def rows(kafka: EmbeddedKafka, topic: str, partition: int, count: int) -> list[tuple[Any, ...]]:

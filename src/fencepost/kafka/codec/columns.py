@@ -1,7 +1,6 @@
 """Records of one partition as columns, and queues of records that will become batches."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -10,7 +9,7 @@ import pyarrow.compute as pc
 
 from fencepost.kafka.codec.encode_header import EncodedBatch
 from fencepost.kafka.value.placed import DeliveryCallback
-from fencepost.record import BinaryColumn, HeaderBytes
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated, joined_column, runs_of
 from fencepost.record.binary_column import size_bytes
 
 # The bytes around a record's own: its length, attributes, offset, the lengths of key and value, the number of headers.
@@ -65,12 +64,12 @@ class PartitionColumns(NamedTuple):
         if self.keys is not None:
             own += size_bytes(self.keys)
         if self.headers is not None:
-            own += sum(len(name.encode()) + len(value or b"") for each in self.headers for name, value in each)
+            own += sum(count * _own_bytes(each) for each, count in runs_of(self.headers))
         return own
 
     def most_bytes(self) -> int:
         """Return the most bytes that all records can take in a batch: the sum of `sizes`, without computing each."""
-        headers = 0 if self.headers is None else sum(map(len, self.headers))
+        headers = 0 if self.headers is None else sum(count * len(each) for each, count in runs_of(self.headers))
         return self.own_bytes() + len(self.values) * self._around_each + headers * _AROUND_HEADER
 
     def sizes(self) -> Any:
@@ -79,7 +78,7 @@ class PartitionColumns(NamedTuple):
         if self.keys is not None:
             sizes = pc.add(sizes, _lengths(self.keys))
         if self.headers is not None:
-            sizes = pc.add(sizes, pa.array([_header_bytes(each) for each in self.headers], _INT64))
+            sizes = pc.add(sizes, _header_bytes(self.headers))
         return sizes
 
     @property
@@ -230,7 +229,7 @@ def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
         binary = pa.binary()
         keys = _array([pa.nulls(len(each.values), binary) if each.keys is None else each.keys for each in pieces])
     if any(piece.headers is not None for piece in pieces):
-        headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
+        headers = joined_column([piece.headers or Repeated((), len(piece.values)) for piece in pieces])
     return PartitionColumns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
 
 
@@ -255,5 +254,13 @@ def _lengths(column: Any) -> Any:
     return (pc.fill_null(lengths, _NOTHING) if lengths.null_count else lengths).cast(_INT64)
 
 
-def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
-    return sum(len(name.encode()) + len(value or b"") + _AROUND_HEADER for name, value in headers)
+def _own_bytes(headers: Sequence[HeaderBytes]) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)
+
+
+def _header_bytes(headers: Headers) -> Any:
+    """Return the most bytes that the headers of each record can take, as an Arrow array."""
+    found = [(_own_bytes(each) + len(each) * _AROUND_HEADER, count) for each, count in runs_of(headers)]
+    if len(found) == len(headers):
+        return pa.array([size for size, _ in found], _INT64)
+    return pa.concat_arrays([pa.repeat(pa.scalar(size, _INT64), count) for size, count in found])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from fencepost.kafka.codec.encode import Rows
 from fencepost.kafka.codec.encode_field import column, joined, lengths, varints
 from fencepost.kafka.value.header_lists import header_lists
-from fencepost.record import HeaderBytes, HeaderColumn, Utf8Column
+from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Runs, Utf8Column, runs_of
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray | Utf8Column | Sequence[bytes | None]
 Headers: TypeAlias = pa.Array | HeaderColumn | Sequence[Sequence[HeaderBytes]]
@@ -34,7 +34,7 @@ def rows(
         binary_column(values),
         _times(timestamps, now_ms),
         None if keys is None else _or_none(binary_column(keys)),
-        None if headers is None else _encoded_headers(_header_lists(headers)),
+        None if headers is None else _headers(headers),
     )
 
 
@@ -61,6 +61,17 @@ def _times(timestamps: Any, now_ms: int) -> pa.Array | int:
         return now_ms
     times = number_column(timestamps, _INT64)
     return pc.fill_null(times, pa.scalar(now_ms, _INT64)) if times.null_count else times
+
+
+def _headers(headers: Headers) -> pa.Array | None:
+    """Return each row's headers as in a record. Those that many rows have in common are encoded once."""
+    if not isinstance(headers, Repeated | Runs):
+        return _encoded_headers(_header_lists(headers))
+    runs = [*runs_of(headers)]
+    encoded = _encoded_headers(header_lists([each for each, _ in runs]))
+    return encoded and pa.concat_arrays(
+        [pa.repeat(each, count) for each, (_, count) in zip(encoded, runs, strict=True)]
+    )
 
 
 def _header_lists(headers: Headers) -> pa.Array:

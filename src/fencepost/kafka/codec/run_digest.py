@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec.columns import Headers, PartitionColumns
-from fencepost.record import TopicPartition
+from fencepost.record import HeaderBytes, TopicPartition, runs_of
 from fencepost.record.binary_column import ends
 
 BLOCK = 64
@@ -185,11 +185,13 @@ def _repeated(crc: int, data: bytes, count: int) -> int:
 
 def _header_data(headers: Headers) -> bytes:
     """Return headers so that different ones are different bytes: counts, and names and values after their lengths."""
-    parts: list[bytes] = []
-    for of_record in headers:
-        parts.append(len(of_record).to_bytes(4, "little"))
-        for name, value in of_record:
-            parts += (*_sized(name.encode()), *_sized(value))
+    return b"".join(_data_of_one(of_record) * count for of_record, count in runs_of(headers))
+
+
+def _data_of_one(headers: Sequence[HeaderBytes]) -> bytes:
+    parts = [len(headers).to_bytes(4, "little")]
+    for name, value in headers:
+        parts += (*_sized(name.encode()), *_sized(value))
     return b"".join(parts)
 
 

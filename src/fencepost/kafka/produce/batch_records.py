@@ -28,7 +28,7 @@ from fencepost.kafka.value.whole import PlacedBatch, placed_records
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.kafka.wire.errors import AnswerError
-from fencepost.record import BinaryColumn, Repeated, TopicPartition, is_missing
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated, TopicPartition, is_missing, picked
 
 
 class BatchRecords(RecordProducer):
@@ -84,7 +84,7 @@ class BatchRecords(RecordProducer):
                 if isinstance(keys, Repeated) and keys.value is None:
                     self._add_keyless(topics.value, PartitionColumns(binary(values), timestamps=_now_ms()))
                 else:
-                    self._add_keyed(topics.value, values, keys)
+                    self._add_keyed(topics.value, values, keys, ())
         elif count == 1:
             self._produce_one(topics[0], values[0], keys[0])
         else:
@@ -100,6 +100,9 @@ class BatchRecords(RecordProducer):
     def produce_placed(self, records: PlacedRecords) -> None:
         with self._incarnation.sending():
             records.ensure_even()
+            if _differ_in_keys_and_values_only(records):
+                self._add_keyed(records.topics[0], records.values, records.keys, records.headers[0])
+                return
             now_ms = _now_ms()
             for place, indexes in self._by_place(records).items():
                 self._add(place, _chosen(records, indexes, now_ms))
@@ -193,14 +196,24 @@ class BatchRecords(RecordProducer):
         """Fill the batch of one partition after another, as Java's client does."""
         self._add_all(columns, partial(self._queue.any_partition, topic, _spare(self._leaders(topic))))
 
-    def _add_keyed(self, topic: str, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
-        """Distribute records by their keys, all at once. Records without a key go to one partition after another."""
+    def _add_keyed(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None],
+        headers: Sequence[HeaderBytes],
+    ) -> None:
+        """Distribute records by their keys, all at once. Records without a key go to one partition after another.
+
+        All of them have the same `headers`.
+        """
         settings = self._settings
         leaders = self._leaders(topic)
         made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
         limits = Limits(settings.record_bytes, settings.batch_bytes, settings.batch_records)
         for partition, part in placed(made, limits, len(leaders), _spare(leaders)):
-            self._add(TopicPartition(topic, partition), PartitionColumns(part.values, part.keys, part.timestamps))
+            same = Repeated(headers, len(part.values)) if headers else None
+            self._add(TopicPartition(topic, partition), PartitionColumns(part.values, part.keys, part.timestamps, same))
 
     def _add_all(self, columns: PartitionColumns, next_place: Callable[[], TopicPartition]) -> None:
         self._ensure_sendable(next_place().topic, columns)
@@ -259,6 +272,18 @@ def _spare(leaders: Sequence[int]) -> Iterator[int]:
     return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
 
 
+def _differ_in_keys_and_values_only(records: PlacedRecords) -> bool:
+    """Say whether records of one topic go where their keys say, now, all with the same headers."""
+    same: tuple[Sequence[object], ...] = (records.topics, records.partitions, records.timestamps, records.headers)
+    return (
+        len(records.values) > 0
+        and not records.callbacks
+        and all(isinstance(column, Repeated) for column in same)
+        and (records.partitions[0], records.timestamps[0]) == (NO_PARTITION, NOW)
+        and not is_missing(records.keys)
+    )
+
+
 def _same(place: TopicPartition) -> TopicPartition:
     return place
 
@@ -281,7 +306,7 @@ def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Part
     is_whole = len(indexes) == len(records.values)
 
     def of(column: Sequence[Any]) -> Sequence[Any]:
-        return column if is_whole else [column[index] for index in indexes]
+        return column if is_whole else picked(column, indexes)
 
     keys, headers, callbacks = of(records.keys), of(records.headers), records.callbacks
     if callbacks and not is_whole:

@@ -7,6 +7,7 @@ from typing import Any
 from fencepost.config.raw import RawConfig
 from fencepost.task.channel.client_recipe import ClientRecipe
 from fencepost.task.channel.codec import Message
+from fencepost.task.channel.tracing_spec import TracingSpec
 
 PRODUCER, ADMIN = "output.producer_conf", "output.admin_conf"
 CONSUMER, READER, READER_ADMIN = "input.consumer_conf", "input.reader_conf", "input.reader_admin_conf"
@@ -112,6 +113,7 @@ class TaskSpec(Message):
     input: InputSpec = InputSpec()
     dead_letters: DeadLetterSpec = DeadLetterSpec()
     look_up: LookUpSpec = LookUpSpec()
+    tracing: TracingSpec | None = None
     target_state: str = "STARTED"
     task_count: int = 1
     runs_alone: bool = False  # in a slot of its own for a time, because its slots have died

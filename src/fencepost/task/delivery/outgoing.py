@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import add
 from typing import Any, ClassVar
 
 from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.kafka.value.whole import WholeBatches
-from fencepost.record import BinaryColumn, HeaderBytes
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated, runs_of
 from fencepost.record.binary_column import ends
 
 
@@ -66,15 +66,21 @@ class OutgoingColumns:
         if self.keys is not None:
             sizes = list(map(add, sizes, _lengths(self.keys[:count])))
         if self.headers is not None:
-            sizes = list(map(add, sizes, map(_header_bytes, self.headers[:count])))
+            each = ([_header_bytes(headers)] * times for headers, times in runs_of(self.headers[:count]))
+            sizes = list(map(add, sizes, chain.from_iterable(each)))
         return sizes
 
     def fitting(self, most: int, room_bytes: int) -> tuple[int, int]:
         """Return how many of the first `most` records have fewer than `room_bytes` in total, and their total."""
-        if isinstance(self.values, BinaryColumn) and self.keys is None and self.headers is None:
-            totals = ends(self.values.array[:most])
-            count = bisect_left(totals, totals[0] + room_bytes, lo=1) - 1
-            return count, totals[count] - totals[0]
+        headers = Repeated((), most) if self.headers is None else self.headers
+        if isinstance(self.values, BinaryColumn) and self.keys is None and isinstance(headers, Repeated):
+            totals, each = ends(self.values.array[:most]), _header_bytes(headers.value)
+
+            def bytes_before(index: int) -> int:
+                return totals[index] - totals[0] + index * each
+
+            count = bisect_left(range(len(totals)), room_bytes, lo=1, key=bytes_before) - 1
+            return count, bytes_before(count)
         running = list(accumulate(self.sizes(most), initial=0))
         count = max(bisect_left(running, room_bytes) - 1, 0)
         return count, running[count]

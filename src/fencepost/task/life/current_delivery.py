@@ -50,18 +50,19 @@ class CurrentDelivery(Generic[D]):
         """Handle the commits that have ended. Raises the error of a failed one, after all before it are handled."""
         while ended_s := self._finished(wait):
             for one_s in ended_s:
-                self._run.counters.committed(one_s)
+                self._run.committed(one_s)
                 self._on_committed()
 
     def _finished(self, is_waited_for: bool) -> Sequence[float]:
         try:
             return self.delivery.finished(wait=is_waited_for)
-        except BaseException:
-            self.commit_failed()
+        except BaseException as error:
+            self.commit_failed(error)
             raise
 
-    def commit_failed(self) -> None:
+    def commit_failed(self, error: BaseException) -> None:
         """Count a failed commit, once: later ones fail with it."""
         if not self._has_failed:
             self._has_failed = True
             self._run.counters.commit_failed()
+            self._run.tracing.commit_failed(error)

@@ -22,6 +22,7 @@ from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import use_plugins
 from fencepost.task.life.references import client_settings, resolved
 from fencepost.task.life.remark import Remark
+from fencepost.task.tracing.process import spans_dropped
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import trace_of
@@ -181,7 +182,7 @@ class TaskLife(ABC):
         """Return state and counters as they are."""
         state = self.counters.state
         trace, of_stillness = self._remark.of(state)
-        counters = {**self.counters.to_json(), **of_stillness}
+        counters = {**self.counters.to_json(), **of_stillness, **spans_dropped(self.spec)}
         report = report_of(self.spec, state, trace, counters, self.counters.topics)
         return replace(report, figures=self._measured())
 

@@ -97,15 +97,16 @@ class SinkCommits:
         due = {place: offset for place, offset in flushed.allowed.items() if stored.get(place) != offset}
         if not due or not self.are_dead_letters_safe(is_last=is_last):
             return
-        self.run.counters.commit_begun(flushed.begun_s)
+        self.run.commit_begun(flushed.begun_s)
         try:
             committed = input_.commit(due)
         except ConnectError as error:
             self.run.counters.commit_failed()
             self.run.counters.dropped()
+            self.run.tracing.commit_failed(error)
             log.warning("task %s: offsets are not committed; retrying at the next commit: %s", self.run.spec.id, error)
             return
-        self.run.counters.committed(time.monotonic())
+        self.run.committed(time.monotonic())
         stored.update(committed)
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
@@ -114,6 +115,7 @@ class SinkCommits:
         """Wait for the last dead letters, including that of a record that made the task fail."""
         self.are_dead_letters_safe(is_last=True)
         self.run.counters.dropped()
+        self.run.tracing.dropped()
 
     def are_dead_letters_safe(self, *, is_last: bool) -> bool:
         """Wait for dead letters: no offset goes past an unsafe one. Raises the refusal of one, unless `is_last`."""

@@ -64,10 +64,16 @@ class Puts:
 
     def take(self, fetched: Fetched) -> Offsets:
         """Convert and put records; returns the offsets of those that were left, which are to be read again."""
+        with self.run.tracing.processing(fetched):
+            return self._taken(fetched)
+
+    def _taken(self, fetched: Fetched) -> Offsets:
         covered = fetched.next_offsets()
-        batch = self.processor.process(fetched)
+        with self.run.tracing.step("convert"):
+            batch = self.processor.process(fetched)
         started = time.monotonic()
-        left = self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
+        with self.run.tracing.step("put"):
+            left = self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
         took_s = time.monotonic() - started
         if isinstance(self.task, HostedSink) and len(batch):
             self._count_calls(self.task.progress, took_s)
@@ -79,7 +85,8 @@ class Puts:
         """Put the refused batch again if it is time; returns the offsets of what was left of it."""
         if self.held is None or time.monotonic() < self.held.retry_s:
             return {}
-        return self._put(self.held.batch, self.held.covered)
+        with self.run.tracing.putting_again():
+            return self._put(self.held.batch, self.held.covered)
 
     def take_nothing(self) -> None:
         """Call put without records if it is time."""
@@ -146,6 +153,7 @@ class Puts:
         log.warning("task %s: put failed and will be retried in %g s: %s", self.run.spec.id, pause_s, error)
         self._refusals += 1
         self.run.counters.errors.retries += 1
+        self.run.tracing.refused(error)
         self.held = _Held(batch, covered, time.monotonic() + pause_s)
 
 

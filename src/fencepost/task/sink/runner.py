@@ -33,6 +33,7 @@ from fencepost.task.sink.mixed_processing import sink_processor_of
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reporter import Reporter
 from fencepost.task.sink.subscription import subscription
+from fencepost.task.tracing.process import tracing_of
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class SinkRunner(TaskLife):
             reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
-            run = TaskRun(self.spec, self.control, self.counters, self.report)
+            run = TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec))
             loop = SinkLoop(run, task, context, processor, self._dead_letters)
             if isinstance(context, HostedContext):
                 context.reporter = reporter

@@ -35,6 +35,7 @@ from fencepost.task.slot.watchdog import Watchdog, sender
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
+from fencepost.task.tracing.process import close_tracing
 from fencepost.telemetry.loggers import loggers
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.slot_log import write_slot_log
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 # JSON has up to 1,024 levels, for each of which a transform or a sink may need three calls of Python functions.
 _MOST_CALLS = 4_000
+_LAST_SPANS_S = 2.0  # how long a slot that leaves waits for a collector
 
 
 class Slot:
@@ -193,8 +195,11 @@ def run_slot(spec_text: str, attempt: int) -> None:
     write_slot_log(spec.log_level)
     quiet_libraries()
     log_what_nobody_catches()
-    with rare_collections():
-        Slot(spec, ChannelClient(spec.channel_url), attempt_id, watchdog).run()
+    try:
+        with rare_collections():
+            Slot(spec, ChannelClient(spec.channel_url), attempt_id, watchdog).run()
+    finally:
+        close_tracing(_LAST_SPANS_S)
 
 
 def _allow_descriptors() -> None:

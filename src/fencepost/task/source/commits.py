@@ -52,13 +52,13 @@ class SourceCommits:
             is_accepted = self.current.delivery.commit(
                 () if is_covered else offsets.records(), None if last_sent is None else last_sent.closing
             )
-        except Exception:
-            self.current.commit_failed()
+        except Exception as error:
+            self.current.commit_failed(error)
             raise
         if is_accepted:
             offsets.seal()
             self.sender.begin()
-            self.run.counters.commit_begun(begun_s)
+            self.run.commit_begun(begun_s)
             self.boundary.committed()
             self.current.learn(wait=not self.runs_ahead)
         return is_accepted
@@ -71,6 +71,7 @@ class SourceCommits:
         self.current.delivery.abort()
         self.sender.begin()
         self.run.counters.aborted()
+        self.run.tracing.aborted()
         self.callbacks.aborted()
         self.commit()
 
@@ -94,16 +95,16 @@ class SourceCommits:
         return True
 
     def _flush(self, offsets: AcknowledgedOffsets) -> bool:
-        delivery, counters = self.current.delivery, self.run.counters
+        delivery = self.current.delivery
         begun_s, was_open = time.monotonic(), delivery.is_open
         try:
             flushed = offsets.flush(delivery)
-        except Exception:
-            self.current.commit_failed()
+        except Exception as error:
+            self.current.commit_failed(error)
             raise
         if flushed.has_written or (flushed.is_whole and was_open):
-            counters.commit_begun(begun_s)
-            counters.committed(time.monotonic())
+            self.run.commit_begun(begun_s)
+            self.run.committed(time.monotonic())
         if flushed.is_whole:  # else an author who acknowledges all polled records upstream would lose the rest
             self.callbacks.committed()
         else:

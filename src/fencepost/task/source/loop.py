@@ -85,6 +85,7 @@ class SourceLoop:
             raise
         finally:
             self._run.counters.dropped()
+            self._run.tracing.dropped()
 
     def _run_to_the_end(self) -> LoopEnd:
         try:
@@ -128,13 +129,19 @@ class SourceLoop:
         count = sum(len(b) for b in batches)
         if count:
             self._run.counters.polled(count, took_s)
+            with self._run.tracing.sending(count, took_s):
+                self._send(batches, records, count)
+        else:
+            self._send(batches, records, count)
+        if not count and took_s < _IDLE_POLL_S:
+            self._run.control.wait(_IDLE_WAIT_S)
+
+    def _send(self, batches: list[Batch], records: list[SourceRecord] | None, count: int) -> None:
         if self._run.spec.is_exactly_once:
             self._dispatch(batches, records, count)
         else:
             self._sender.send(batches)
             self._commits.flush_if_due()
-        if not count and took_s < _IDLE_POLL_S:
-            self._run.control.wait(_IDLE_WAIT_S)
 
     def _poll(self) -> Batch | Sequence[SourceRecord] | None:
         try:

@@ -39,6 +39,7 @@ from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor
 from fencepost.task.source.task_class import form_of, group_of, makes_smaller, reads_batches, runs_ahead, wants_reports
+from fencepost.task.tracing.process import tracing_of
 
 
 class TaskRunner(ProducingLife):
@@ -118,7 +119,13 @@ class TaskRunner(ProducingLife):
         if processor.letters is not None:
             ensure_topics(self.spec)
         loop = SourceLoop(
-            TaskRun(self.spec, self.control, self.counters, self.report),
+            TaskRun(
+                self.spec,
+                self.control,
+                self.counters,
+                self.report,
+                tracing_of(self.spec, stamps=not isinstance(task, MirrorTask)),
+            ),
             task,
             processor,
             boundary,

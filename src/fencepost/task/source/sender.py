@@ -30,7 +30,9 @@ class SourceSender:
 
     def send(self, batches: Sequence[Batch], *, is_last: bool = False) -> bool:
         """Send `batches`; before the last ones of a transaction, its offsets. Returns whether the offsets were sent."""
-        ready = [(batch, self.processor.process(batch)) for batch in batches]
+        with self.run.tracing.step("convert"):
+            processed = [(batch, self.processor.process(batch)) for batch in batches]
+        ready = [(batch, self.run.tracing.stamped(outgoing)) for batch, outgoing in processed]
         for _, outgoing in ready:
             self.topics.ensure(outgoing.topics)
         if ready:

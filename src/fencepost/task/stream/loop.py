@@ -74,6 +74,7 @@ class StreamLoop:
         finally:
             self._phase = _Phase.OVER
             self._run.counters.dropped()
+            self._run.tracing.dropped()
 
     def _take_turns(self) -> None:
         try:
@@ -104,9 +105,14 @@ class StreamLoop:
         transactions.commit_if_due(len(fetched))
 
     def _take(self, fetched: Fetched) -> None:
+        with self._run.tracing.processing(fetched):
+            self._process(fetched)
+
+    def _process(self, fetched: Fetched) -> None:
         try:
             outgoing = self._step.run(fetched, self._input.assignment)
         except RetriableError as error:
+            self._run.tracing.refused(error)
             self._try_again(fetched, error)
             return
         self._sender.ensure_ready(outgoing)

@@ -29,6 +29,7 @@ from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.takeover import Takeover
+from fencepost.task.tracing.process import tracing_of
 from fencepost.transaction.signature import Signature
 
 
@@ -82,7 +83,7 @@ class StreamRunner(ProducingLife):
             if processor.has_dead_letters:
                 ensure_topics(self.spec)
             loop = StreamLoop(
-                TaskRun(self.spec, self.control, self.counters, self.report),
+                TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec)),
                 StreamStep(task, context, processor, self.counters),
                 stream_boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms),
                 topics_of(self.spec),

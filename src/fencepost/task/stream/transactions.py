@@ -43,6 +43,8 @@ class StreamSender:
         self.current.ensure_ready()
 
     def send(self, outgoing: Outgoing) -> None:
+        if not outgoing.is_dead_letters:
+            outgoing = self.run.tracing.stamped(outgoing)
         self.current.send(outgoing, lambda index: f"for topic {outgoing.topics[index]}")
         if outgoing.is_dead_letters:
             self.run.counters.sent_dead_letters(len(outgoing))
@@ -111,7 +113,7 @@ class StreamTransactions:
         offsets = [GroupOffset(*place, offset) for place, offset in due.items()]
         self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19
         self.positions.hand_over(due)
-        self._run.counters.commit_begun(begun_s)
+        self._run.commit_begun(begun_s)
 
     def commit_all(self) -> None:
         """Commit what was sent, and wait for it."""

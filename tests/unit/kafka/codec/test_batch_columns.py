@@ -1,5 +1,6 @@
 """Records that wait to become a batch: as many as fit, in order, nothing lost between two."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +9,10 @@ from hypothesis import strategies as st
 
 from fencepost.kafka.codec.columns import PartitionColumns, Pending, binary
 from fencepost.kafka.codec.encode_columns import encode_columns
+from fencepost.kafka.codec.run_digest import RunDigest
+from fencepost.record import HeaderBytes, Repeated
 
+Headers = Sequence[HeaderBytes]
 VALUES = st.none() | st.binary(max_size=12)
 RECORDS = st.lists(st.tuples(VALUES, VALUES, st.integers(0, 3), st.lists(st.tuples(st.just("h"), VALUES), max_size=2)))
 
@@ -30,9 +34,13 @@ def records_of(found: PartitionColumns) -> list[tuple[Any, ...]]:
     return [(v, k, found.timestamp(n), h) for n, (v, k, h) in enumerate(zip(values, keys, headers, strict=True))]
 
 
-def encoded_bytes(found: PartitionColumns) -> int:
+def encoded(found: PartitionColumns) -> bytes:
     who = {"producer_id": 1, "producer_epoch": 1, "base_sequence": 0}
-    return len(encode_columns(found, **who, transactional=True, compression="none")[0])
+    return bytes(encode_columns(found, **who, transactional=True, compression="none")[0])
+
+
+def encoded_bytes(found: PartitionColumns) -> int:
+    return len(encoded(found))
 
 
 @given(st.lists(RECORDS.filter(bool)), st.integers(1, 400), st.integers(1, 5))
@@ -53,6 +61,36 @@ def test_batches_hold_all_records_in_order_and_none_is_larger_than_it_may_be(pie
     for batch in batches:
         assert 1 <= len(batch.values) <= most_records
         assert len(batch.values) == 1 or encoded_bytes(batch) <= most_bytes
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(VALUES, min_size=1, max_size=6), st.sampled_from([(), (("h", b"1"),), (("h", None),)]))
+    ),
+    st.integers(1, 400),
+)
+def test_records_with_headers_in_common_make_the_same_batches_as_with_their_own(pieces, most_bytes):
+    """The records of a poll have the context of one span."""
+
+    def batches(of: Callable[[Headers, int], Sequence[Headers]]) -> list[tuple[Any, ...]]:
+        pending, found = Pending(most_bytes, 5), []
+
+        def end() -> None:
+            size, batch, digest = pending.size_bytes, pending.take(), RunDigest()
+            digest.add(batch)
+            found.append((size, batch.own_bytes(), encoded(batch), digest.digest()))
+
+        for values, headers in pieces:
+            left = PartitionColumns(binary(values), headers=of(headers, len(values)))
+            while len(left.values):
+                left = left.part(pending.add(left), len(left.values))
+                if pending.is_full or len(left.values):
+                    end()
+        if pending.count:
+            end()
+        return found
+
+    assert batches(Repeated) == batches(lambda headers, count: [headers] * count)
 
 
 def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up():

@@ -6,7 +6,7 @@ import pytest
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_rows import rows
-from fencepost.record import HeaderColumn, Utf8Column
+from fencepost.record import HeaderColumn, Repeated, Runs, Utf8Column
 from support.slow_batch import PlainRecord, slow_body
 
 TEXTS = ["a", "", "ü", "many words"]
@@ -50,6 +50,19 @@ def test_headers_may_be_bytes_or_arrows() -> None:
     expected = slow_body([PlainRecord(None, value, 5, tuple(row)) for value, row in zip(BYTES, raw, strict=True)])
     for headers in (raw, HeaderColumn(raw), lists):
         assert body(rows(BYTES, now_ms=5, headers=headers)) == expected
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        Repeated((("trace", b"1"), ("none", None)), 4),
+        Runs([(("trace", b"1"),), (), (("trace", b"22"),)], [1, 2, 1]),
+        Repeated((), 4),
+    ],
+    ids=["all", "in runs", "none"],
+)
+def test_headers_that_records_have_in_common_are_written_as_those_of_each(headers: object) -> None:
+    assert body(rows(BYTES, now_ms=5, headers=headers)) == body(rows(BYTES, now_ms=5, headers=[*headers]))  # type: ignore[misc, arg-type]
 
 
 def test_columns_in_which_nothing_stands_are_none() -> None:

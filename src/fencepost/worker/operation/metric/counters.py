@@ -129,6 +129,11 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         "1 while the task is inside a call that has not returned for progress.timeout.ms; its status has the stack.",
         counter(STANDS_STILL),
     ),
+    (
+        "fencepost_task_spans_dropped_total",
+        f"Spans of OpenTelemetry that the collector did not take, or that did not fit in the queue, {_SINCE}.",
+        counter("spans_dropped"),
+    ),
     *((f"{_ERRORS}_{name}_total", text, counter(key)) for name, text, key in _ERROR_TOTALS),
     *((f"{_ERRORS}_total_{name}", text, counter(key)) for name, text, key in _ERROR_TOTALS),
     (

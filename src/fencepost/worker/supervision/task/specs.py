@@ -115,6 +115,7 @@ def _made(
         dict(task_config),
         target_state=snapshot.target_state(connector).value,
         look_up=LookUpSpec(tuple(settings.config.plugin_path or ()), java_options=settings.config.java_options),
+        tracing=settings.tracing,
         task_count=1 if handle.identity.is_sink else snapshot.task_counts.get(connector, 1),
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)

@@ -1,0 +1,74 @@
+"""Contexts of traces in the headers of records (W3C Trace Context, https://www.w3.org/TR/trace-context/)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from fencepost.record import HeaderBytes, Repeated, runs_of
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
+
+TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+Headers = Sequence[Sequence[HeaderBytes]]
+
+_propagator = TraceContextTextMapPropagator()
+
+
+def headers_of(span: trace.Span) -> tuple[HeaderBytes, ...]:
+    """Return the headers that continue a span's trace."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier, trace.set_span_in_context(span))
+    return tuple((name, value.encode()) for name, value in carrier.items())
+
+
+def contexts_in(headers: Headers | None, most: int) -> list[trace.SpanContext]:
+    """Return the first `most` different contexts in the headers of records, in order. Invalid ones are left out."""
+    found: dict[tuple[int, int], trace.SpanContext] = {}
+    seen: set[tuple[HeaderBytes, ...]] = set()
+    for of_record in _distinct_in_a_row(headers or ()):
+        own = tuple(pair for pair in of_record if pair[0] in (TRACEPARENT, TRACESTATE))
+        if not own or own in seen:
+            continue
+        seen.add(own)
+        context = _context(own)
+        if context.is_valid:
+            found.setdefault((context.trace_id, context.span_id), context)
+        if len(found) == most or len(seen) >= 2 * most:  # else a topic of invalid ones would cost much
+            break
+    return [*found.values()]
+
+
+def _distinct_in_a_row(headers: Headers) -> Iterator[Sequence[HeaderBytes]]:
+    before = None
+    for of_record, _ in runs_of(headers):
+        if of_record is not before:
+            yield of_record
+        before = of_record
+
+
+def _context(headers: Sequence[HeaderBytes]) -> trace.SpanContext:
+    carrier = {name: (value or b"").decode("ascii", "replace") for name, value in headers}
+    return trace.get_current_span(_propagator.extract(carrier, trace.Context())).get_span_context()
+
+
+def with_headers(outgoing: Outgoing, own: tuple[HeaderBytes, ...]) -> Outgoing:
+    """Return the records, with these headers added to those that have no `traceparent`.
+
+    Whole batches of a mirror stay as they are.
+    """
+    if not isinstance(outgoing, OutgoingColumns) or not len(outgoing) or not own:
+        return outgoing
+    given = outgoing.headers
+    if given is None or not any(pairs for pairs, _ in runs_of(given)):
+        return replace(outgoing, headers=Repeated(own, len(outgoing)))
+    if isinstance(given, Repeated):
+        return replace(outgoing, headers=Repeated(_added(given.value, own), len(outgoing)))
+    return replace(outgoing, headers=[_added(pairs, own) for pairs in given])
+
+
+def _added(pairs: Sequence[HeaderBytes], own: tuple[HeaderBytes, ...]) -> Sequence[HeaderBytes]:
+    """A `tracestate` without a `traceparent` means nothing, and would be taken for that of ours."""
+    if any(name == TRACEPARENT for name, _ in pairs):
+        return pairs
+    return (*(pair for pair in pairs if pair[0] != TRACESTATE), *own)

@@ -1,0 +1,174 @@
+"""Spans of one instance of a task, with the attributes of OpenTelemetry's conventions for messaging.
+
+https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+
+A batch has a span, which begins a trace. It has links to the traces of the records that were read with a context. Its
+steps are children. A commit is a child of the newest batch in it, with links to the others. Attributes hold no keys,
+values or messages of errors, which may have secrets: of an error only its class.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Tracer
+
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.record import distinct
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
+from fencepost.task.failure.tolerance import StoppedInRetryError
+from fencepost.task.tracing.commit_spans import MOST_LINKS, CommitSpans, fail
+from fencepost.task.tracing.context import contexts_in, headers_of, with_headers
+from fencepost.task.tracing.tracing import Tracing
+from fencepost.transaction import CommitUnknownError
+
+log = logging.getLogger(__name__)
+
+_DESTINATION = "messaging.destination.name"
+_COUNT = "messaging.batch.message_count"
+_OPERATION, _OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
+_OUTCOME = "fencepost.outcome"
+
+
+@dataclass
+class _Batch:
+    """The span of a batch, and what it gets at its end. `sent` and `topics` are those of the records that it wrote."""
+
+    span: Span = trace.INVALID_SPAN
+    outcome: str = ""
+    sent: int = 0
+    topics: set[str] = field(default_factory=set)
+
+    @property
+    def is_sampled(self) -> bool:
+        return self.span.get_span_context().trace_flags.sampled
+
+    def name(self, operation: str, topics: set[str]) -> None:
+        """Name the topic if there is one: there is no attribute for several."""
+        if len(topics) == 1:
+            [topic] = topics
+            self.span.update_name(f"{operation} {topic}")
+            self.span.set_attribute(_DESTINATION, topic)
+
+    def link(self, headers: Any) -> None:
+        """Link to the contexts in headers. Whatever others have written there, the task goes on."""
+        try:
+            for context in contexts_in(headers, MOST_LINKS):
+                self.span.add_link(context)
+        except Exception:
+            log.debug("the headers of a batch cannot be read as contexts of traces", exc_info=True)
+
+
+class SpanTracing(Tracing):
+    """Makes spans. With `stamps`, records get the context of their batch."""
+
+    def __init__(self, tracer: Tracer, common: Mapping[str, Any], *, stamps: bool = True) -> None:
+        """`common` are attributes of all spans."""
+        self._tracer = tracer
+        self._common = {"messaging.system": "kafka", **common}
+        self._stamps = stamps
+        self._commits = CommitSpans(tracer, self._common)
+        self._batch = _Batch()  # the newest
+        self._is_inside = self._is_sending = False
+
+    @contextmanager
+    def sending(self, count: int, poll_s: float) -> Iterator[None]:
+        now_ns = time.time_ns()
+        begun_ns = now_ns - round(poll_s * 1e9)
+        self._is_sending = True
+        with self._batch_of("send", SpanKind.PRODUCER, "sent", begun_ns) as batch:
+            if batch.is_sampled:
+                self._child("poll", begun_ns).end(now_ns)
+            try:
+                yield
+            finally:
+                batch.span.set_attributes({_COUNT: batch.sent, "fencepost.records.polled": count})
+                batch.name("send", batch.topics)
+
+    @contextmanager
+    def processing(self, fetched: Fetched) -> Iterator[None]:
+        with self._batch_of("process", SpanKind.CONSUMER, "processed", time.time_ns()) as batch:
+            if batch.is_sampled:
+                batch.span.set_attribute(_COUNT, len(fetched))
+                batch.name("process", {place.topic for place in distinct(fetched.places)})
+                batch.link(fetched.headers)
+            yield
+
+    def putting_again(self) -> AbstractContextManager[None]:
+        return self._enclosed(self._child("put")) if self._batch.is_sampled else nullcontext()
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        is_traced = self._is_inside and self._batch.is_sampled
+        return self._enclosed(self._child(name)) if is_traced else nullcontext()
+
+    def refused(self, error: BaseException) -> None:
+        self._batch.outcome = "refused"
+        fail(trace.get_current_span(), error)
+
+    def stamped(self, outgoing: Outgoing) -> Outgoing:
+        batch = self._batch
+        batch.sent += len(outgoing)
+        batch.topics |= distinct(outgoing.topics)
+        if not self._stamps or not isinstance(outgoing, OutgoingColumns):
+            return outgoing  # a mirror copies headers as they are
+        if self._is_sending and batch.is_sampled:
+            batch.link(outgoing.headers)
+        return with_headers(outgoing, headers_of(batch.span))
+
+    def commit_begun(self, begun_s: float) -> None:
+        self._commits.begin(begun_s)
+
+    def committed(self, ended_s: float) -> None:
+        self._commits.end_oldest(ended_s)
+
+    def commit_failed(self, error: BaseException) -> None:
+        self._commits.end_all("unknown" if isinstance(error, CommitUnknownError) else "failed", error)
+
+    def aborted(self) -> None:
+        self._commits.abort()
+
+    def dropped(self) -> None:
+        self._commits.end_all("dropped")
+
+    @contextmanager
+    def _batch_of(self, operation: str, kind: SpanKind, outcome: str, begun_ns: int) -> Iterator[_Batch]:
+        attributes = {_OPERATION: operation, _OPERATION_TYPE: operation, **self._common}
+        span = self._tracer.start_span(operation, trace.Context(), kind, attributes, start_time=begun_ns)
+        self._batch = batch = _Batch(span, outcome)
+        self._is_inside = True
+        if batch.is_sampled:
+            self._commits.add(span.get_span_context())
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                yield batch
+        except StoppedInRetryError:
+            batch.outcome = "stopped"
+            raise
+        except BaseException as error:
+            batch.outcome = "failed"
+            fail(span, error)
+            raise
+        finally:
+            self._is_inside = False
+            span.set_attribute(_OUTCOME, batch.outcome)
+            span.end()
+
+    @contextmanager
+    def _enclosed(self, span: Span) -> Iterator[None]:
+        """Make a step the current span, so that spans of an author's code are its children."""
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                yield
+        except BaseException as error:
+            fail(span, error)
+            raise
+        finally:
+            span.end()
+
+    def _child(self, name: str, begun_ns: int | None = None) -> Span:
+        parent = trace.set_span_in_context(self._batch.span, trace.Context())
+        return self._tracer.start_span(name, parent, attributes=self._common, start_time=begun_ns)

@@ -1,0 +1,132 @@
+"""The way of spans to a collector, a real HTTP server: what arrives, and what a collector that is away costs."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fencepost.record import Repeated
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.tracing_spec import TracingSpec
+from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.task.tracing.process import close_tracing, spans_dropped, tracing_of
+from fencepost.task.tracing.tracing import NO_TRACING
+from fencepost.testing import eventually
+from support.collector import Collector
+from support.worker import free_port
+
+BATCHES = 50
+SPANS_OF_A_BATCH = 4
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    close_tracing(0.0)
+
+
+def spec_to(url: str, **more: object) -> TaskSpec:
+    tracing = replace(TracingSpec(f"{url}/v1/traces", delay_ms=50), **more)  # type: ignore[arg-type]
+    # As it arrives over the channel.
+    return TaskSpec.from_json(TaskSpec("c", 3, 1, "i", {}, {}, tracing=tracing).to_json())
+
+
+def move(spec: TaskSpec, batches: int = BATCHES) -> float:
+    """Do what a source's task does, but for the records; returns the longest time that a batch took, in seconds."""
+    tracing, longest_s = tracing_of(spec), 0.0
+    for _ in range(batches):
+        begun_s = time.monotonic()
+        with tracing.sending(2, 0.0):
+            with tracing.step("convert"):
+                pass
+            tracing.stamped(OutgoingColumns(Repeated("t", 2), [b"a", b"b"]))
+            tracing.commit_begun(begun_s)
+        tracing.committed(time.monotonic())
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+    return longest_s
+
+
+def test_spans_arrive_with_the_service_they_belong_to(collector: Collector) -> None:
+    spec = spec_to(collector.url, headers="key=a%20b", service_name="orders", resource={"team": "a"})
+    move(spec, 1)
+    eventually(lambda: len(collector.spans) == SPANS_OF_A_BATCH)
+    (batch,) = collector.named("send t", fencepost_connector="c", fencepost_task=3)
+    assert {span.trace_id for span in collector.spans} == {batch.trace_id}
+    assert batch.resource.items() >= {"service.name": "orders", "team": "a"}.items()
+    assert collector.headers[0]["key"] == "a b"
+    assert spans_dropped(spec) == {"spans_dropped": 0.0}
+
+
+def test_what_waits_is_sent_when_a_slot_ends(collector: Collector) -> None:
+    move(spec_to(collector.url, delay_ms=3_600_000))
+    assert collector.spans == []
+    close_tracing(60.0)
+    assert len(collector.spans) == BATCHES * SPANS_OF_A_BATCH
+
+
+def test_a_collector_that_does_not_answer_delays_no_batch_and_costs_spans_that_are_counted(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector.may_answer.clear()
+    spec = spec_to(collector.url, queue_size=20)
+    longest_s = min(move(spec) for _ in range(3))  # one that no pause of the machine has hit
+    assert longest_s < 5.0, "a request takes ten seconds to time out"
+    dropped = spans_dropped(spec)["spans_dropped"]
+    assert dropped == 3 * BATCHES * SPANS_OF_A_BATCH - 20
+    assert [record.levelname for record in caplog.records if "spans are dropped" in record.message] == ["WARNING"]
+    begun_s = time.monotonic()
+    close_tracing(0.1)
+    assert time.monotonic() - begun_s < 5.0
+
+
+def test_spans_that_the_collector_refuses_are_counted(collector: Collector) -> None:
+    collector.status = 400
+    spec = spec_to(collector.url)
+    move(spec)
+    eventually(lambda: spans_dropped(spec)["spans_dropped"] == BATCHES * SPANS_OF_A_BATCH)
+
+
+def test_a_collector_that_is_not_there_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    spec = spec_to(f"http://user:hunter2@127.0.0.1:{free_port()}", headers="key=hunter3", timeout_ms=1)
+    move(spec)
+    eventually(lambda: spans_dropped(spec)["spans_dropped"] > 0)
+    assert "hunter3" not in caplog.text
+
+
+def test_tasks_of_a_process_share_the_way_to_their_collector(collector: Collector) -> None:
+    before = threading.active_count()
+    move(spec_to(collector.url), 1)
+    with_one = threading.active_count()
+    for _ in range(5):
+        move(spec_to(collector.url), 1)
+    assert with_one <= before + 1 + len(collector.headers)  # the thread that exports, and those of the server
+    assert sum(thread.name.startswith("OtelBatch") for thread in threading.enumerate()) == 1
+    eventually(lambda: len(collector.spans) == 6 * SPANS_OF_A_BATCH)
+
+
+def test_a_share_of_the_batches_is_traced_and_a_trace_is_whole(collector: Collector) -> None:
+    move(spec_to(collector.url, sampler="parentbased_traceidratio", sampler_arg=0.5), 200)
+    close_tracing(60.0)
+    traces = [span.trace_id for span in collector.spans]
+    assert 40 <= len(set(traces)) <= 160
+    assert len(traces) == SPANS_OF_A_BATCH * len(set(traces))
+
+
+def test_without_the_library_a_task_runs_without_traces(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "fencepost.task.tracing.export", None)
+    with caplog.at_level(logging.WARNING):
+        assert tracing_of(spec_to(collector.url)) is NO_TRACING
+        assert tracing_of(spec_to(collector.url)) is NO_TRACING
+    assert [record.message for record in caplog.records if "fencepost[otel]" in record.message] != []
+    assert len(caplog.records) == 1

@@ -1,0 +1,86 @@
+"""A trace from a source to a sink: over a broker, through a worker and its slots, to a collector."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message
+from file_connector import append, created, file_source, numbered
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from support.cluster import LightWorker
+from support.collector import Collector
+from support.long_form import IS_LONG
+from support.worker import Worker
+
+KIND = Worker if IS_LONG else LightWorker  # with Spark or without
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as running:
+        yield running
+
+
+@pytest.fixture
+def traced(kafka: EmbeddedKafka, collector: Collector, tmp_path: Path) -> Iterator[Worker]:
+    settings = {
+        "otel.traces.exporter": "otlp",
+        "otel.exporter.otlp.endpoint": collector.url,
+        "otel.bsp.schedule.delay": "100",
+        "offset.flush.interval.ms": "500",
+        "spark.master": "local[4]",
+        "slots.max": "1",
+    }
+    with KIND(kafka.bootstrap_servers, tmp_path, settings, group=f"traced-{uuid.uuid4().hex[:6]}") as running:
+        eventually(running.slots, within_s=200)
+        yield running
+
+
+def test_a_trace_goes_from_the_source_through_the_records_to_the_sink(
+    traced: Worker, kafka: EmbeddedKafka, collector: Collector, topic_name: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    append(file, numbered(1, 100))
+    created(traced, "reads", file_source(file, topic_name))
+    sink = {"connector.class": "FileStreamSink", "file": str(out), "topics": topic_name}
+    created(traced, "writes", {**sink, "consumer.override.auto.offset.reset": "earliest"})
+    eventually(lambda: out.exists() and len(out.read_text().splitlines()) == 100, within_s=120)
+    parents = {dict(message.headers() or ())["traceparent"].decode() for message in _read(kafka, topic_name, 100)}
+    contexts = {tuple(parent.split("-")[1:3]) for parent in parents}
+
+    def sent() -> bool:
+        return {(s.trace_id, s.span_id) for s in collector.named(f"send {topic_name}")} == contexts
+
+    eventually(sent, within_s=60)
+    source = collector.named(f"send {topic_name}", fencepost_connector="reads")
+    assert sum(span.attributes["messaging.batch.message_count"] for span in source) == 100
+
+    def linked() -> bool:
+        spans = collector.named(f"process {topic_name}", messaging_consumer_group_name="connect-writes")
+        return {link for span in spans for link in span.links} == contexts
+
+    eventually(linked, within_s=60)
+    for connector in ("reads", "writes"):
+        wanted = {"fencepost_connector": connector, "fencepost_outcome": "committed"}
+        eventually(lambda wanted=wanted: collector.named("commit", **wanted), within_s=60)
+    assert 'fencepost_task_spans_dropped_total{connector="reads",task="0"} 0.0' in traced.rest.get("/metrics").text
+
+
+def _read(kafka: EmbeddedKafka, topic: str, count: int) -> list[Message]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    found: list[Message] = []
+    try:
+        consumer.subscribe([topic])
+        eventually(lambda: found.extend(consumer.consume(count, 1.0)) or len(found) >= count, within_s=60)
+    finally:
+        consumer.close()
+    return found

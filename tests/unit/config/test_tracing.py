@@ -1,0 +1,64 @@
+"""Settings of traces, from the file and from OpenTelemetry's variables."""
+
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.config.setting import rendered
+from fencepost.config.tracing import TracingConfig, of_environment
+
+ON = {"otel.traces.exporter": "otlp"}
+
+
+def test_nothing_is_traced_unless_the_file_says_so():
+    assert not TracingConfig({}).is_traced
+    assert of_environment({}, {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SERVICE_NAME": "s"}) == {}
+
+
+def test_variables_give_what_the_file_does_not():
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/",
+        "OTEL_EXPORTER_OTLP_HEADERS": "key=general",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "key=traces",
+        "OTEL_SERVICE_NAME": "not this one",
+        "OTEL_TRACES_SAMPLER": "",
+    }
+    file = {**ON, "otel.service.name": "orders"}
+    config = TracingConfig({**of_environment(file, environment), **file})
+    assert config.spans_url == "http://collector:4318/v1/traces"
+    assert config.otel_headers is not None
+    assert config.otel_headers.reveal() == "key=traces"
+    assert config.otel_service_name == "orders"
+    assert config.otel_sampler == "parentbased_always_on"
+
+
+def test_a_collector_of_the_file_comes_before_any_of_the_environment():
+    environment = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://other/spans"}
+    assert TracingConfig({**of_environment(ON, environment), **ON}).spans_url == "http://other/spans"
+    file = {**ON, "otel.exporter.otlp.endpoint": "http://collector:4318"}
+    assert TracingConfig({**of_environment(file, environment), **file}).spans_url == "http://collector:4318/v1/traces"
+
+
+def test_attributes_of_the_resource_are_decoded():
+    config = TracingConfig({**ON, "otel.resource.attributes": "deployment.environment.name=production,team=a%2Cb"})
+    assert config.resource == {"deployment.environment.name": "production", "team": "a,b"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("otel.traces.exporter", "console"),
+        ("otel.exporter.otlp.protocol", "grpc"),
+        ("otel.exporter.otlp.endpoint", "collector:4318"),
+        ("otel.traces.sampler", "often"),
+        ("otel.traces.sampler.arg", "1.1"),
+        ("otel.resource.attributes", "production"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_name_of_the_setting(key, value):
+    with pytest.raises(ConfigError, match=f"configuration {key}"):
+        TracingConfig({key: value})
+
+
+def test_headers_are_not_shown():
+    setting = TracingConfig.settings()["otel.exporter.otlp.headers"]
+    assert rendered(TracingConfig({setting.key: "key=hunter2"}).otel_headers, setting.kind) == "[hidden]"
