@@ -42,7 +42,7 @@ REQUEST_S = 90.0
 class LocalOperations(Protocol):
     """Questions answered from this worker's memory.
 
-    Called on the event loop of the REST server: they must neither wait nor do I/O.
+    Called on the event loop of the REST server, or on one of its threads: they must neither wait nor do I/O.
     """
 
     def server_info(self) -> ServerInfo: ...

@@ -39,7 +39,8 @@ async def list_connectors(
     if "figures" in expand:
         names = caller.visible(worker.local.connector_names())
         parts["figures"] = await worker.look(worker.operations.probes.figures, names)
-    return json_response(_expanded(worker.local, expand, caller, parts))
+    # With thousands of connectors this takes a while, in which the loop has others to answer.
+    return await worker.look(lambda: json_response(_expanded(worker.local, expand, caller, parts)))
 
 
 def _expanded(

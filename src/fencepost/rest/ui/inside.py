@@ -1,6 +1,7 @@
 """REST requests that a page sends within the process: as its caller, with everything that REST checks and forwards."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from fencepost.rest.errors import error_answer
 from fencepost.rest.forwarding import FORWARD
 from fencepost.rest.response import to_json
 
+_LONG_NUMBER = re.compile(rb"\d{19}")
 _SHARED = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state", "app")
 
 
@@ -44,6 +46,8 @@ class Answer:
         """Return the JSON; None if there is no body."""
         if not self.body:
             return None
+        if _LONG_NUMBER.search(self.body):
+            return json.loads(self.body)  # orjson makes a float of an integer of more than 64 bits
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:

@@ -1,7 +1,7 @@
 """The list of connectors: a row for each, sorted and filtered."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.rest.ui import plot, show
@@ -9,6 +9,7 @@ from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.series import Series
 
 SORTS = ("name", "state", "rate", "lag", "age")
+PAGE_ROWS = 200
 STANDS_STILL = "STANDS STILL"
 _PYTHON = "Traceback (most recent call last)"
 _WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
@@ -16,12 +17,13 @@ _WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a list shows: names that contain `text`, in `state` (empty: any), sorted by `sort`."""
+    """What a list shows: names that contain `text`, in `state` (empty: any), sorted by `sort`; and which page of it."""
 
     text: str = ""
     state: str = ""
     sort: str = "name"
     is_descending: bool = False
+    page: int = 1
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "Wanted":
@@ -29,15 +31,18 @@ class Wanted:
         sort = query.get("sort", "")
         name = sort.removeprefix("-")
         known = name if name in SORTS else "name"
-        return cls(query.get("q", "").strip(), query.get("state", ""), known, sort.startswith("-"))
+        page = query.get("page", "")
+        number = int(page) if page.isdecimal() and len(page) < 8 else 1
+        return cls(query.get("q", "").strip(), query.get("state", ""), known, sort.startswith("-"), max(1, number))
 
-    def query(self, sort: str | None = None) -> dict[str, str]:
-        """Return it as a query; with `sort`, the other direction if it is sorted by that already."""
+    def query(self, sort: str | None = None, page: int = 1) -> dict[str, str]:
+        """Return it as a query for a page; with `sort`, the other direction if it is sorted by that already."""
         by, is_descending = sort or self.sort, self.is_descending
         if sort is not None:
             is_descending = not self.is_descending if sort == self.sort else sort in ("rate", "lag")
-        fields = {"q": self.text, "state": self.state, "sort": f"-{by}" if is_descending else by}
-        return {key: value for key, value in fields.items() if value and (key, value) != ("sort", "name")}
+        fields = {"q": self.text, "state": self.state, "sort": f"-{by}" if is_descending else by, "page": str(page)}
+        usual = {("sort", "name"), ("page", "1")}
+        return {key: value for key, value in fields.items() if value and (key, value) not in usual}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,10 @@ class Recent:
     spark: Sequence[str] = ()
 
     @classmethod
-    def of(cls, name: str, figures: Sequence[Mapping[str, Any]], series: Series) -> "Recent":
+    def of(cls, figures: Sequence[Mapping[str, Any]]) -> "Recent":
         lags = [task["lag_max"] for task in figures if task.get("lag_max") is not None]
         last_ms = max((task["last_record_ms"] for task in figures if task.get("last_record_ms")), default=None)
-        spark = plot.spark(series.points(name, plot.SPARK_POINTS))
-        return cls(series.rate(name), max(lags, default=None), last_ms, show.age(last_ms), spark)
+        return cls(None, max(lags, default=None), last_ms, show.age(last_ms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,35 @@ class Row:
         return path_of("ui", "connectors", self.name)
 
 
-def rows(connectors: Mapping[str, Mapping[str, Any]], series: Series) -> list[Row]:
-    """Return a row for each connector of `GET /connectors?expand=…`."""
-    return [_row(name, one, series) for name, one in connectors.items()]
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows of a page, out of `total` on all `pages`."""
+
+    rows: Sequence[Row]
+    page: int
+    pages: int
+    total: int
+
+    @classmethod
+    def of(cls, found: Sequence[Row], page: int) -> "Listing":
+        """Return a page of rows; the last one if there are fewer."""
+        pages = max(1, -(-len(found) // PAGE_ROWS))
+        page = min(page, pages)
+        return cls(found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], page, pages, len(found))
+
+
+def rows(connectors: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Return a row for each connector of `GET /connectors?expand=…`, without what only a `Series` knows."""
+    return [_row(name, one) for name, one in connectors.items()]
+
+
+def with_rate(row: Row, series: Series) -> Row:
+    return replace(row, recent=replace(row.recent, rate=series.rate(row.name)))
+
+
+def with_spark(row: Row, series: Series) -> Row:
+    spark = plot.spark(series.points(row.name, plot.SPARK_POINTS))
+    return replace(row, recent=replace(row.recent, rate=series.rate(row.name), spark=spark))
 
 
 def selected(found: Iterable[Row], wanted: Wanted) -> list[Row]:
@@ -129,7 +159,7 @@ def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [task for task in (one.get("figures") or {}).get("tasks") or () if task["kind"] is not None]
 
 
-def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
+def _row(name: str, one: Mapping[str, Any]) -> Row:
     status, config, figures = one["status"], one["info"]["config"], figures_of(one)
     traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
     return Row(
@@ -140,7 +170,7 @@ def _row(name: str, one: Mapping[str, Any], series: Series) -> Row:
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
         in_short(next((trace for trace in traces if trace), "")),
-        Recent.of(name, figures, series),
+        Recent.of(figures),
     )
 
 

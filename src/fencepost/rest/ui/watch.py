@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from fencepost.rest.access.caller import Caller, keep_caller
@@ -50,6 +52,10 @@ class Watch:
 
 async def _samples(request: Request) -> dict[str, Sample | None]:
     found = await ask_for(request, "GET", "/connectors", query={"expand": "figures"})
+    return await run_in_threadpool(_samples_of, found)
+
+
+def _samples_of(found: Mapping[str, Any]) -> dict[str, Sample | None]:
     return {name: Sample.of(figures_of(one)) for name, one in found.items()}
 
 

@@ -1,5 +1,7 @@
+import json
 import re
 
+import pytest
 from starlette.testclient import TestClient
 
 from fencepost.cluster.info import ConnectorOffset
@@ -43,6 +45,21 @@ def test_offsets_are_moved_after_a_preview(worker: FakeWorker, client: TestClien
     assert worker.offsets["file"] == [ConnectorOffset({"f": "a"}, {"n": 1})]
     assert client.post(PAGE, data=fields).status_code == 200
     assert worker.offsets["file"] == [ConnectorOffset({"f": "a"}, {"n": 5})]
+
+
+@pytest.mark.parametrize("number", [(1 << 53) + 1, (1 << 63) - 1, -(1 << 63), (1 << 64) + 1, 10**40 + 1])
+def test_whole_numbers_keep_all_their_digits(worker: FakeWorker, client: TestClient, number: int) -> None:
+    """The worker refuses those of more than 64 bits; until then they are what was typed."""
+    worker.offsets["file"] = [ConnectorOffset({"f": "a"}, {"n": number})]
+    assert f"<code>{{&#34;n&#34;: {number}}}</code>" in client.get(PAGE).text
+    fields = {"token": client.cookies["fencepost-form"], "p.1": '{"f": "a"}', "o.1": json.dumps({"n": number + 1})}
+    page = client.post(f"{PAGE}/preview", data=fields).text
+    assert f'class="old">{{&#34;n&#34;: {number}}}<' in page
+    assert f'class="new">{{&#34;n&#34;: {number + 1}}}<' in page
+    seen = re.search(r'name="seen" value="(\w+)"', page)
+    assert seen is not None
+    client.post(PAGE, data={**fields, "seen": seen[1]})
+    assert worker.offsets["file"] == [ConnectorOffset({"f": "a"}, {"n": number + 1})]
 
 
 def test_offsets_that_have_changed_since_the_preview_are_not_moved(worker: FakeWorker, client: TestClient) -> None:

@@ -1,10 +1,15 @@
+import asyncio
+import html
 import re
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from fencepost.cluster.errors import NotFoundError
+from fencepost.rest.resources import connectors
 from fencepost.rest.ui.overview import Recent, Row, Wanted, selected
+from fencepost.rest.ui.resources import overview as page
 from rest.fake import FakeConnector, FakeWorker
 
 
@@ -55,6 +60,68 @@ def test_a_list_that_the_browser_has_is_not_sent_again(worker: FakeWorker, clien
     again = client.get(found[1])
     assert again.status_code == 200
     assert "Paused" in again.text
+
+
+def with_connectors(worker: FakeWorker, count: int) -> None:
+    for n in range(count):
+        worker.connectors[f"order{n:03}"] = FakeConnector({"connector.class": "FileStreamSource"})
+
+
+def names_on(page: str) -> list[str]:
+    return re.findall(r"<bdi>(order\d+)</bdi>", page)
+
+
+def test_a_long_list_has_pages(worker: FakeWorker, client: TestClient) -> None:
+    with_connectors(worker, 450)
+    first = client.get("/ui?q=order&sort=-name").text
+    assert names_on(first) == [f"order{n:03}" for n in range(449, 249, -1)]
+    following = re.search(r'id="next" href="([^"]+)"', first)
+    assert following is not None
+    second = client.get(html.unescape(following[1])).text
+    assert names_on(second) == [f"order{n:03}" for n in range(249, 49, -1)]
+    assert "Page 2 of 3, 450 connectors" in second
+    assert len(names_on(client.get("/ui?q=order&page=3").text)) == 50
+    assert names_on(client.get("/ui?q=order&page=99").text) == names_on(client.get("/ui?q=order&page=3").text)
+    for none in ("0", "-1", "x", "9" * 9):
+        assert names_on(client.get(f"/ui?q=order&page={none}").text)[:1] == ["order000"]
+
+
+def test_the_page_of_a_list_is_renewed_as_that_page(worker: FakeWorker, client: TestClient) -> None:
+    with_connectors(worker, 250)
+    found = re.search(r'hx-get="(/ui/rows\?[^"]+)"', client.get("/ui?q=order&page=2").text)
+    assert found is not None
+    path = html.unescape(found[1])
+    again = client.get(re.sub("seen=[0-9a-f]+", "seen=0", path))
+    assert names_on(again.text) == [f"order{n:03}" for n in range(200, 250)]
+
+
+def test_the_totals_are_those_of_all_pages(worker: FakeWorker, client: TestClient) -> None:
+    with_connectors(worker, 250)
+    assert re.search(r"<strong>251</strong> running", client.get("/ui").text)
+
+
+@pytest.mark.parametrize("path", ["/ui", "/ui?sort=rate", "/connectors?expand=status"])
+def test_what_takes_longer_with_each_connector_is_not_done_on_the_loop(
+    worker: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    where: dict[str, bool] = {}
+
+    def noted(name: str, inner: Any) -> Any:
+        def call(*args: Any) -> Any:
+            try:
+                asyncio.get_running_loop()
+                where[name] = True
+            except RuntimeError:
+                where[name] = False
+            return inner(*args)
+
+        return call
+
+    for module, name in ((page, "rows"), (page, "selected"), (connectors, "_expanded")):
+        monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
+    assert client.get(path).status_code == 200
+    assert where.keys() >= {"_expanded"}
+    assert True not in where.values()
 
 
 def test_a_failed_task_is_seen_in_the_list(worker: FakeWorker, client: TestClient) -> None:

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from fencepost.rest.path import ConnectorName
+from fencepost.rest.ui.digest import digest
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting
 
@@ -39,4 +40,6 @@ async def _content(name: str, visit: Visit) -> dict[str, Any]:
         wanted["task"] = task
     found = await visit.maybe_get(path_of("connectors", name, "logs"), **wanted) or {"events": []}
     kept = {"level": wanted["level"], "task": wanted.get("task", "")}
-    return {"name": name, "events": found["events"][::-1], "seen": found.get("cursor"), "wanted": kept}
+    away = [each["worker_id"] for each in found.get("missed") or () if each["reason"] == "away"]
+    seen = digest([found.get("cursor"), away])
+    return {"name": name, "events": found["events"][::-1], "away": away, "seen": seen, "wanted": kept}

@@ -1,13 +1,18 @@
 """`/ui`: all connectors at a glance."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from fencepost.rest.ui.digest import digest
-from fencepost.rest.ui.overview import Wanted, counts, rows, selected
+from fencepost.rest.ui.overview import Listing, Row, Wanted, counts, rows, selected, with_rate, with_spark
+from fencepost.rest.ui.series import Series
 from fencepost.rest.ui.visit import Visit, Visiting
+
+_AT_ONCE = 500
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
@@ -27,6 +32,20 @@ async def show_rows(visit: Visiting) -> Response:
 
 async def _content(visit: Visit) -> dict[str, Any]:
     wanted = Wanted.of(visit.request.query_params)
-    found = rows(await visit.get("/connectors", expand=["status", "info", "figures"]), visit.series)
-    shown = selected(found, wanted)
-    return {"wanted": wanted, "counts": counts(found), "rows": shown, "seen": digest(shown)}
+    answer = await visit.get("/connectors", expand=["status", "info", "figures"])
+    found = await run_in_threadpool(rows, answer)  # of thousands, in which the loop has others to answer
+    if wanted.sort == "rate":
+        found = await _rated(found, visit.series)
+    listing = Listing.of(await run_in_threadpool(selected, found, wanted), wanted.page)
+    shown = [with_spark(row, visit.series) for row in listing.rows]
+    content = {"wanted": wanted, "counts": counts(found), "rows": shown, "listing": listing}
+    return {**content, "seen": digest([shown, listing.page, listing.total])}
+
+
+async def _rated(found: list[Row], series: Series) -> list[Row]:
+    """Return the rows with their rates. Series are for the loop alone, which has others to answer in between."""
+    rated: list[Row] = []
+    for start in range(0, len(found), _AT_ONCE):
+        rated += [with_rate(row, series) for row in found[start : start + _AT_ONCE]]
+        await asyncio.sleep(0)
+    return rated
