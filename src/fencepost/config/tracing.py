@@ -4,14 +4,15 @@ The names are those that its SDK for Java takes as properties; in upper case, wi
 that all SDKs know.
 """
 
-import importlib.util
 from collections.abc import Mapping
+from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
 from fencepost.config.check import at_least, between, one_of, parsed_by
 from fencepost.config.setting import LOW, MEDIUM, Config, Secret, Type, setting
 
 _OTLP = "otel.exporter.otlp."
+_PROTOCOL = "http/protobuf"
 _SAMPLERS = (
     "always_on", "always_off", "traceidratio",
     "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
@@ -55,10 +56,9 @@ class TracingConfig(Config):
     )
     otel_protocol: str = setting(
         "otel.exporter.otlp.protocol",
-        default="http/protobuf",
-        check=one_of("http/protobuf", ignore_case=False),
+        default=_PROTOCOL,
         importance=LOW,
-        doc="How spans are sent.",
+        doc=f"How spans are sent: nothing but `{_PROTOCOL}`.",
     )
     otel_headers: Secret | None = setting(
         "otel.exporter.otlp.headers",
@@ -138,7 +138,14 @@ class TracingConfig(Config):
 
     def tracing_fault(self) -> str | None:
         """Return why nothing can be traced; None if it can."""
-        if not self.is_traced or _is_installed():
+        if not self.is_traced:
+            return None
+        if self.otel_protocol != _PROTOCOL:
+            return (
+                f"Invalid value {self.otel_protocol} for configuration {TracingConfig.key_of('otel_protocol')}: spans "
+                f"are sent by {_PROTOCOL}; set that, and an endpoint that takes it, usually at port 4318"
+            )
+        if _is_installed():
             return None
         key = TracingConfig.key_of("otel_exporter")
         return (
@@ -149,7 +156,7 @@ class TracingConfig(Config):
 
 def _is_installed() -> bool:
     try:
-        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
     except ModuleNotFoundError:  # of its package
         return False
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.config import ConfigError
+from fencepost.config import ConfigError, tracing
 from fencepost.config.setting import rendered
 from fencepost.config.tracing import TracingConfig, of_environment
 
@@ -47,7 +47,6 @@ def test_attributes_of_the_resource_are_decoded():
     ("key", "value"),
     [
         ("otel.traces.exporter", "console"),
-        ("otel.exporter.otlp.protocol", "grpc"),
         ("otel.exporter.otlp.endpoint", "collector:4318"),
         ("otel.traces.sampler", "often"),
         ("otel.traces.sampler.arg", "1.1"),
@@ -57,6 +56,20 @@ def test_attributes_of_the_resource_are_decoded():
 def test_what_cannot_work_is_refused_with_the_name_of_the_setting(key, value):
     with pytest.raises(ConfigError, match=f"configuration {key}"):
         TracingConfig({key: value})
+
+
+def test_a_protocol_that_is_not_there_is_refused_if_anything_is_traced():
+    environment = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    fault = TracingConfig({**of_environment(ON, environment), **ON}).tracing_fault() or ""
+    assert "Invalid value grpc for configuration otel.exporter.otlp.protocol" in fault
+    assert TracingConfig({"otel.exporter.otlp.protocol": "grpc"}).tracing_fault() is None
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+    assert TracingConfig(ON).tracing_fault() is None
+    monkeypatch.setattr(tracing, "find_spec", lambda name: None)
+    assert "pip install 'fencepost[otel]'" in (TracingConfig(ON).tracing_fault() or "")
+    assert TracingConfig({}).tracing_fault() is None
 
 
 def test_headers_are_not_shown():

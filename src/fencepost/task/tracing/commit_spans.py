@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, Tracer
 
 MOST_LINKS = 128
@@ -60,7 +61,7 @@ class CommitSpans:
         newest = trace.NonRecordingSpan(batches.pop())
         return self._tracer.start_span(
             name,
-            trace.set_span_in_context(newest, trace.Context()),
+            trace.set_span_in_context(newest, Context()),
             attributes={**self._common, "fencepost.batches": count},
             links=[Link(each) for each in batches],
             start_time=begun_ns,

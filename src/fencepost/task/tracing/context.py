@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fencepost.record import HeaderBytes, Repeated, runs_of
@@ -49,7 +50,7 @@ def _distinct_in_a_row(headers: Headers) -> Iterator[Sequence[HeaderBytes]]:
 
 def _context(headers: Sequence[HeaderBytes]) -> trace.SpanContext:
     carrier = {name: (value or b"").decode("ascii", "replace") for name, value in headers}
-    return trace.get_current_span(_propagator.extract(carrier, trace.Context())).get_span_context()
+    return trace.get_current_span(_propagator.extract(carrier, Context())).get_span_context()
 
 
 def with_headers(outgoing: Outgoing, own: tuple[HeaderBytes, ...]) -> Outgoing:

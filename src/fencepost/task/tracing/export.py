@@ -45,7 +45,7 @@ class Losses:
     def add(self, spans: Sequence[ReadableSpan], why: str) -> None:
         now_s = time.monotonic()
         with self._lock:
-            self._counts.update((each.attributes.get(CONNECTOR), each.attributes.get(TASK)) for each in spans)
+            self._counts.update(_whose(each) for each in spans)
             is_due = now_s - self._logged_s >= _LOGGED_EVERY_S
             self._logged_s = now_s if is_due else self._logged_s
             total = self._counts.total()
@@ -55,6 +55,11 @@ class Losses:
     def of(self, connector: str, task: int) -> int:
         with self._lock:
             return self._counts[connector, task]
+
+
+def _whose(span: ReadableSpan) -> tuple[object, object]:
+    attributes = span.attributes or {}
+    return attributes.get(CONNECTOR), attributes.get(TASK)
 
 
 class _CountingExporter(SpanExporter):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Tracer
 
 from fencepost.kafka.value.fetched import Fetched
@@ -137,7 +138,7 @@ class SpanTracing(Tracing):
     @contextmanager
     def _batch_of(self, operation: str, kind: SpanKind, outcome: str, begun_ns: int) -> Iterator[_Batch]:
         attributes = {_OPERATION: operation, _OPERATION_TYPE: operation, **self._common}
-        span = self._tracer.start_span(operation, trace.Context(), kind, attributes, start_time=begun_ns)
+        span = self._tracer.start_span(operation, Context(), kind, attributes, start_time=begun_ns)
         self._batch = batch = _Batch(span, outcome)
         self._is_inside = True
         if batch.is_sampled:
@@ -170,5 +171,5 @@ class SpanTracing(Tracing):
             span.end()
 
     def _child(self, name: str, begun_ns: int | None = None) -> Span:
-        parent = trace.set_span_in_context(self._batch.span, trace.Context())
+        parent = trace.set_span_in_context(self._batch.span, Context())
         return self._tracer.start_span(name, parent, attributes=self._common, start_time=begun_ns)
