@@ -32,18 +32,9 @@ def _pairs(texts: list[str]) -> None:
 _URL = parsed_by(_http_url, "an http or https URL")
 
 
-class TracingConfig(Config):
-    """Whether tasks send traces to a collector, and which. Needs the extra `otel`."""
+class CollectorConfig(Config):
+    """Where spans go: OTLP over HTTP."""
 
-    otel_exporter: str = setting(
-        "otel.traces.exporter",
-        default="none",
-        check=one_of("none", "otlp", ignore_case=False),
-        importance=MEDIUM,
-        doc="`otlp`: tasks send [spans of their batches](../how-to/trace.md) to a collector, and records that sources "
-        "write get a `traceparent` header. The other settings below may also be given as OpenTelemetry's variables in "
-        "the worker's environment, such as `OTEL_EXPORTER_OTLP_ENDPOINT`; the file wins.",
-    )
     otel_endpoint: str = setting(
         "otel.exporter.otlp.endpoint",
         default="http://localhost:4318",
@@ -79,6 +70,25 @@ class TracingConfig(Config):
         default=None,
         importance=LOW,
         doc="PEM file, on executors, with the authority of the collector's certificate; unset: their system's.",
+    )
+
+    @property
+    def spans_url(self) -> str:
+        """Return where spans are sent."""
+        return self.otel_traces_endpoint or f"{self.otel_endpoint.rstrip('/')}/v1/traces"
+
+
+class TracingConfig(CollectorConfig):
+    """Whether tasks send traces to a collector, and which. Needs the extra `otel`."""
+
+    otel_exporter: str = setting(
+        "otel.traces.exporter",
+        default="none",
+        check=one_of("none", "otlp", ignore_case=False),
+        importance=MEDIUM,
+        doc="`otlp`: tasks send [spans of their batches](../how-to/trace.md) to a collector, and records that sources "
+        "write get a `traceparent` header. The other settings that begin with `otel.` may also be given as "
+        "OpenTelemetry's variables in the worker's environment, such as `OTEL_EXPORTER_OTLP_ENDPOINT`; the file wins.",
     )
     otel_service_name: str = setting(
         "otel.service.name", default="fencepost", importance=LOW, doc="The name of the service in traces."
@@ -124,11 +134,6 @@ class TracingConfig(Config):
     @property
     def is_traced(self) -> bool:
         return self.otel_exporter == "otlp"
-
-    @property
-    def spans_url(self) -> str:
-        """Return where spans are sent."""
-        return self.otel_traces_endpoint or f"{self.otel_endpoint.rstrip('/')}/v1/traces"
 
     @property
     def resource(self) -> dict[str, str]:

@@ -22,7 +22,6 @@ from fencepost.kafka.setting.translation import Translated
 from fencepost.reference import LookedUp, providers_of
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.task.channel.client_recipe import ClientRecipe, without_id
-from fencepost.task.channel.tracing_spec import TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes, overrides, producer_properties, shared_properties
 from fencepost.worker.connector_classes import ConnectorClasses
 
@@ -53,25 +52,6 @@ class WorkerSettings:
     def is_exactly_once(self) -> bool:
         """Say whether sources on this worker run exactly-once."""
         return self.config.exactly_once is ExactlyOnceSource.ENABLED
-
-    @property
-    def tracing(self) -> TracingSpec | None:
-        """Return where tasks send spans; None: nowhere."""
-        config = self.config
-        if not config.is_traced:
-            return None
-        return TracingSpec(
-            config.spans_url,
-            "" if config.otel_headers is None else config.otel_headers.reveal(),
-            config.otel_certificate or "",
-            config.otel_timeout_ms,
-            config.otel_service_name,
-            config.resource,
-            config.otel_sampler,
-            config.otel_sampler_arg,
-            config.otel_queue_size,
-            config.otel_delay_ms,
-        )
 
     @property
     def worker_id(self) -> str:

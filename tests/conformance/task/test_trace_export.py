@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from fencepost.record import Repeated
-from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.channel.tracing_spec import TracingSpec
+from fencepost.task.channel.task_spec import LookUpSpec, TaskSpec
+from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.tracing.process import close_tracing, spans_dropped, tracing_of
 from fencepost.task.tracing.tracing import NO_TRACING
@@ -34,10 +34,11 @@ def _closed() -> Iterator[None]:
     close_tracing(0.0)
 
 
-def spec_to(url: str, **more: object) -> TaskSpec:
-    tracing = replace(TracingSpec(f"{url}/v1/traces", delay_ms=50), **more)  # type: ignore[arg-type]
-    # As it arrives over the channel.
-    return TaskSpec.from_json(TaskSpec("c", 3, 1, "i", {}, {}, tracing=tracing).to_json())
+def spec_to(url: str, headers: str = "", timeout_ms: int = 10_000, **more: object) -> TaskSpec:
+    collector = CollectorSpec(f"{url}/v1/traces", headers, timeout_ms=timeout_ms)
+    tracing = replace(TracingSpec(collector, delay_ms=50), **more)  # type: ignore[arg-type]
+    spec = TaskSpec("c", 3, 1, "i", {}, {}, look_up=LookUpSpec(tracing=tracing))
+    return TaskSpec.from_json(spec.to_json())  # as it arrives over the channel
 
 
 def move(spec: TaskSpec, batches: int = BATCHES) -> float:

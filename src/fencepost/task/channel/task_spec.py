@@ -87,11 +87,15 @@ class References(Message):
 
 @dataclass(frozen=True)
 class LookUpSpec(Message):
-    """Where a task finds plug-ins, how it runs Java's, and what its configs refer to: None if nothing."""
+    """Where a task finds plug-ins, how it runs Java's, where its spans go, and what its configs refer to.
+
+    The last two are None if it is nothing.
+    """
 
     plugin_path: tuple[str, ...] = ()
     references: References | None = None
     java_options: tuple[str, ...] = ()
+    tracing: TracingSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,6 @@ class TaskSpec(Message):
     input: InputSpec = InputSpec()
     dead_letters: DeadLetterSpec = DeadLetterSpec()
     look_up: LookUpSpec = LookUpSpec()
-    tracing: TracingSpec | None = None
     target_state: str = "STARTED"
     task_count: int = 1
     runs_alone: bool = False  # in a slot of its own for a time, because its slots have died

@@ -7,16 +7,20 @@ from fencepost.task.channel.codec import Message
 
 
 @dataclass(frozen=True)
-class TracingSpec(Message):
-    """The worker's settings of OpenTelemetry (`fencepost.config.tracing`).
-
-    `endpoint` is the full URL. `headers` are those of its requests, `name=value` separated by commas.
-    """
+class CollectorSpec(Message):
+    """A collector that takes OTLP over HTTP. `endpoint` is the full URL, `headers` are `name=value` with commas."""
 
     endpoint: str
     headers: str = field(default="", repr=False)  # they may hold a key
     certificate: str = ""
     timeout_ms: int = 10_000
+
+
+@dataclass(frozen=True)
+class TracingSpec(Message):
+    """The worker's settings of OpenTelemetry (`fencepost.config.tracing`)."""
+
+    collector: CollectorSpec
     service_name: str = "fencepost"
     resource: Mapping[str, str] = field(default_factory=dict)
     sampler: str = "parentbased_always_on"

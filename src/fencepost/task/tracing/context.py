@@ -69,7 +69,7 @@ def with_headers(outgoing: Outgoing, own: tuple[HeaderBytes, ...]) -> Outgoing:
 
 
 def _added(pairs: Sequence[HeaderBytes], own: tuple[HeaderBytes, ...]) -> Sequence[HeaderBytes]:
-    """A `tracestate` without a `traceparent` means nothing, and would be taken for that of ours."""
     if any(name == TRACEPARENT for name, _ in pairs):
         return pairs
+    # A `tracestate` without a `traceparent` means nothing, and would be taken for that of ours.
     return (*(pair for pair in pairs if pair[0] != TRACESTATE), *own)

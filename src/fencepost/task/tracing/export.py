@@ -113,11 +113,12 @@ class Export:
 
     def __init__(self, spec: TracingSpec) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it logs each failed request; see `Losses`
-        headers = parse_env_headers(spec.headers, liberal=True)
-        self._release = hold([spec.headers, *headers.values()])
-        self.losses = Losses(spec.endpoint)
+        collector = spec.collector
+        headers = parse_env_headers(collector.headers, liberal=True)
+        self._release = hold([collector.headers, *headers.values()])
+        self.losses = Losses(collector.endpoint)
         exporter = OTLPSpanExporter(
-            spec.endpoint, spec.certificate or None, headers=headers, timeout=spec.timeout_ms / 1000
+            collector.endpoint, collector.certificate or None, headers=headers, timeout=collector.timeout_ms / 1000
         )
         counting = _CountingExporter(exporter, self.losses)
         processor = _BoundedProcessor(counting, self.losses, spec.queue_size, spec.delay_ms)

@@ -21,7 +21,7 @@ _exports: dict[bytes, "Export | None"] = {}  # None: it failed, which is logged 
 
 def tracing_of(spec: TaskSpec, *, stamps: bool = True) -> Tracing:
     """Return the tracing of a task's instance. Never raises: without the library, nothing is traced."""
-    export = None if spec.tracing is None else _export_of(spec.tracing)
+    export = None if spec.look_up.tracing is None else _export_of(spec.look_up.tracing)
     if export is None:
         return NO_TRACING
     from fencepost.task.tracing.export import CONNECTOR, TASK
@@ -36,7 +36,7 @@ def tracing_of(spec: TaskSpec, *, stamps: bool = True) -> Tracing:
 
 def spans_dropped(spec: TaskSpec) -> dict[str, float]:
     """Return the counter of a task's dropped spans, by its name; nothing if it is not traced."""
-    export = None if spec.tracing is None else _exports.get(_key(spec.tracing))
+    export = None if spec.look_up.tracing is None else _exports.get(_key(spec.look_up.tracing))
     return {} if export is None else {"spans_dropped": float(export.losses.of(spec.connector, spec.task))}
 
 

@@ -15,6 +15,7 @@ from fencepost.config.connector import (
 )
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.reference import has_references
+from fencepost.config.tracing import TracingConfig
 from fencepost.config.transaction import interval_of
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
@@ -42,6 +43,7 @@ from fencepost.task.channel.task_spec import (
     References,
     TaskSpec,
 )
+from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
@@ -114,8 +116,11 @@ def _made(
         settings.effective_config(raw),
         dict(task_config),
         target_state=snapshot.target_state(connector).value,
-        look_up=LookUpSpec(tuple(settings.config.plugin_path or ()), java_options=settings.config.java_options),
-        tracing=settings.tracing,
+        look_up=LookUpSpec(
+            tuple(settings.config.plugin_path or ()),
+            java_options=settings.config.java_options,
+            tracing=_tracing(settings.config),
+        ),
         task_count=1 if handle.identity.is_sink else snapshot.task_counts.get(connector, 1),
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)
@@ -125,6 +130,23 @@ def _made(
     if is_stream(snapshot, connector):
         spec = _of_stream(settings, raw, spec, transactional_id)
     return _in_epochs(settings, raw, spec) if is_dataframe(snapshot, connector) else spec
+
+
+def _tracing(config: TracingConfig) -> TracingSpec | None:
+    """Return where a task's spans go; None: nowhere."""
+    if not config.is_traced:
+        return None
+    headers = "" if config.otel_headers is None else config.otel_headers.reveal()
+    collector = CollectorSpec(config.spans_url, headers, config.otel_certificate or "", config.otel_timeout_ms)
+    return TracingSpec(
+        collector,
+        config.otel_service_name,
+        config.resource,
+        config.otel_sampler,
+        config.otel_sampler_arg,
+        config.otel_queue_size,
+        config.otel_delay_ms,
+    )
 
 
 def _of_source(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transactional_id: str | None) -> TaskSpec:
