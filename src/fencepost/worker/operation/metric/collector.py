@@ -7,7 +7,7 @@ Connect does not have begin with `fencepost_`, and those of any process with `pr
 not made like this are in `exporter_names.py`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,9 +97,10 @@ class WorkerMetrics(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        reports = self._totals.reports().values()
         yield from self._connectors()
-        yield from self._tasks()
-        yield from _measured(self._totals.reports().values())
+        yield from _of_tasks(reports)
+        yield from _measured(reports)
         yield from self._of_java_connectors()
         yield from self._worker()
         yield from of_worker(self._exporter)
@@ -145,30 +146,6 @@ class WorkerMetrics(Collector):
             status = self._statuses.status(name)
             yield name, texts if status is None else {"status": status.state.value.lower(), **texts}
 
-    def _tasks(self) -> Iterator[Metric]:
-        reports = self._totals.reports().values()
-        status = GaugeMetricFamily(
-            f"{TASKS}_status", "1 for the state that the task is in, on this worker.", labels=(*_TASK, "status")
-        )
-        for report in reports:
-            status.add_metric([report.connector, str(report.task), report.state.lower()], 1)
-        yield status
-        sinks = [report for report in reports if SINKS_COUNTER in report.counters]
-        sources = [report for report in reports if SINKS_COUNTER not in report.counters]
-        for name, text, value in OF_TASKS:
-            yield _family(name, text, value, sources if name.startswith(SOURCE) else reports)
-        for name, text, value in OF_SINKS:
-            yield _family(name, text, value, sinks)
-        streams = [report for report in sinks if STREAMS_COUNTER in report.counters]
-        plain = [report for report in sinks if STREAMS_COUNTER not in report.counters]
-        for name, text, value in OF_PLAIN_SINKS:
-            yield _family(name, text, value, plain)
-        for name, text, value in OF_STREAMS:
-            yield _family(name, text, value, streams)
-        for name, text, key in LAST:
-            running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
-            yield _family(name, text, counter(key), running)
-
     def _of_java_connectors(self) -> Iterator[Metric]:
         text = "A metric that the plug-in of a Java connector has registered (KIP-877)."
         family = _metric(f"{_PLUGINS.prefix}_connector_value", text, ("connector", *_PLUGINS.labels))
@@ -201,6 +178,30 @@ class WorkerMetrics(Collector):
         for name, count in self._figures.ended_by_signal().items():
             ended.add_metric([name], count)
         yield ended
+
+
+def _of_tasks(reports: Collection[TaskReport]) -> Iterator[Metric]:
+    status = GaugeMetricFamily(
+        f"{TASKS}_status", "1 for the state that the task is in, on this worker.", labels=(*_TASK, "status")
+    )
+    for report in reports:
+        status.add_metric([report.connector, str(report.task), report.state.lower()], 1)
+    yield status
+    sinks = [report for report in reports if SINKS_COUNTER in report.counters]
+    sources = [report for report in reports if SINKS_COUNTER not in report.counters]
+    for name, text, value in OF_TASKS:
+        yield _family(name, text, value, sources if name.startswith(SOURCE) else reports)
+    for name, text, value in OF_SINKS:
+        yield _family(name, text, value, sinks)
+    streams = [report for report in sinks if STREAMS_COUNTER in report.counters]
+    plain = [report for report in sinks if STREAMS_COUNTER not in report.counters]
+    for name, text, value in OF_PLAIN_SINKS:
+        yield _family(name, text, value, plain)
+    for name, text, value in OF_STREAMS:
+        yield _family(name, text, value, streams)
+    for name, text, key in LAST:
+        running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
+        yield _family(name, text, counter(key), running)
 
 
 def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
@@ -292,5 +293,5 @@ def _single(name: str, text: str, value: float) -> Metric:
 def _family(name: str, text: str, value: Value, reports: Iterable[TaskReport]) -> Metric:
     family = _metric(name, text, _TASK)
     for report in reports:
-        family.add_metric([report.connector, str(report.task)], value(dict(report.counters)))
+        family.add_metric([report.connector, str(report.task)], value(report.counters))
     return family

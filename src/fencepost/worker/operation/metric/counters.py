@@ -1,11 +1,11 @@
 """Metrics that are computed from the counters in a task's report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fencepost.task.channel.message import STANDS_STILL
 from fencepost.worker.supervision.task_history import PAUSE_RATIO, RUNNING_RATIO
 
-Value = Callable[[dict[str, float]], float]
+Value = Callable[[Mapping[str, float]], float]
 
 
 def counter(name: str) -> Value:

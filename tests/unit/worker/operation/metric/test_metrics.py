@@ -4,12 +4,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
+from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport
@@ -30,8 +31,8 @@ EMPTIED = (
 class Page:
     """A worker's metrics, with one task on it."""
 
-    def __init__(self, jvm_pid: int | None = None) -> None:
-        self.totals = TaskTotals()
+    def __init__(self, jvm_pid: int | None = None, totals: TaskTotals | None = None) -> None:
+        self.totals = totals or TaskTotals()
         self.counters = Counters()
         startups = {"attempts": 3, "successes": 2, "failures": 1, "restarts": 4}
         figures = WorkerFigures(
@@ -189,3 +190,17 @@ def test_figures_of_a_wrong_shape_are_left_out_and_spoil_nothing(page: Page) -> 
     assert [line for line in page.text.splitlines() if line.startswith("fencepost_mirror_gaps_total")] == [
         'fencepost_mirror_gaps_total{connector="m",partition="3",source="A",target="B",task="3",topic="A.t"} 1.0'
     ]
+
+
+def test_a_page_reads_the_reports_of_tasks_once() -> None:
+    class Counted(TaskTotals):
+        reads = 0
+
+        def reports(self) -> Mapping[TaskId, TaskReport]:
+            self.reads += 1
+            return super().reports()
+
+    page = Page(totals=(totals := Counted()))
+    page.report("RUNNING")
+    assert LAST_RECORD in page.samples
+    assert totals.reads == 1
