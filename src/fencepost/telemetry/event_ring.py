@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ _MOST_BYTES = 8 << 20
 _MOST_BYTES_OF_ONE = 512 << 10
 _MOST_CHARACTERS = 32 << 10  # of a message, and of a trace
 _OVERHEAD_BYTES = 300  # of an event without its texts
+_KEPT_S = 3600.0  # events of a connector that is gone
 _TRACE = "Traceback (most recent call last):"
 
 
@@ -47,9 +48,11 @@ class Found(NamedTuple):
 
 @dataclass
 class _Ring:
+    begun: int = 0  # the number of its first event
     first: int = 0  # the number of the oldest event that is there
     events: deque[Event] = field(default_factory=deque)
     size_bytes: int = 0
+    added_s: float = 0.0  # monotonic time of the newest event
 
     @property
     def next(self) -> int:
@@ -76,6 +79,7 @@ class EventRing(logging.Handler):
         self._most_bytes_of_one = most_bytes_of_one
         self._changed = threading.Condition()
         self._rings: dict[str, _Ring] = {}
+        self._begin = 0  # the number that a new ring begins with: after all that were given to forgotten connectors
         self._size_bytes = 0
         self.addFilter(add_subject)
         self.addFilter(shows_no_answer)
@@ -97,8 +101,10 @@ class EventRing(logging.Handler):
             self.handleError(record)
             return
         with self._changed:
-            ring = self._rings.setdefault(event.connector, _Ring())
+            ring = self._ring(event.connector)
+            self._rings[event.connector] = ring
             ring.events.append(event)
+            ring.added_s = time.monotonic()
             ring.size_bytes += event.size_bytes
             self._size_bytes += event.size_bytes
             while ring.size_bytes > self._most_bytes_of_one:
@@ -116,9 +122,9 @@ class EventRing(logging.Handler):
         Only those of a task, and of at least a level, if these are given.
         """
         with self._changed:
-            ring = self._rings.get(connector, _Ring())
+            ring = self._ring(connector)
             begin = ring.first if after is None else min(max(after, ring.first), ring.next)
-            dropped = 0 if after is None else max(0, ring.first - after)
+            dropped = 0 if after is None else max(0, ring.first - max(after, ring.begun))
             events = list(ring.events)[begin - ring.first :]
             end = ring.next
         numbers = logging.getLevelNamesMapping()
@@ -134,7 +140,23 @@ class EventRing(logging.Handler):
     def wait(self, connector: str, after: int, timeout_s: float) -> None:
         """Return when there is an event with this number or a later one, or the time is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._rings.get(connector, _Ring()).next > after, timeout_s)
+            self._changed.wait_for(lambda: self._ring(connector).next > after, timeout_s)
+
+    def forget_all_but(self, connectors: Container[str], kept_s: float = _KEPT_S) -> None:
+        """Forget other connectors, which were deleted, once they have logged nothing for `kept_s`.
+
+        Their numbers are not given again: a connector that gets such a name later is read with cursors from before.
+        """
+        with self._changed:
+            before_s = time.monotonic() - kept_s
+            gone = [name for name, ring in self._rings.items() if name not in connectors and ring.added_s <= before_s]
+            for name in gone:
+                ring = self._rings.pop(name)
+                self._size_bytes -= ring.size_bytes
+                self._begin = max(self._begin, ring.next)
+
+    def _ring(self, connector: str) -> _Ring:
+        return self._rings.get(connector) or _Ring(self._begin, self._begin)
 
 
 def event_of(record: logging.LogRecord, connector: str) -> Event:

@@ -145,3 +145,34 @@ def test_answers_of_secret_stores_are_not_kept(ring: EventRing) -> None:
         store.removeHandler(ring)
         store.setLevel(logging.NOTSET)
     assert [event.message for _, event in ring.read("a").events] == ["asked"]
+
+
+def test_a_connector_that_is_gone_and_silent_is_forgotten(ring: EventRing) -> None:
+    say("gone", "1", "2")
+    say("here", "1")
+    ring.forget_all_but({"here"})
+    assert texts(ring, "gone") == ["1", "2"]  # its last events can still be read
+    ring.forget_all_but({"here"}, kept_s=0)
+    assert texts(ring, "gone") == []
+    assert texts(ring, "here") == ["1"]
+
+
+def test_a_cursor_from_before_finds_the_events_of_a_connector_that_gets_the_same_name(ring: EventRing) -> None:
+    say("a", "1", "2", "3")
+    before = ring.read("a", 0)
+    ring.forget_all_but((), kept_s=0)
+    assert ring.read("a", before.next).events == []
+    say("a", "4")
+    found = ring.read("a", before.next)
+    assert ([event.message for _, event in found.events], found.dropped) == (["4"], 0)
+    say("a", *("x" * 1_000 for _ in range(20)))
+    assert ring.read("a", before.next).dropped > 0
+
+
+def test_forgotten_events_leave_room(ring: EventRing) -> None:
+    for n in range(50):
+        say(f"gone-{n}", "x" * 1_000)
+        ring.forget_all_but(("kept",), kept_s=0)
+        if n == 0:
+            say("kept", *(f"{k:02}" + "x" * 998 for k in range(9)))
+    assert texts(ring, "kept") == [f"{k:02}" for k in range(9)]
