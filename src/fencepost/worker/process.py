@@ -63,8 +63,8 @@ class WorkerProcess:
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))
         departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
-        fence, classes = TaskFence(settings), ConnectorClasses()
-        membership = self._membership = Membership(settings, topics, life, departures, fence, classes)
+        fence, classes, http = TaskFence(settings), ConnectorClasses(), LateClient(peer_context(config))
+        membership = self._membership = Membership(settings, topics, life, departures, fence, classes, http)
         supervision = self._supervision = Supervision(
             settings, topics, life, departures, fence, classes, membership.line, membership
         )
@@ -81,6 +81,7 @@ class WorkerProcess:
                 hosts.spark.count_cores,
                 membership.keep_announced,
                 cleaner.look,
+                lambda: event_ring.ring.forget_all_but(topics.snapshot.connectors),
             ]
         )
         self._start_up = StartUp(
@@ -88,7 +89,7 @@ class WorkerProcess:
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
-        questions = Questions(membership.peers, config.signature_algorithm, LateClient(peer_context(config)))
+        questions = Questions(membership.peers, config.signature_algorithm, http)
         figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions)
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
         probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures, logs)

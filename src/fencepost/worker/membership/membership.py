@@ -11,7 +11,6 @@ from fencepost.cluster.lost_tasks import LostTasks
 from fencepost.cluster.roster import Roster
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
-from fencepost.cluster.tls import peer_context
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
@@ -47,7 +46,9 @@ class Membership:
         departures: Departures,
         fence: TaskFence,
         classes: ConnectorClasses,
+        http: LateClient,
     ) -> None:
+        """`http` is for requests to the other workers."""
         config = settings.config
         self._settings = settings
         self._topics = topics
@@ -91,7 +92,7 @@ class Membership:
             self.peers,
             config.signature_algorithm,
             topics.config.read_to_end,
-            LateClient(peer_context(config)),
+            http,
         )
         self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, life.stopping)
 

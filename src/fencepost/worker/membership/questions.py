@@ -36,8 +36,14 @@ class Questions:
         asked = {url: sending for url in urls if (sending := self._begin(url, path)) is not None}
         done, late = wait(asked.values(), within_s)
         with self._lock:
-            self._late |= {url: sending for url, sending in asked.items() if sending in late}
+            known = self._late | {url: sending for url, sending in asked.items() if sending in late}
+            self._late = {url: sending for url, sending in known.items() if not sending.done()}  # some have left
         return {url: body for url, each in asked.items() if each in done and (body := _body(url, each)) is not None}
+
+    @property
+    def late(self) -> Collection[str]:
+        """Return the workers that were late, as of the last answer; those whose requests have ended are forgotten."""
+        return self._late.keys()
 
     def _begin(self, url: str, path: str) -> "Future[httpx.Response] | None":
         with self._lock:
