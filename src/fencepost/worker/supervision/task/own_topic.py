@@ -12,9 +12,12 @@ def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
 
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
-    if settings.has_own_offsets(config):
-        admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+    ledger = ledger_topic(config) if settings.is_exactly_once else ""
+    has_offsets = settings.has_own_offsets(config)
+    if not has_offsets and not ledger:
+        return
+    admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+    if has_offsets:
         ensure_own_offsets_topic(admin, settings.offsets_topic(config), settings.config)
-    if settings.is_exactly_once and (ledger := ledger_topic(config)):
-        admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+    if ledger:
         ensure_ledger_topic(admin, ledger, settings.config.offset_storage_replication_factor)
