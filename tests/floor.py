@@ -5,11 +5,12 @@ other ends of the ranges in pyproject.toml. The environment is made anew each ti
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+from tests.support.uv import uv
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / "build/floor"
@@ -44,16 +45,16 @@ _TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "psutil", "k
 def main() -> int:
     """Make the environment and run the tests; return pytest's exit code."""
     options = _options()
-    _uv("venv", "--clear", "--python", options.python, ENVIRONMENT)
+    uv("venv", "--clear", "--python", options.python, ENVIRONMENT)
     python = ENVIRONMENT / "bin/python"
     with (ROOT / "pyproject.toml").open("rb") as file:
         overrides = tomllib.load(file)["tool"]["uv"]["override-dependencies"]
     (ENVIRONMENT / "overrides.txt").write_text("\n".join(overrides))
-    _uv("pip", "install", "--python", python, "--resolution", options.resolution, "--override",
+    uv("pip", "install", "--python", python, "--resolution", options.resolution, "--override",
         ENVIRONMENT / "overrides.txt", "--editable", f"{ROOT}[all]", *options.extra)  # fmt: skip
-    frozen = _uv("pip", "freeze", "--python", python, "--exclude-editable")
+    frozen = uv("pip", "freeze", "--python", python, "--exclude-editable")
     (ENVIRONMENT / "constraints.txt").write_text(frozen)
-    _uv("pip", "install", "--python", python, "--constraint", ENVIRONMENT / "constraints.txt", *_TOOLS)
+    uv("pip", "install", "--python", python, "--constraint", ENVIRONMENT / "constraints.txt", *_TOOLS)
     print(frozen, flush=True)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]
     left_out = [*(f"--ignore={path}" for path in _LEFT_OUT), *(f"--deselect={test}" for test in _DESELECTED)]
@@ -67,15 +68,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--with", dest="extra", action="append", default=[], metavar="REQUIREMENT")
     parser.add_argument("tests", nargs="*", help="instead of those that are listed in the module")
     return parser.parse_args()
-
-
-def _uv(*words: str | Path) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
-    uv = Path(sys.prefix, "bin/uv")
-    command = [str(uv), *map(str, words), "--quiet"]
-    if "freeze" in words:
-        command.remove("--quiet")
-    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 if __name__ == "__main__":

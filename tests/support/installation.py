@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.uv import uv
+
 ROOT = Path(__file__).parents[2]
 _NOBODY = "65534"
 
@@ -28,14 +30,14 @@ exec setpriv --reuid={nobody} --regid={nobody} --clear-groups --no-new-privs --b
 
 def build(out: Path) -> tuple[Path, Path]:
     """Build the sdist, and the wheel from it; return both."""
-    _uv("build", "--out-dir", out, ROOT)
+    uv("build", "--out-dir", out, ROOT, is_cached=True)
     [sdist], [wheel] = out.glob("*.tar.gz"), out.glob("*.whl")
     return sdist, wheel
 
 
 def build_wheel(source: Path, out: Path) -> Path:
     """Build the wheel of a source tree."""
-    _uv("build", "--wheel", "--out-dir", out, source)
+    uv("build", "--wheel", "--out-dir", out, source, is_cached=True)
     [wheel] = out.glob("*.whl")
     return wheel
 
@@ -45,9 +47,10 @@ def install(wheel: Path, prefix: Path) -> None:
 
     They are in uv's cache since `make setup`.
     """
-    _uv("venv", "--python", interpreter(), prefix)
+    uv("venv", "--python", interpreter(), prefix, is_cached=True)
     # A requirement of the tests' own environment, where it keeps pandas away; see pyproject.toml.
-    _uv("pip", "install", "--python", prefix / "bin/python", "--constraint", ROOT / "requirements.lock", wheel)
+    of = ("--python", prefix / "bin/python", "--constraint", ROOT / "requirements.lock")
+    uv("pip", "install", *of, wheel, is_cached=True)
 
 
 def why_not_confined() -> str | None:
@@ -83,14 +86,3 @@ def _is_usable(path: str) -> bool:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
-
-
-def _uv(*words: str | Path) -> None:
-    """Run uv as `make setup` does; without the network if its cache has all."""
-    uv = Path(sys.prefix, "bin/uv")
-    command = [str(uv), *map(str, words), "--quiet"]
-    environment = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
-    done = subprocess.run([*command, "--offline"], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import psutil
+from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.testing import eventually
 from support.forked import Forked
@@ -193,6 +194,12 @@ class Worker:
 
     def task_states(self, name: str) -> list[str]:
         return [task["state"] for task in self.status(name).get("tasks", [])]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of the values of a metric's samples that have these labels; 0 if there are none."""
+        families = text_string_to_metric_families(self.rest.get("/metrics").text)
+        samples = (sample for family in families for sample in family.samples if sample.name == name)
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
     def sink_offsets(self, name: str) -> dict[tuple[str, int], int]:
         """Return a sink's committed offsets, by topic and partition."""

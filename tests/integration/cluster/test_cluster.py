@@ -1,6 +1,5 @@
 """Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -243,12 +242,7 @@ def test_topics_that_any_worker_s_tasks_have_used_are_known_to_all(cluster: Clus
 
 def _told_of(worker: Worker, connector: str) -> float:
     """Return how many records the slots have said they wrote, as the worker knows."""
-    found = re.findall(
-        rf'^kafka_connect_source_task_metrics_source_record_write_total{{connector="{connector}".*}} (\S+)$',
-        worker.rest.get("/metrics").text,
-        re.MULTILINE,
-    )
-    return sum(map(float, found))
+    return worker.metric("kafka_connect_source_task_metrics_source_record_write_total", connector=connector)
 
 
 def test_a_round_of_fencing_that_kafka_refuses_fails_the_tasks_with_the_leader_s_trace(

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -84,12 +82,6 @@ class Flow:
         """Return the source offsets of a connector, as REST has them."""
         found: list[dict[str, Any]] = self.worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
         return found
-
-    def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's values that have these labels."""
-        families = text_string_to_metric_families(self.worker.rest.get("/metrics").text)
-        samples = [sample for family in families for sample in family.samples if sample.name == name]
-        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
     # topics and groups
 

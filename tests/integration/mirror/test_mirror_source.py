@@ -178,11 +178,15 @@ def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, 
     told = flow.worker.rest.get(f"/connectors/{name}/gaps").json()["gaps"]
     assert {**gap, "cluster": flow.source_alias, "topic": topic, "partition": 0} in told
     place = {"connector": name, "source": flow.source_alias, "topic": remote, "partition": "0"}
-    eventually(lambda: flow.metric("fencepost_mirror_gaps_total", **place) == 1)
+    eventually(lambda: flow.worker.metric("fencepost_mirror_gaps_total", **place) == 1)
     records = "kafka_connect_mirror_mirrorsourceconnector_record_count"
     # 20 where the second partition had the task begin anew between the two
-    eventually(lambda: flow.metric(records, **place) in (20, 30))
-    assert 0 < flow.metric("kafka_connect_mirror_mirrorsourceconnector_replication_latency_ms_max", **place) < 600_000
+    eventually(lambda: flow.worker.metric(records, **place) in (20, 30))
+    assert (
+        0
+        < flow.worker.metric("kafka_connect_mirror_mirrorsourceconnector_replication_latency_ms_max", **place)
+        < 600_000
+    )
     flow.worker.wait_for_tasks(name, "RUNNING")
 
 

@@ -90,7 +90,7 @@ def test_positions_are_translated_and_never_go_back_unless_the_group_does(flow: 
     flow.commit(group, topic, 12)
     flow.await_positions(group, topic, (10, 21), (20, 32), (25, 41), (12, 21))
     latency, labels = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms_max", {"group": group}
-    eventually(lambda: 0 < flow.metric(latency, topic=flow.remote(topic), **labels) < 600_000)
+    eventually(lambda: 0 < flow.worker.metric(latency, topic=flow.remote(topic), **labels) < 600_000)
 
 
 def test_there_is_no_checkpoint_where_nothing_is_known(flow: Flow) -> None:

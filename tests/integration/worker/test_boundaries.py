@@ -150,8 +150,7 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
     assert values(name, within_s=10) == []
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
     worker.wait_for_tasks(name, "RUNNING")
-    polled = f'source_record_poll_total{{connector="{name}",task="0"}} 3.0'
-    eventually(lambda: polled in worker.rest.get("/metrics").text)  # a pause commits what has come so far
+    eventually(lambda: _polled(worker, name) == 3)  # a pause commits what has come so far
     worker.rest.put(f"/connectors/{name}/pause")
     worker.wait_for_tasks(name, "PAUSED")
     assert [json.loads(v)["value"] for v in values(name, 3)] == ["a", "b", "c"]
@@ -165,8 +164,5 @@ def test_each_committed_record_is_told_of_with_its_offset(worker: Worker, name: 
     assert all(text.split(" at ")[1].isdigit() for text in told)
 
 
-def _polled(worker: Worker, name: str) -> int:
-    for line in worker.rest.get("/metrics").text.splitlines():
-        if "source_record_poll_total" in line and f'"{name}"' in line:
-            return int(float(line.rsplit(" ", 1)[1]))
-    return -1
+def _polled(worker: Worker, name: str) -> float:
+    return worker.metric("kafka_connect_source_task_metrics_source_record_poll_total", connector=name)

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from file_connector import Produce
-from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.testing import eventually
@@ -26,13 +25,19 @@ def test_a_worker_that_works_has_every_metric_of_the_dashboards(
     worker.create(source, {"connector.class": file_stream.format("Source"), "file": str(lines), "topic": f"{name}-out"})
     worker.create(sink, {"connector.class": file_stream.format("Sink"), "file": str(tmp_path / "out"), "topics": topic})
     try:
-        eventually(lambda: _value(worker, "source_task_metrics_source_record_poll_rate", source) > 0, within_s=120)
-        eventually(lambda: _value(worker, "sink_task_metrics_sink_record_read_rate", sink) > 0, within_s=120)
+        eventually(
+            lambda: worker.metric("kafka_connect_source_task_metrics_source_record_poll_rate", connector=source) > 0,
+            within_s=120,
+        )
+        eventually(
+            lambda: worker.metric("kafka_connect_sink_task_metrics_sink_record_read_rate", connector=sink) > 0,
+            within_s=120,
+        )
         eventually(lambda: not _missing(worker), within_s=60)  # the JVM is asked between two scrapes
-        assert 0 < _value(worker, "connector_task_metrics_running_ratio", source) <= 1
-        assert _value(worker, "connect_metrics_request_rate") > 0
-        assert _value(worker, "connect_metrics_connection_count") >= 1
-        assert _value(worker, "connect_worker_rebalance_metrics_completed_rebalances_total") >= 1
+        assert 0 < worker.metric("kafka_connect_connector_task_metrics_running_ratio", connector=source) <= 1
+        assert worker.metric("kafka_connect_connect_metrics_request_rate") > 0
+        assert worker.metric("kafka_connect_connect_metrics_connection_count") >= 1
+        assert worker.metric("kafka_connect_connect_worker_rebalance_metrics_completed_rebalances_total") >= 1
     finally:
         worker.rest.delete(f"/connectors/{source}")
 
@@ -47,20 +52,7 @@ def test_a_worker_has_what_the_alerts_and_the_dashboard_look_at(worker: Worker) 
 
 
 def _missing(worker: Worker) -> set[str]:
-    have = {sample.name for family in _page(worker) for sample in family.samples}
+    families = text_string_to_metric_families(worker.rest.get("/metrics").text)
+    have = {sample.name for family in families for sample in family.samples}
     wanted = {each for names in EXPECTED["dashboards"].values() for each in names}
     return wanted - have - set(EXPECTED["absent"])
-
-
-def _value(worker: Worker, metric: str, connector: str | None = None) -> float:
-    samples = (sample for family in _page(worker) for sample in family.samples)
-    found = [
-        sample.value
-        for sample in samples
-        if sample.name == f"kafka_connect_{metric}" and connector in (None, sample.labels.get("connector"))
-    ]
-    return sum(found)
-
-
-def _page(worker: Worker) -> list[Metric]:
-    return list(text_string_to_metric_families(worker.rest.get("/metrics").text))

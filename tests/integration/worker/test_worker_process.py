@@ -59,7 +59,12 @@ def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     eventually(
         lambda: worker.log_text().count("task interval-0") >= 0 and worker.task_states("interval") == ["RUNNING"]
     )
-    eventually(lambda: _polled(worker, "interval") == 200, within_s=60)
+    eventually(
+        lambda: (
+            worker.metric("kafka_connect_source_task_metrics_source_record_poll_total", connector="interval") == 200
+        ),
+        within_s=60,
+    )
     process = worker.process
     assert process is not None
     below = psutil.Process(process.pid).children(recursive=True)
@@ -78,7 +83,11 @@ def test_with_exactly_once_off_records_come_at_least_once_and_offsets_are_commit
     append(file, numbered(1, 100))
     created(worker, "c", file_source(file, topic_name))
     assert values(topic_name, 100, within_s=60) == numbered(1, 100)
-    eventually(lambda: _figure(worker, "offset_commit_success_percentage", "c") > 0)
+    eventually(
+        lambda: (
+            worker.metric("kafka_connect_connector_task_metrics_offset_commit_success_percentage", connector="c") > 0
+        )
+    )
     worker.kill()
     append(file, numbered(101, 200))
     _start(worker)
@@ -99,14 +108,3 @@ def _start(worker: Worker) -> None:
     """Start it and wait for Spark, which comes up beside REST, on a busy machine long after it."""
     worker.start()
     eventually(worker.slots, within_s=200)
-
-
-def _figure(worker: Worker, metric: str, name: str) -> float:
-    for line in worker.rest.get("/metrics").text.splitlines():
-        if metric in line and f'"{name}"' in line:
-            return float(line.rsplit(" ", 1)[1])
-    return -1
-
-
-def _polled(worker: Worker, name: str) -> float:
-    return _figure(worker, "source_record_poll_total", name)
