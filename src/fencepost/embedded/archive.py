@@ -4,32 +4,29 @@ This is only an optimisation: if anything fails here, Kafka starts without the a
 """
 
 import hashlib
-import shutil
-import tempfile
 from pathlib import Path
 
+from fencepost.embedded import class_archive
 from fencepost.embedded.error import EmbeddedKafkaError
-from fencepost.embedded.home import KafkaHome, locked
+from fencepost.embedded.home import KafkaHome
 from fencepost.embedded.java import Java
 from fencepost.embedded.layout import NodeDirectory, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
 
 _DUMP_TIMEOUT_S = 60.0
+_UNFINISHED = ".archive-"
 
 
 def archive_options(java: Java, home: KafkaHome) -> list[str]:
     """Return JVM options that use this Java's archive. Creates it first if there is none, which takes seconds."""
     archive = _path(java, home)
     try:
-        if not archive.exists():
-            with locked(home.lock):
-                if not archive.exists():
-                    _make(java, home, archive)
+        if not class_archive.is_settled(archive):
+            class_archive.make(archive, home.lock, _UNFINISHED, lambda fresh: _train(java, home, fresh))
+        return class_archive.options_with(archive)
     except (EmbeddedKafkaError, OSError):
         return []  # if Kafka cannot start, the caller's own start reports why
-    # An empty file means that this Java could not create one, so that not every start tries again.
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
 
 
 def _path(java: Java, home: KafkaHome) -> Path:
@@ -38,15 +35,8 @@ def _path(java: Java, home: KafkaHome) -> Path:
     return home.directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 
 
-def _make(java: Java, home: KafkaHome, archive: Path) -> None:
-    for leftover in home.directory.glob(".archive-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".archive-", dir=home.directory) as temporary:
-        fresh = Path(temporary, "classes.jsa")
-        node_directory = NodeDirectory(Path(temporary, "node"))
-        options = [f"-XX:ArchiveClassesAtExit={fresh}"]
-        settings = server_settings(node_directory.data, choose_ports(), {})
-        node = Node(java, home, node_directory, settings, jvm_options=options)
-        node.process.terminate(_DUMP_TIMEOUT_S)
-        fresh.touch()
-        fresh.rename(archive)
+def _train(java: Java, home: KafkaHome, fresh: Path) -> None:
+    directory = NodeDirectory(fresh.with_name("node"))
+    settings = server_settings(directory.data, choose_ports(), {})
+    node = Node(java, home, directory, settings, jvm_options=[f"-XX:ArchiveClassesAtExit={fresh}"])
+    node.process.terminate(_DUMP_TIMEOUT_S)

@@ -5,7 +5,6 @@ Run as a module, it makes the archive if there is none. Another process that wan
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fencepost.embedded import EmbeddedKafkaError
-from fencepost.embedded.home import locked
+from fencepost.embedded import EmbeddedKafkaError, class_archive
+from fencepost.embedded.class_archive import is_settled
 from fencepost.embedded.process import GuardedProcess
-from fencepost.spark.session.class_archive import JAVA_OPTIONS, PATTERN, archive_path, can_use_archive, is_settled
+from fencepost.spark.session.class_archive import JAVA_OPTIONS, PATTERN, archive_path, can_use_archive
 from fencepost.spark.session.conf import spark_properties
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm
@@ -26,7 +25,7 @@ from fencepost.spark.session.jvm import DriverJvm
 _COMMAND = [sys.executable, "-m", "fencepost.spark.session.archive_making"]
 _LOWEST_PRIORITY = 19
 _UNFINISHED = ".spark-classes-"
-_LOCK = "spark-classes.lock"
+_LOCK = "spark-classes.lock"  # one for all archives, as what is unfinished is deleted first
 _UNUSED_S = 30 * 24 * 3600.0
 _DUMP_S = 300.0
 _MEMORY = "512m"
@@ -97,30 +96,20 @@ def main(niceness: int = 0) -> None:
     """Make the archive unless there is one."""
     os.nice(niceness)
     archive = archive_path()
-    with locked(archive.with_name(_LOCK)):  # one for all archives, as what is unfinished is deleted first
+    try:
+        class_archive.make(archive, archive.with_name(_LOCK), _UNFINISHED, _make)
+    finally:
         if not is_settled(archive):
-            _delete_unused(archive.parent)
-            with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=archive.parent) as directory:
-                fresh = Path(directory, "classes.jsa")
-                try:
-                    _train(fresh)
-                    _keep(fresh, archive)
-                finally:
-                    if not is_settled(archive):
-                        archive.touch()  # an empty file stands for "could not be made"
+            archive.touch()
 
 
-def _keep(fresh: Path, archive: Path) -> None:
-    """Put a complete archive in its place. Java crashes on one that is cut off, so it is on disk before it is there."""
-    with fresh.open("rb") as file:
-        os.fsync(file.fileno())
-    fresh.rename(archive)
+def _make(fresh: Path) -> None:
+    _delete_unused(fresh.parents[1])
+    _train(fresh)
 
 
 def _delete_unused(directory: Path) -> None:
-    """Delete what a killed process has left, and archives of a Java or a Spark that nobody has started for a month."""
-    for leftover in directory.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    """Delete archives of a Java or a Spark that nobody has started for a month."""
     for archive in directory.glob(PATTERN):
         if time.time() - archive.stat().st_mtime > _UNUSED_S:
             archive.unlink(missing_ok=True)

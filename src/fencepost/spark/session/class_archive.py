@@ -7,11 +7,11 @@ an archive, or with one that does not fit, the JVM loads its classes from the ja
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafkaError
+from fencepost.embedded.class_archive import options_with
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
 from fencepost.spark.session.command import is_plain, spark_home
@@ -19,7 +19,6 @@ from fencepost.spark.session.command import is_plain, spark_home
 PATTERN = "spark-classes-*.jsa"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _OWN_CHOICE = ("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")
-_GIVEN_UP_S = 24 * 3600.0
 
 
 def archive_options(properties: Mapping[str, str]) -> list[str]:
@@ -28,14 +27,14 @@ def archive_options(properties: Mapping[str, str]) -> list[str]:
         return []
     try:
         archive = archive_path()
-        if not archive.stat().st_size:
-            return []
+        options = options_with(archive)
     except (EmbeddedKafkaError, OSError):
+        return []
+    if not options:
         return []
     with contextlib.suppress(OSError):
         os.utime(archive)  # it is in use: what makes another one does not delete it
-    # An archive that does not fit is no news for the worker's log.
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off"]
+    return [*options, "-Xlog:cds*=off"]  # an archive that does not fit is no news for the worker's log
 
 
 def can_use_archive(properties: Mapping[str, str]) -> bool:
@@ -62,12 +61,3 @@ def discard_archive() -> None:
         archive = archive_path()
         archive.unlink()
         archive.touch()
-
-
-def is_settled(archive: Path) -> bool:
-    """Return whether there is an archive, or none could be made less than a day ago: an empty file says so."""
-    try:
-        status = archive.stat()
-    except FileNotFoundError:
-        return False
-    return status.st_size > 0 or time.time() - status.st_mtime < _GIVEN_UP_S

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.embedded.class_archive import is_settled
 from fencepost.spark.session import archive_making, class_archive
 from fencepost.spark.session.archive_making import LateArchive
-from fencepost.spark.session.class_archive import archive_options, archive_path, is_settled
+from fencepost.spark.session.class_archive import archive_options, archive_path
 from fencepost.spark.session.conf import spark_properties
 from fencepost.testing import eventually
 
