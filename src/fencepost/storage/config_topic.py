@@ -63,7 +63,7 @@ class ConfigTopic:
         return self._snapshot
 
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
-        """Return a snapshot with everything up to a committed record, as soon as that record is read.
+        """Return a snapshot with everything up to the last record of a committed transaction, as soon as that is read.
 
         Raises ReadTimeoutError after `timeout_s`.
         """

@@ -1,7 +1,7 @@
 """The config topic on the real broker: followed, waited for, compacted."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.read.follower import LogFollower
 from fencepost.kafka.read.log import LogReader
 from fencepost.storage import records
 from fencepost.storage.change import (
@@ -124,6 +125,53 @@ def test_what_a_leader_has_committed_is_read_by_where_it_stands(
         snapshot = follower.topic.read_past(stands_at[-1], 10)
         assert [snapshot.connectors[name] for name in "ab"] == [{"x": str(number)}] * 2
         assert follower.changes[-1] == ConnectorConfigUpdated("b")
+
+
+class CountingReader(LogReader):
+    """Counts how often it was asked to look for the end of its log."""
+
+    looks = 0
+
+    def go_on_at(self, positions: Mapping[int, int]) -> None:
+        self.looks += 1
+        super().go_on_at(positions)
+
+
+def test_the_marker_of_a_transaction_that_was_read_is_not_waited_for(
+    conf: dict[str, Any], topic: str, transactional: Callable[[], Producer], produce: Callable[..., None]
+):
+    found: list[bytes | None] = []
+    end_reader = CountingReader(conf, topic)
+    follower = LogFollower(
+        LogReader(conf, topic, fetch_wait_ms=500), lambda record: found.append(record.key), lambda: None, end_reader
+    )
+    follower.start(30)
+    leader = transactional()
+
+    def commit(*keys: bytes, then: Callable[[], None] = lambda: None) -> None:
+        stands_at: list[int] = []
+        leader.begin_transaction()
+        for key in keys:
+            leader.produce(topic, key=key, on_delivery=lambda _, message: stands_at.append(message.offset()))
+        leader.flush(10)
+        then()
+        leader.commit_transaction(10)
+        follower.read_past(0, stands_at[-1], 10)
+
+    try:
+        for number in range(5):
+            commit(f"{number}a".encode(), f"{number}b".encode())
+            follower.read_to_end(10)
+        assert end_reader.looks == 0
+        commit(b"c")
+        produce(topic, (b"after the marker", b""))
+        follower.read_to_end(10)
+        assert found[-1] == b"after the marker"
+        commit(b"d", then=lambda: produce(topic, (b"before the marker", b"")))
+        follower.read_to_end(10)
+        assert found[-2:] == [b"d", b"before the marker"]
+    finally:
+        follower.stop()
 
 
 def test_aborted_write_of_a_deposed_leader_is_never_seen(

@@ -24,7 +24,7 @@ class LogFollower:
 
     `reader` makes requests that wait at the broker. This costs little and gets records at once, but notices the end of
     the log late. A log with transactions ends in a marker that is not a record; `end_reader` then looks for the end
-    while a caller waits for it, and is idle otherwise.
+    while a caller waits for it, and is idle otherwise. After `read_past` it need not: that marker is known.
 
     New partitions of the topic are followed within seconds, or at once if a caller waits for the end.
     """
@@ -77,13 +77,14 @@ class LogFollower:
             raise self._reached.failure or self._reader.timed_out(unread, timeout_s)
 
     def read_past(self, partition: int, offset: int, timeout_s: float) -> None:
-        """Wait, without a request, until `on_record` has received this record, which must be committed.
+        """Wait, without a request, until `on_record` has received this record, the last one of a committed transaction.
 
         After `timeout_s`, raises the error that prevents the follower from reading, or else ReadTimeoutError.
         """
         wanted = {partition: offset + 1}
         if not self._reached.wait_for(lambda: not self._reached.unread(wanted), timeout_s):
             raise self._reached.failure or self._reader.timed_out(wanted, timeout_s)
+        self._reached.has_marker_after(partition, offset)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop following the log. Idempotent."""
@@ -176,11 +177,17 @@ class _Handover:
 
 
 class _ReachedPositions:
-    """The positions before which everything was passed on, and those that callers wait for."""
+    """The positions before which everything was passed on, and those that callers wait for.
+
+    Markers of transactions are not passed on. A reader steps over the last one only when it has waited for more, but
+    after a record that was read, which is known to end a transaction, a marker follows: if the log ends one offset
+    later, that is all there is.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}
+        self._marked: dict[int, int] = {}  # by partition: the position after a record that a marker follows
         self._wanted: dict[int, int] = {}
         self._waiting = 0
         self.failure: Exception | None = None
@@ -196,6 +203,11 @@ class _ReachedPositions:
             for partition, position in positions.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
             self._changed.notify_all()
+
+    def has_marker_after(self, partition: int, offset: int) -> None:
+        """Record that a transaction ended with this record, which was passed on: somewhere after it is its marker."""
+        with self._changed:
+            self._marked[partition] = offset + 1
 
     def wait_for(self, predicate: Callable[[], bool], timeout_s: float | None = None) -> bool:
         with self._changed:
@@ -222,4 +234,9 @@ class _ReachedPositions:
         return self._waiting > 0 and bool(self.unread(self._wanted))
 
     def unread(self, ends: Mapping[int, int]) -> dict[int, int]:
-        return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
+        return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end and not self._is_marker(p, end)}
+
+    def _is_marker(self, partition: int, end: int) -> bool:
+        """Say whether only a marker is left to read, which takes one offset."""
+        position = self._positions.get(partition)
+        return position is not None and position == self._marked.get(partition) == end - 1
