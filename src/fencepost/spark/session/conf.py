@@ -26,6 +26,8 @@ _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_thresh
 _UTF8_LOCALE = "C.UTF-8"
 _TEXT = "-Dfile.encoding=UTF-8"  # Java 17 takes this from the locale
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+# By default a heap begins with a 64th of the machine's memory, and its garbage is not collected until it is full.
+_FIRST_HEAP = "-Xms32m"
 
 # Spark redacts by a similar pattern (spark.redaction.regex), for keys and values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
@@ -101,6 +103,8 @@ def _java_options(own: str) -> str:
         options.append(f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
     if "-XX:+Use" not in own:
         options.append("-XX:+UseSerialGC")
+    if "-Xms" not in own:
+        options.append(_FIRST_HEAP)
     return " ".join([*options, own]).strip()
 
 

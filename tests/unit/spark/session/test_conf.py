@@ -36,16 +36,22 @@ def test_malloc_keeps_its_memory_unless_the_user_has_tuned_it(monkeypatch: pytes
     assert key not in spark_properties({})
 
 
+def test_the_heap_of_a_driver_grows_with_its_use() -> None:
+    assert "-Xms32m" in spark_properties({})["spark.driver.extraJavaOptions"].split()
+
+
 def test_the_users_properties_win() -> None:
     given = {
         "spark.master": "spark://there:7077",
         "spark.driver.memory": "4g",
-        "spark.driver.extraJavaOptions": "-XX:+UseG1GC",
+        "spark.driver.extraJavaOptions": "-XX:+UseG1GC -Xms1g",
     }
     properties = spark_properties(given)
     assert properties["spark.master"] == "spark://there:7077"
     assert properties["spark.driver.memory"] == "4g"
-    assert "UseSerialGC" not in properties["spark.driver.extraJavaOptions"]
+    options = properties["spark.driver.extraJavaOptions"]
+    assert "UseSerialGC" not in options
+    assert options.count("-Xms") == 1
     assert "spark.driver.host" not in properties
 
 
