@@ -14,8 +14,11 @@ from fencepost.testing import eventually
 from oracle.connect import KafkaConnect
 from support.cluster import Cluster
 from support.command_line import Ran, fencepost
+from support.long_form import IS_LONG
 from support.shared import shared
 from support.worker import free_port
+
+ORACLE = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long starts a worker of Kafka Connect")
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ def connect_side(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
             yield Side(worker.url, False, rest)
 
 
-@pytest.fixture(params=["fencepost", "connect"])
+@pytest.fixture(params=["fencepost", pytest.param("connect", marks=ORACLE)])
 def side(request: pytest.FixtureRequest) -> Side:
-    """Each of the two."""
+    """Each of the two; Kafka Connect only in `make chaos`."""
     found: Side = request.getfixturevalue(f"{request.param}_side")
     return found
 

@@ -11,6 +11,8 @@ from support.long_form import IS_LONG
 from support.proxy import KafkaProxy
 from support.worker import Worker
 
+pytestmark = pytest.mark.drawn(2)
+
 TASKS = 6
 LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 

@@ -19,6 +19,8 @@ from support.cluster import Cluster, identity
 from support.long_form import IS_LONG
 from support.worker import Worker
 
+pytestmark = pytest.mark.drawn(2)
+
 _PARTITIONS = 4
 _LONGEST_S = 30.0  # the session of a member is 45 s, Kafka's default
 

@@ -19,6 +19,8 @@ from support.cluster import Cluster, ready
 from support.long_form import IS_LONG
 from support.worker import Worker
 
+pytestmark = pytest.mark.drawn(2)
+
 MODE = "exactly.once.source.support"
 TASKS = 3
 PER_S = 75

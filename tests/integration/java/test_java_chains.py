@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
@@ -11,6 +12,8 @@ from fencepost.testing.reader import CommittedReader
 from support.host_processes import hosts
 from support.java_plugins import STRING
 from support.worker import Worker
+
+pytestmark = pytest.mark.drawn(2)
 
 WITHIN_S = 240
 PICKY = {"transforms": "picky", "transforms.picky.type": "tests.Picky"}

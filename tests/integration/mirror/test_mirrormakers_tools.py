@@ -12,6 +12,8 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.java_program import MirrorTools
 
+pytestmark = pytest.mark.drawn(2)
+
 PLACE = TopicPartition("t", 0)
 
 
