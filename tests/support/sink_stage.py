@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import InputSpec, LookUpSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, LookUpSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.runner import SinkRunner
 
 
@@ -23,8 +23,10 @@ class StartedSink:
         consumer: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         plugins: str = "",
+        letters: str = "",
     ) -> None:
-        """`consumer`: settings of its consumer; `properties`: more of the connector; `plugins`: where classes are."""
+        """`consumer`: settings of its consumer; `properties`: more of the connector; `plugins`: where classes are;
+        `letters`: the topic of its dead letters."""
         config = {
             "name": topic,
             "connector.class": "FileStreamSink",
@@ -35,7 +37,8 @@ class StartedSink:
             "header.converter": "SimpleHeaderConverter",
             **(properties or {}),
         }
-        conf = sink_conf({"bootstrap.servers": bootstrap, **(consumer or {})}, f"connect-{topic}", "test").conf
+        client = {"bootstrap.servers": bootstrap}
+        conf = sink_conf({**client, **(consumer or {})}, f"connect-{topic}", "test").conf
         self.reports: list[TaskReport] = []
         self.runner = SinkRunner(
             TaskSpec(
@@ -46,7 +49,8 @@ class StartedSink:
                 connector_config=config,
                 task_config=config,
                 look_up=LookUpSpec((plugins,) if plugins else ()),
-                output=OutputSpec(producer_conf={}, offsets_topic=""),
+                output=OutputSpec(producer_conf=dict(client), admin_conf=dict(client)),
+                dead_letters=DeadLetterSpec(letters, 1),
                 input=InputSpec(consumer_conf=conf, topics=(topic,)),
             ),
             lambda _: Admission(is_admitted=True),

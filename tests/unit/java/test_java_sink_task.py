@@ -248,6 +248,28 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_outlives_the_r
     assert stage.committed()[-1] == {B: 1}
 
 
+def test_a_record_whose_report_is_refused_for_good_in_the_flush_of_a_revocation_fails_the_task(tmp_path: Path) -> None:
+    """A task that keeps its own offsets may have passed the record: no other member would get it."""
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [FatalError("too large")]
+    errant = Errant(A, 0, "org.example.Unwanted", None)
+
+    def from_now_on() -> Fetched:
+        flushes_with(stage, errant)()
+        stage.context.is_commit_requested = False
+        return Fetched()
+
+    with pytest.raises(FatalError, match="too large"):
+        stage.run(
+            stage.assigned(a=0, b=0),
+            records((A, 0), (B, 0)),
+            from_now_on,
+            stage.taken_back([A], stage.loop.revoked),
+            records((B, 1)),
+        )
+    assert stage.committed() == []
+
+
 def test_a_record_that_is_reported_in_a_flush_after_its_offset_was_allowed_fails_the_task(tmp_path: Path) -> None:
     """Else it would be lost: its offset is committed, and it is no dead letter."""
     stage = Stage(tmp_path)

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fencepost.api import ConnectError, SinkTask
+from fencepost.api import ConnectError, FatalError, SinkTask
 from fencepost.api.hosted_task import RefusedReportError
 from fencepost.record import TopicPartition
 from fencepost.task.life.counters import SinkCounters
@@ -33,13 +33,18 @@ class FlushedOffsets(NamedTuple):
 
 @dataclass
 class SinkCommits:
-    """Flushes one task instance and commits its offsets."""
+    """Flushes one task instance and commits its offsets.
+
+    `refusal` is why a dead letter can never be written, if a last commit has found out: other partitions are released
+    before the task fails.
+    """
 
     run: TaskRun[SinkCounters]
     task: SinkTask
     context: SinkContext
     positions: SinkPositions
     dead_letters: PendingDeadLetters | None
+    refusal: FatalError | None = None
 
     def __post_init__(self) -> None:
         self._set_due()
@@ -81,8 +86,8 @@ class SinkCommits:
             allowed = self._allowed(offsets, self.task.pre_commit(dict(offsets)))
         except Exception as error:
             self.run.counters.commit_failed()
-            if isinstance(error, RefusedReportError) and not is_last:
-                raise  # or it would be lost: the record may be below what is committed already
+            if isinstance(error, RefusedReportError):  # or it is lost: its record may be below what is committed already
+                self._refused(error, is_last=is_last)
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
                 log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
@@ -123,11 +128,23 @@ class SinkCommits:
             return True
         try:
             return self.dead_letters.settle(self.run.spec.commits.offset_flush_timeout_ms / 1000)
-        except ConnectError:
-            if not is_last:
-                raise
+        except ConnectError as error:
+            self._refused(error, is_last=is_last)
             log.exception("task %s: its dead letters are not safe; nothing is committed", self.run.spec.id)
             return False
+
+    def _refused(self, error: ConnectError, *, is_last: bool) -> None:
+        """Raise why a dead letter is refused; with `is_last`, keep it for `raise_refusal` if it is for good."""
+        if not is_last:
+            raise error
+        if self.refusal is None and isinstance(error, FatalError):
+            self.refusal = error
+
+    def raise_refusal(self) -> None:
+        """Raise once why a last commit has left out records whose dead letters can never be written, if it has."""
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
 
     def _safe(self, offsets: Offsets) -> Offsets:
         """Return from where records are put again after a flush that failed.

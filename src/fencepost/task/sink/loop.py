@@ -53,7 +53,10 @@ class SinkLoop:
         return self._positions.taken
 
     def run(self, input_: SinkInput) -> None:
-        """Move data until asked to stop. Errors of task, conversion and Kafka propagate after a last commit."""
+        """Move data until asked to stop. Errors of task, conversion and Kafka propagate after a last commit.
+
+        So does the refusal of a dead letter that only the last commit has found out.
+        """
         self._input = self._context.reading = input_
         try:
             while not self._run.control.is_stopping:
@@ -64,6 +67,7 @@ class SinkLoop:
         finally:
             self._release(frozenset(self._positions.taken), is_lost=False)
             self._commits.close()
+        self._commits.raise_refusal()
 
     def _turn(self) -> None:
         if self._commits.is_due:
@@ -156,8 +160,12 @@ class SinkLoop:
         return begins
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit and close partitions before another member gets them."""
+        """Commit and close partitions before another member gets them.
+
+        Raises the refusal of a dead letter: its record may be one that no other member gets.
+        """
         self._release(frozenset(partitions), is_lost=False)
+        self._commits.raise_refusal()
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
         """Close partitions without a commit, which would be refused."""

@@ -537,6 +537,37 @@ def test_a_dead_letter_that_is_refused_starts_the_task_over_and_nothing_is_commi
     assert [entry for entry in it.log if entry[0] in ("commit", "close")] == [("close", A)]
 
 
+def test_a_dead_letter_that_is_refused_for_good_in_a_revocation_fails_the_task_and_is_not_passed(it: Stage) -> None:
+    """Of the partitions that stay, too: the letter may be of one of their records."""
+    it.letters.answers = [FatalError("too large")] * 9
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
+    with pytest.raises(FatalError, match="too large"):
+        it.run()
+    assert [entry for entry in it.log if entry[0] in ("commit", "close", "put")] == [
+        ("put", (0, 0), (1, 0)),
+        ("close", A),
+        ("close", B),
+    ]
+
+
+@pytest.mark.parametrize("fails", [[], [ValueError("its own")]], ids=["stopped", "failed"])
+def test_a_dead_letter_that_the_end_finds_refused_for_good_fails_the_task_unless_it_has_failed_before(
+    it: Stage, fails: list[Exception]
+) -> None:
+    it.letters.answers = [FatalError("too large")] * 9
+    it.task.fails["put"] = list(fails)
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    with pytest.raises(type(fails[0]) if fails else FatalError):
+        it.run()
+    assert [entry for entry in it.log if entry[0] in ("commit", "close")] == [("close", A)]
+
+
+def test_a_dead_letter_that_is_refused_for_now_in_a_revocation_fails_nothing_and_is_not_passed(it: Stage) -> None:
+    it.letters.answers = [RetriableError("no leader")]
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {B: 2})]
+
+
 def test_dead_letters_are_safe_before_a_store_with_offsets_of_its_own_passes_them(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing)
     it.task.answers = lambda offsets: {}
