@@ -37,7 +37,7 @@ def test_a_dead_letter_that_is_refused_in_a_revocation_fails_the_task_and_no_off
     assert report is not None
     assert report.state is RunState.FAILED
     assert f"errors.deadletterqueue.topic.name={letters}" in (report.trace or "")
-    assert [each.offset for each in GroupOffsets(client, f"connect-{topic}").read() if each.offset > 1] == []
+    assert max(GroupOffsets(client, f"connect-{topic}").read().values(), default=0) <= 1
     assert Admin(client).offsets.ends([(letters, 0)], read_committed=False) == {(letters, 0): 0}
 
 

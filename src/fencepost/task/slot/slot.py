@@ -126,8 +126,8 @@ class Slot:
             due = [self._runners[i] for i in self._starts.take(time.monotonic()) if i in self._runners]
         for runner in due:
             runner.thread.start()
-            if self._watchdog is not None and runner.thread.ident is not None:
-                self._watchdog.names(runner.thread.ident, runner.spec.incarnation)
+            if self._watchdog is not None:
+                self._watchdog.names(runner.thread, runner.spec.incarnation)
 
     def _report(self, last: TaskReport | LostTask) -> None:
         report = last if isinstance(last, TaskReport) else last.report

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from fencepost.task.channel.client import ChannelClient
 from fencepost.task.slot.slot import Slot
-from fencepost.task.slot.watchdog import Watchdog, stacks_of
+from fencepost.task.slot.watchdog import Tasks, Watchdog, stacks_of
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.testing import eventually
 
@@ -31,8 +32,11 @@ def into(file: Path) -> Callable[[Mapping[str, str]], None]:
     return send
 
 
-def holds_the_lock(milliseconds: int) -> None:
-    ctypes.PyDLL(None).usleep(milliseconds * 1000)
+def holds_the_lock(seconds: int) -> None:
+    """Read from a pipe that ends after that time: signals do not end such a call."""
+    with subprocess.Popen(["sleep", str(seconds)], stdout=subprocess.PIPE) as sleeping:
+        assert sleeping.stdout is not None
+        ctypes.PyDLL(None).read(sleeping.stdout.fileno(), ctypes.create_string_buffer(1), 1)
 
 
 def waits(over: threading.Event) -> None:
@@ -44,11 +48,11 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     watchdog = Watchdog(0.2, into(file))
     idle = threading.Thread(target=waits, args=(over,))
     idle.start()
-    watchdog.names(idle.ident or 0, "idle")
-    watchdog.names(threading.get_ident(), "stuck")
+    watchdog.names(idle, "idle")
+    watchdog.names(threading.current_thread(), "stuck")
     try:
         watchdog.start()
-        holds_the_lock(2_000)
+        holds_the_lock(2)
         said = eventually(file.read_text)
     finally:
         over.set()
@@ -58,12 +62,42 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     assert "in waits" in idle_one.partition("stuck\n")[0]
 
 
+def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hundred_threads(tmp_path: Path) -> None:
+    """The newest ones; these tasks have the oldest."""
+    file, begins, over = tmp_path / "stacks", threading.Event(), threading.Event()
+    watchdog = Watchdog(0.2, into(file))
+
+    def task() -> None:
+        begins.wait()
+        holds_the_lock(4)
+
+    stuck, idle = threading.Thread(target=task), threading.Thread(target=waits, args=(over,))
+    others = [threading.Thread(target=waits, args=(over,)) for _ in range(120)]
+    for thread in (stuck, idle, *others):
+        thread.start()
+    watchdog.names(stuck, "stuck")
+    watchdog.names(idle, "idle")
+    watchdog.names(others[-1], "new")
+    try:
+        watchdog.start()
+        begins.set()
+        stuck.join()
+        said = eventually(file.read_text)
+    finally:
+        over.set()
+        watchdog.close()
+    found = dict(part.split("\n", 1) for part in re.split(r"^(?=\w)", said, flags=re.M) if part)
+    assert found.keys() == {"stuck", "idle", "new"}
+    assert "in holds_the_lock" in found["stuck"].splitlines()[0]
+    assert "in waits" in found["idle"]
+
+
 def test_nothing_is_said_of_a_process_that_was_paused(tmp_path: Path) -> None:
     file = tmp_path / "stacks"
     program = (
         "import pathlib, sys, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
         f"said = pathlib.Path({str(file)!r})\n"
-        "w = Watchdog(3, lambda stacks: said.write_text('said'))\nw.names(threading.get_ident(), 'i')\nw.start()\n"
+        "w = Watchdog(3, lambda stacks: said.write_text('said'))\nw.names(threading.current_thread(), 'i')\nw.start()\n"
         "print(w._pid, flush=True)\nsys.stdin.readline()"
     )
     command = [sys.executable, "-c", program]
@@ -93,7 +127,7 @@ def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
     program = (
         "import ctypes, os, signal, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
         "w = Watchdog(0.2, lambda stacks: None)\nos.kill(w._pid, signal.SIGSTOP)\n"
-        "for number in range(50_000):\n    w.names(number, 'an incarnation of thirty-two digits')\n"
+        "for number in range(50_000):\n    w.names(threading.main_thread(), 'an incarnation of thirty-two digits')\n"
         "w.start()\nctypes.PyDLL(None).usleep(600_000)\nthreading.Event().wait(0.3)\nw.close()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
@@ -135,11 +169,11 @@ def test_its_process_ends_with_the_slot_and_keeps_nothing_of_it_open(how: str) -
 
 def test_a_thread_is_the_task_that_was_named_last_and_others_are_left_out() -> None:
     dump = (
-        b"task 0x7f01 first\ntask 0x7f01 second\nTimeout (0:00:05)!\n"
+        b"task 0x7f01 1 first\ntask 0x7f01 2 second\nTimeout (0:00:05)!\n"
         b'Thread 0x0000000000007f01 (most recent call first):\n  File "a.py", line 1 in poll\n'
         b'  File "b.py", line 2 in run\n'
         b'Thread 0x0000000000007f02 (most recent call first):\n  File "c.py", line 3 in x\n'
     )
-    tasks: dict[bytes, str] = {}
+    tasks: Tasks = {}
     assert stacks_of(dump, tasks) == {"second": '  File "a.py", line 1 in poll\n  File "b.py", line 2 in run'}
     assert stacks_of(b"Thread 0x7f01 (most recent call first):\n  File", tasks) == {"second": "  File"}
