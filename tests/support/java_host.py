@@ -68,6 +68,7 @@ class ScriptedTask:
 
     host: "ScriptedHost"
     script: list[Any]
+    thread = "session-1"
     log: list[str] = field(default_factory=list)
     places: list[tuple[int, list[RecordMetadata | None] | None]] = field(default_factory=list)
     is_interrupted: threading.Event = field(default_factory=threading.Event)
@@ -113,6 +114,7 @@ class ScriptedSink:
     host: "ScriptedHost"
     script: list[Any]
     log: list[Any]
+    thread = "session-1"
     allowed: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = dict
     flushed: Effects = field(default_factory=Effects)
     """The effects of each `pre_commit`."""
@@ -286,7 +288,7 @@ class ScriptedHost:
         self.machine.levels.append(dict(levels))
 
     def threads(self) -> str:
-        return ""
+        return self.machine.threads
 
     def close(self) -> None:
         self.is_closed = True
@@ -323,6 +325,7 @@ class ScriptedJava:
         self.in_start: Callable[[ScriptedConnector], None] = lambda connector: None
         self.levels: list[dict[str, str]] = []
         self.figures: Figures = []
+        self.threads = ""
 
     def start(self, options: HostOptions) -> ScriptedHost:
         made = ScriptedHost(options, self)

@@ -127,6 +127,21 @@ class HostedTask(SourceTask):
         """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
         return {}
 
+    def waits_since(self) -> float | None:
+        """Return since when a call of the other process has not returned, on the monotonic clock, though the task's
+        thread goes on. None: there is none. Called by any thread, also before `start`."""
+        return None
+
+    def waits_for_kafka(self) -> bool:
+        """Say whether that call is known to wait for Kafka."""
+        return False
+
+    def stack(self) -> str:
+        """Return where the other process is for this task, innermost call first; empty if that is not known.
+
+        Called by a thread that may wait for the answer; it may never come."""
+        return ""
+
     def abandon(self) -> None:
         """End the other process at once: the task has not stopped in time. Called by any thread."""
 
@@ -306,6 +321,21 @@ class HostedSink(SinkTask):
     def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
         """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
         return {}
+
+    def waits_since(self) -> float | None:
+        """Return since when a call of the other process has not returned, on the monotonic clock, though the task's
+        thread goes on. None: there is none. Called by any thread, also before `start`."""
+        return None
+
+    def waits_for_kafka(self) -> bool:
+        """Say whether that call is known to wait for Kafka."""
+        return False
+
+    def stack(self) -> str:
+        """Return where the other process is for this task, innermost call first; empty if that is not known.
+
+        Called by a thread that may wait for the answer; it may never come."""
+        return ""
 
     def abandon(self) -> None:
         """End the other process at once: the task has not stopped in time. Called by any thread."""

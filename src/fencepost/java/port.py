@@ -30,6 +30,9 @@ CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 
 Act = Callable[[], None]
 
+SESSION = "session-"
+"""How the name of the thread of each connector and task begins in the host."""
+
 Figures = Sequence[Sequence[str | float]]
 """Metrics that plug-ins have registered (KIP-877): the name, the tags as text, and the value of each."""
 
@@ -129,7 +132,7 @@ class JavaHost(Protocol):
         """
 
     def threads(self) -> str:
-        """Return the stacks of all threads, for the log: what does a task that does not answer do?"""
+        """Return the stacks of all threads: what does a task that does not answer do? A host may not answer, either."""
 
     def close(self) -> None:
         """End the host without asking any plug-in. Does nothing if it has ended."""
@@ -301,6 +304,10 @@ class Polled:
 class HostedSourceTask(Protocol):
     """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
 
+    @property
+    def thread(self) -> str:
+        """Return the name of the task's thread in the host."""
+
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
 
@@ -369,6 +376,10 @@ class PutEffects(Effects):
 
 class HostedSinkTask(Protocol):
     """A started sink task. Offsets of a group are those of the next record, as everywhere."""
+
+    @property
+    def thread(self) -> str:
+        """Return the name of the task's thread in the host."""
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 

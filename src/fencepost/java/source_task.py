@@ -12,6 +12,7 @@ before has returned, while that one's records are sent and committed.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -74,6 +75,8 @@ class JavaSourceTask(JavaTask, HostedTask):
 
     context: HostedTaskContext
 
+    _asked_at = 0.0  # when the last `poll` of Java's began
+
     tells_records: ClassVar[bool] = False
     """Whether the class in Java has a `commitRecord` of its own."""
 
@@ -115,6 +118,10 @@ class JavaSourceTask(JavaTask, HostedTask):
         if self._is_owed:
             self.commit()
         return None
+
+    def waits_since(self) -> float | None:
+        asked, since = getattr(self, "_asked", None), self._asked_at
+        return None if asked is None or asked.done() else since
 
     def written(self, places: Sequence[RecordMetadata | None] | None) -> None:
         self._given.is_written(places)
@@ -165,6 +172,7 @@ class JavaSourceTask(JavaTask, HostedTask):
 
     def _ask(self) -> None:
         """Begin a `poll` of Java's."""
+        self._asked_at = time.monotonic()
         self._asked = self._calls.submit(whole_poll, self._task.poll)
         self._asked.add_done_callback(lambda _: self.context.wake())
 

@@ -167,6 +167,30 @@ def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: P
     ]  # fmt: skip
 
 
+def test_a_poll_of_java_that_does_not_return_is_told_with_the_stack_of_its_thread_though_the_task_goes_on(
+    tmp_path: Path,
+) -> None:
+    over = threading.Event()
+    stage = Stage(tmp_path, [polled(0, [b"a"], 1), lambda: over.wait(60) and None])
+    stage.java.threads = (
+        "main RUNNABLE\n    at a.Main.main(Main.java)\nsession-1 WAITING\n    at b.Task.poll(Task.java:7)\n"
+        "session-12 RUNNABLE\n    at c.Task.poll(Task.java)\n"
+    )
+    assert (stage.task.waits_since(), stage.task.stack()) == (None, ""), "before its start"
+    running = threading.Thread(target=stage.run)
+    running.start()
+    try:
+        eventually(lambda: stage.java.tasks and stage.hosted.log.count("poll") == 2)
+        since = eventually(stage.task.waits_since)
+        eventually(lambda: stage.control.moved_at > since)
+        assert stage.task.waits_since() == since
+        assert stage.task.stack() == "session-1 WAITING\n    at b.Task.poll(Task.java:7)"
+    finally:
+        over.set()
+        running.join()
+    assert (stage.task.waits_since(), stage.delivery.done) == (None, [(["a"], [1])])
+
+
 def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_transaction(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [polled(0, [], None)])
     stage.run()

@@ -119,8 +119,12 @@ class HostClient:
         self._controlled("levels", levels=dict(levels))
 
     def threads(self) -> str:
-        found: str = self._controlled("threads")
-        return found
+        line = Line(self._process, {"op": "control"})  # no interrupt waits for the answer, which may not come
+        try:
+            found: str = line.result("threads")
+            return found
+        finally:
+            line.close()
 
     def close(self) -> None:
         self._events.close()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
-from fencepost.java.port import Figures
+from fencepost.java.port import SESSION, Figures
 
 
 class SessionClient:
@@ -17,6 +17,10 @@ class SessionClient:
         self._interrupt = interrupt
         self._events = events
         events.measure(self._session)
+
+    @property
+    def thread(self) -> str:
+        return f"{SESSION}{self._session}"
 
     def figures(self) -> Figures:
         return self._events.figures(self._session)

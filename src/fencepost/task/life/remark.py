@@ -1,14 +1,14 @@
-"""What the reports of a task say beside its state: why it failed, or where its thread stands still."""
+"""What the reports of a task say beside its state: why it failed, or where its code stands still."""
 
 import logging
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
@@ -23,19 +23,45 @@ _KAFKA = ("fencepost.kafka.", "fencepost.transaction.")
 _WATCHED = frozenset({RunState.STARTING, RunState.RUNNING})
 
 
+class Elsewhere(Protocol):
+    """Where a task's code runs outside of this process: in a host of Java's, or in Spark. Any thread."""
+
+    def waits_since(self) -> float | None:
+        """Return since when a call there has not returned, on the monotonic clock, though the task's thread moves.
+
+        None: there is no such call.
+        """
+
+    def waits_for_kafka(self) -> bool:
+        """Say whether it waits for Kafka there, as far as is known."""
+
+    def stack(self) -> str:
+        """Return where it is there; empty if that is not known. May wait for an answer that does not come."""
+
+
 class Remark:
     """What is said of one task.
 
-    A task stands still while its thread is inside a call that has not returned for `progress.timeout.ms`.
+    A task stands still while its thread is inside a call that has not returned for `progress.timeout.ms`, or while
+    another process is inside one on its behalf.
     """
 
-    def __init__(self, spec: TaskSpec, control: Control, thread: threading.Thread) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        control: Control,
+        thread: Callable[[], threading.Thread],
+        elsewhere: Callable[[], Elsewhere | None] = lambda: None,
+    ) -> None:
+        """`thread` is the one in which the task's code runs at the moment."""
         self._task = spec.id
         self._control = control
         self._thread = thread
-        self._timeout_s = _timeout_s(spec)
+        self._elsewhere = elsewhere
+        self._timeout_s = progress_timeout_s(spec)
         self._since: float | None = None  # the last turn before it stood still
         self._text: str | None = None
+        self._there = _There()
         self._in_kafka_at: float | None = None  # when it was last seen waiting for Kafka, standing still
         self.trace: str | None = None  # said with the last change of state
 
@@ -47,13 +73,14 @@ class Remark:
         return "\n\n".join(filter(None, (self.trace, stillness))) or None, counters
 
     def _stillness(self, state: RunState) -> str | None:
-        """Return since when the task has stood still, and the stack of its thread then; None if it moves.
+        """Return since when the task has stood still, and where its code was then; None if it moves.
 
-        The text does not change until the task has moved, or has been in another call than Kafka's for as long.
+        The text does not change until the task has moved, or has been in another call than Kafka's for as long, or
+        another process has said where it is.
         """
-        moved_at = self._control.moved_at
+        moved_at, is_elsewhere = self._moved_at()
         if moved_at == self._since and not self._has_left_kafka():
-            return self._text if state in _WATCHED else None
+            return self._said() if state in _WATCHED else None
         stands_s = time.monotonic() - moved_at
         if self._timeout_s is None or stands_s < self._timeout_s or state not in _WATCHED:
             if self._text is not None:
@@ -61,19 +88,34 @@ class Remark:
                 self._since = self._text = None
             return None
         frame = self._frame()
-        if frame is None:
+        if frame is None and not is_elsewhere:
             return None
-        stack = "".join(traceback.format_stack(frame)).rstrip()
-        self._in_kafka_at = time.monotonic() if _is_in_kafka(frame) else None
+        self._in_kafka_at = time.monotonic() if self._waits_for_kafka(frame, is_elsewhere=is_elsewhere) else None
         since = datetime.now(UTC) - timedelta(seconds=stands_s)
         what = "has been starting" if state is RunState.STARTING else "has stood still"
+        where = "inside a call of another process"
+        if frame is not None and not is_elsewhere:
+            where = f"inside this call:\n{_stack(frame)}"
         self._since = moved_at
         self._text = (
             f"The task {what} since {since.isoformat(timespec='seconds').replace('+00:00', 'Z')}, for longer than "
-            f"{RuntimeChoice.key_of('progress_timeout_ms')}, inside this call:\n{stack}"
+            f"{RuntimeChoice.key_of('progress_timeout_ms')}, {where}"
         )
         log.warning("task %s: %s", self._task, self._text)
-        return self._text
+        self._there = _There()
+        elsewhere = self._elsewhere()
+        if elsewhere is not None:
+            self._there.ask(elsewhere, self._task)
+        return self._said()
+
+    def _moved_at(self) -> tuple[float, bool]:
+        """Return when the task moved last, and whether a call elsewhere is what has not moved since then."""
+        elsewhere, moved_at = self._elsewhere(), self._control.moved_at
+        since = None if elsewhere is None else elsewhere.waits_since()
+        return (moved_at, False) if since is None or since >= moved_at else (since, True)
+
+    def _said(self) -> str | None:
+        return self._text and "\n\n".join(filter(None, (self._text, self._there.text)))
 
     def _has_left_kafka(self) -> bool:
         """Say whether a task that stood still in a call of Kafka's has been in others for the timeout since then."""
@@ -82,15 +124,52 @@ class Remark:
         frame, now = self._frame(), time.monotonic()
         if frame is None:
             return False
-        if _is_in_kafka(frame):
+        if self._waits_for_kafka(frame, is_elsewhere=False):
             self._in_kafka_at = now
         return self._timeout_s is not None and now - self._in_kafka_at >= self._timeout_s
 
+    def _waits_for_kafka(self, frame: FrameType | None, *, is_elsewhere: bool) -> bool:
+        elsewhere = self._elsewhere()
+        if elsewhere is not None and elsewhere.waits_for_kafka():
+            return True
+        return not is_elsewhere and frame is not None and is_in_kafka(frame)
+
     def _frame(self) -> FrameType | None:
-        return sys._current_frames().get(self._thread.ident or 0)
+        return sys._current_frames().get(self._thread().ident or 0)
 
 
-def _timeout_s(spec: TaskSpec) -> float | None:
+class _There:
+    """What is known of where a task's code is in another process: its answer may take long, or never come."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def ask(self, elsewhere: Elsewhere, task: str) -> None:
+        threading.Thread(target=self._ask, args=(elsewhere, task), name=f"where-{task}", daemon=True).start()
+
+    def _ask(self, elsewhere: Elsewhere, task: str) -> None:
+        try:
+            stack = elsewhere.stack().rstrip()
+        except Exception as error:  # the other process has ended, which its next call finds out
+            log.info("where task %s stands still in another process is not known: %s", task, error)
+            return
+        if stack:
+            self.text = f"In the other process it is here, innermost call first:\n{stack}"
+            log.warning("task %s stands still. %s", task, self.text)
+
+
+def stack_of(thread: threading.Thread) -> str:
+    """Return where a thread is, outermost call first; empty if it has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "" if frame is None else _stack(frame)
+
+
+def _stack(frame: FrameType) -> str:
+    return "".join(traceback.format_stack(frame)).rstrip()
+
+
+def progress_timeout_s(spec: TaskSpec) -> float | None:
+    """Return after how long a call counts as standing still; None: never."""
     try:
         timeout_ms = RuntimeChoice(given_values(spec.connector_config)).progress_timeout_ms
     except ConfigError:  # another worker may have stored it
@@ -98,7 +177,8 @@ def _timeout_s(spec: TaskSpec) -> float | None:
     return timeout_ms / 1000 or None
 
 
-def _is_in_kafka(frame: FrameType) -> bool:
+def is_in_kafka(frame: FrameType) -> bool:
+    """Say whether a thread with this innermost frame is in a call of Kafka's clients."""
     return any(_is_of_kafka(each.f_globals) for each, _ in traceback.walk_stack(frame))
 
 

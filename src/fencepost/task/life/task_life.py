@@ -21,7 +21,7 @@ from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import use_plugins
 from fencepost.task.life.references import client_settings, resolved
-from fencepost.task.life.remark import Remark
+from fencepost.task.life.remark import Elsewhere, Remark
 from fencepost.task.tracing.process import spans_dropped
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.subject import about
@@ -53,7 +53,7 @@ class TaskLife(ABC):
         self._figures_failed = 0
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
-        self._remark = Remark(spec, self.control, self.thread)
+        self._remark = Remark(spec, self.control, lambda: self.thread, self._elsewhere)
 
     @abstractmethod
     def abandon(self) -> None:
@@ -73,6 +73,10 @@ class TaskLife(ABC):
     @abstractmethod
     def _close(self) -> None:
         """Release what the task holds. Idempotent; also called after the last report."""
+
+    def _elsewhere(self) -> Elsewhere | None:
+        """Return where the task's code runs if that is another process."""
+        return None
 
     def _before_the_last_report(self) -> None:
         """Finish what has to be done while the start still counts as running."""

@@ -86,8 +86,8 @@ class SinkCommits:
             allowed = self._allowed(offsets, self.task.pre_commit(dict(offsets)))
         except Exception as error:
             self.run.counters.commit_failed()
-            if isinstance(error, RefusedReportError):  # or it is lost: its record may be below what is committed already
-                self._refused(error, is_last=is_last)
+            if isinstance(error, RefusedReportError):
+                self._refused(error, is_last=is_last)  # its record may be below what is committed already
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
                 log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)

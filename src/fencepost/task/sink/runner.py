@@ -24,6 +24,7 @@ from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.plugins import connector_of
+from fencepost.task.life.remark import Elsewhere
 from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
@@ -56,6 +57,9 @@ class SinkRunner(TaskLife):
     def figures(self) -> str:
         found = self._task.figures() if isinstance(self._task, HostedSink) else {}
         return orjson.dumps(found).decode() if found else ""
+
+    def _elsewhere(self) -> Elsewhere | None:
+        return self._task if isinstance(self._task, HostedSink) else None
 
     def abandon(self) -> None:
         """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""

@@ -26,6 +26,7 @@ from fencepost.task.channel.message import (
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy
 from fencepost.task.life.producing_life import Admit
+from fencepost.task.life.remark import stack_of
 from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot.garbage import Garbage, rare_collections
@@ -39,6 +40,7 @@ from fencepost.task.tracing.process import close_tracing
 from fencepost.telemetry.loggers import loggers
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.slot_log import write_slot_log
+from fencepost.telemetry.subject import about
 from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 log = logging.getLogger(__name__)
@@ -107,7 +109,7 @@ class Slot:
                     Verb.STOP: runner.control.stop,
                     Verb.PAUSE: runner.control.pause,
                     Verb.RESUME: runner.control.resume,
-                    Verb.ABANDON: runner.abandon,
+                    Verb.ABANDON: partial(_abandon, runner),
                 }[directive.verb]()
 
     def _start(self, spec: TaskSpec) -> None:
@@ -174,7 +176,16 @@ class Slot:
         for runner in [r for r in runners if r.thread.ident is not None]:
             runner.thread.join(max(0.0, deadline - time.monotonic()))
             if runner.thread.is_alive():
-                runner.abandon()
+                _abandon(runner)
+
+
+def _abandon(runner: TaskLife) -> None:
+    """Say where a task is that does not stop in time, and abandon it."""
+    stack = stack_of(runner.thread)
+    if stack:
+        with about(runner.spec.connector, runner.spec.task):
+            log.warning("task %s is abandoned inside this call:\n%s", runner.spec.id, stack)
+    runner.abandon()
 
 
 def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> TaskLife:

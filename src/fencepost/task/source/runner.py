@@ -28,6 +28,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import connector_of, place_of
 from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
+from fencepost.task.life.remark import Elsewhere
 from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, boundary_of
@@ -57,6 +58,9 @@ class TaskRunner(ProducingLife):
     def figures(self) -> str:
         found = self._task.figures() if isinstance(self._task, MirrorTask | HostedTask) else {}
         return orjson.dumps(found).decode() if found else ""
+
+    def _elsewhere(self) -> Elsewhere | None:
+        return self._task if isinstance(self._task, HostedTask) else None
 
     def _before_the_last_report(self) -> None:
         """Let the last copies be written: the worker accepts copies only of starts that have not ended."""

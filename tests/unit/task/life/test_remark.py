@@ -1,0 +1,93 @@
+"""What is said of a task whose code stands still in another process."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencepost.task.channel.message import HANGS, STANDS_STILL, RunState
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.life.remark import Remark
+from fencepost.testing import eventually
+
+
+class Host:
+    """The other process."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.is_in_kafka = False
+        self.answers = threading.Event()
+        self.asked = 0
+
+    def waits_since(self) -> float | None:
+        return self.since
+
+    def waits_for_kafka(self) -> bool:
+        return self.is_in_kafka
+
+    def stack(self) -> str:
+        self.asked += 1
+        self.answers.wait(60)
+        return "session-1\n    at b.Task.poll"
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    host = Host()
+    yield host
+    host.answers.set()
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control(is_paused=False)
+
+
+@pytest.fixture
+def said(host: Host, control: Control) -> Callable[[], tuple[str, bool, bool]]:
+    """Returns the trace, and whether the task is said to stand still, and to hang."""
+    spec = TaskSpec("c", 0, 1, "i", {"progress.timeout.ms": "60000"}, {})
+    remark = Remark(spec, control, threading.current_thread, lambda: host)
+
+    def of() -> tuple[str, bool, bool]:
+        trace, counters = remark.of(RunState.RUNNING)
+        return trace or "", bool(counters[STANDS_STILL]), bool(counters[HANGS])
+
+    return of
+
+
+def test_a_task_that_moves_stands_still_while_its_call_in_another_process_does_not_return(
+    said: Callable[[], tuple[str, bool, bool]], host: Host, control: Control
+) -> None:
+    assert said() == ("", False, False)
+    host.since = time.monotonic() - 61
+    control.move()
+    trace, stands_still, hangs = said()
+    assert (stands_still, hangs) == (True, True)
+    assert trace.endswith("inside a call of another process")
+    host.answers.set()
+    whole = eventually(lambda: (text := said()[0]) != trace and text)
+    assert whole == f"{trace}\n\nIn the other process it is here, innermost call first:\nsession-1\n    at b.Task.poll"
+    assert (said()[0], host.asked) == (whole, 1)
+    host.since = None
+    assert said() == ("", False, False)
+
+
+def test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both(
+    said: Callable[[], tuple[str, bool, bool]], host: Host, control: Control
+) -> None:
+    control.moved_at -= 61
+    host.answers.set()
+    trace = eventually(lambda: "session-1" in (text := said()[0]) and text)
+    assert f"in {test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both.__name__}" in trace
+
+
+def test_a_task_that_waits_for_kafka_in_another_process_does_not_hang(
+    said: Callable[[], tuple[str, bool, bool]], host: Host, control: Control
+) -> None:
+    control.moved_at -= 61
+    host.is_in_kafka = True
+    assert said()[1:] == (True, False)
