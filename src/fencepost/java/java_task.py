@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS, ForeignRecordError
-from fencepost.java.port import SESSION, Failure, JavaClass
+from fencepost.java.client.session import SESSION
+from fencepost.java.port import Failure, JavaClass
 from fencepost.java.shared_host import Lease
 
 STOP_S = 60.0

@@ -30,9 +30,6 @@ CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 
 Act = Callable[[], None]
 
-SESSION = "session-"
-"""How the name of the thread of each connector and task begins in the host."""
-
 Figures = Sequence[Sequence[str | float]]
 """Metrics that plug-ins have registered (KIP-877): the name, the tags as text, and the value of each."""
 
@@ -304,9 +301,7 @@ class Polled:
 class HostedSourceTask(Protocol):
     """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
 
-    @property
-    def thread(self) -> str:
-        """Return the name of the task's thread in the host."""
+    thread: str  # the name of its thread in the host
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
@@ -377,9 +372,7 @@ class PutEffects(Effects):
 class HostedSinkTask(Protocol):
     """A started sink task. Offsets of a group are those of the next record, as everywhere."""
 
-    @property
-    def thread(self) -> str:
-        """Return the name of the task's thread in the host."""
+    thread: str
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 

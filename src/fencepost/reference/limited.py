@@ -13,6 +13,11 @@ class HangingError(Exception):
     """A call has not returned in time, or an earlier one of the same key has not and still runs."""
 
 
+def look_up_name(waiting: int | None) -> str:
+    """Return the name of the thread that makes a call for one that waits for it."""
+    return f"look-up for {waiting}"
+
+
 class LimitedCalls:
     """Runs each call in a thread of its own, and leaves that alone when the time is over. Thread-safe.
 
@@ -30,7 +35,8 @@ class LimitedCalls:
             if key in self._hanging:
                 raise HangingError(f"an earlier look-up has not returned for more than {self._limit_s:g} s")
         done: Future[T] = Future()
-        threading.Thread(target=self._run, args=(key, act, done), name="look-up", daemon=True).start()
+        name = look_up_name(threading.get_ident())
+        threading.Thread(target=self._run, args=(key, act, done), name=name, daemon=True).start()
         try:
             return done.result(self._limit_s)
         except TimeoutError:

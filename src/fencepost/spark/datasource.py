@@ -176,6 +176,7 @@ class SplitWriter(_Writer):
     """Used by the runtime: writes one split, or several, as the worker describes it."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from fencepost.spark.partition.whereabouts import telling_where
         from fencepost.spark.partition.write import write_partition
         from fencepost.spark.row.csv_blocks import LeftToSparkError
         from fencepost.spark.row.csv_objects import CsvForm, with_objects
@@ -186,7 +187,7 @@ class SplitWriter(_Writer):
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordMaker([name for name in self.names if name != SPLIT_COLUMN], run.topic)
         try:
-            with run.telling():
+            with telling_where(self.options[CHANNEL_OPTION], self.options[RUN_OPTION]), run.telling():
                 written = write_partition(
                     run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
                 )
@@ -210,6 +211,7 @@ class RangeWriter(_Writer):
     def write(self, iterator: Iterator[Any]) -> PartitionWritten:
         from fencepost.spark.epoch.output import write_range
         from fencepost.spark.epoch.read import asked_reading, ranges_of
+        from fencepost.spark.partition.whereabouts import telling_where
 
         partition = TaskContext.get().partitionId()
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
@@ -217,7 +219,9 @@ class RangeWriter(_Writer):
         columns = RecordMaker(self.names, topic)
         if reading.output is not None and reading.output.converter is not None:
             iterator = _with_bytes(iterator, reading.output.converter, topic)
-        written = write_range(reading, ranges_of(self.options)[partition], iterator, columns.outgoing, ensure_complete)
+        range_ = ranges_of(self.options)[partition]
+        with telling_where(self.options[CHANNEL_OPTION], self.options[RUN_OPTION]):
+            written = write_range(reading, range_, iterator, columns.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

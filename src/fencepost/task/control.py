@@ -7,7 +7,7 @@ import time
 class Control:
     """Set by the slot's directive thread, read by the task's thread.
 
-    `moved_at` is when the task's thread last did `move`, on the monotonic clock.
+    `moved_at` is when the task's thread last did `move`, on the monotonic clock; if it sleeps, when that ends.
     """
 
     def __init__(self, *, is_paused: bool) -> None:
@@ -64,17 +64,22 @@ class Control:
             return self._is_stopping
 
     def back_off(self, timeout_s: float) -> None:
-        """Sleep as `wait` does, except that `wake` does not end it: it would only report the failure again."""
+        """Sleep as `wait` does, except that `wake` does not end it: it would only report the failure again.
+
+        This is no call that does not return, however long it takes.
+        """
+        self.moved_at = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
             self._is_woken = False
             self.move()
 
     def wait_for_stop(self, timeout_s: float) -> bool:
-        """Sleep for `timeout_s`, or until the task is asked to stop, whether or not it is paused.
+        """Sleep as `back_off` does, or until the task is asked to stop, whether or not it is paused.
 
         Returns `is_stopping`.
         """
+        self.moved_at = time.monotonic() + timeout_s
         with self._changed:
             is_stopping = self._changed.wait_for(lambda: self._is_stopping, timeout_s)
             self.move()

@@ -22,6 +22,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
+from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.worker.host.epoch import task as epoch_task
@@ -136,7 +137,7 @@ class Runtime:
     def session(self) -> Any:
         return self
 
-    def adopt_thread(self) -> None: ...
+    def adopt_thread(self, tag: str) -> None: ...
 
 
 class Stage:
@@ -259,6 +260,9 @@ class Stage:
         return ""
 
     def remove(self, name: str) -> None: ...
+
+    def whereabouts(self, name: str) -> Sequence[Whereabouts]:
+        return ()
 
     def reported(self, reports: list[TaskReport]) -> None:
         self.reports += reports

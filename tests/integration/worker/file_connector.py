@@ -22,7 +22,8 @@ def settings_of_tests(**more: str) -> dict[str, str]:
         "task.shutdown.graceful.timeout.ms": str(GRACE_MS),
         "spark.master": "local[8]",
         "slots.max": "3",
-        "config.providers": "expiring",
+        "config.providers": "expiring,hanging",
+        "config.providers.hanging.class": "HangingProvider",
         "config.providers.expiring.class": "ExpiringProvider",
         **more,
     }

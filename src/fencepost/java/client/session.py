@@ -4,7 +4,10 @@ from collections.abc import Callable
 
 from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
-from fencepost.java.port import SESSION, Figures
+from fencepost.java.port import Figures
+
+SESSION = "session-"
+"""How the names of the threads begin that a host has for connectors and tasks."""
 
 
 class SessionClient:
@@ -14,13 +17,10 @@ class SessionClient:
         """`interrupt` interrupts the thread of a session; `events` has its metrics."""
         self._line = line
         self._session: int = line.opened["session"]
+        self.thread = f"{SESSION}{self._session}"
         self._interrupt = interrupt
         self._events = events
         events.measure(self._session)
-
-    @property
-    def thread(self) -> str:
-        return f"{SESSION}{self._session}"
 
     def figures(self) -> Figures:
         return self._events.figures(self._session)

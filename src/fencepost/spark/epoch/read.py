@@ -63,6 +63,12 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor. Raises ChannelError, and the errors of `RangeInput`."""
+        from fencepost.spark.partition.whereabouts import telling_where
+
+        with telling_where(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]):
+            yield from self._read(partition)
+
+    def _read(self, partition: InputPartition) -> Iterator[Any]:
         # imports Arrow and the channel's protocol: processes that plan or only write do without
         from fencepost.kafka.read.range_input import RangeInput
 

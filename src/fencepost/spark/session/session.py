@@ -101,9 +101,13 @@ class SparkRuntime:
                 self._session = session
             return self._session
 
-    def adopt_thread(self) -> None:
-        """Make the session that of the calling thread: Spark finds data sources through the session of the thread."""
+    def adopt_thread(self, tag: str) -> None:
+        """Make the session that of the calling thread: Spark finds data sources through the session of the thread.
+
+        Its jobs get a tag, by which `RunningJobs` finds them.
+        """
         session = self.session
+        session.sparkContext.addJobTag(tag)
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
     @property

@@ -30,6 +30,7 @@ class Path(StrEnum):
     SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
     SPLIT_TEMPORARY_FAILURE = "/split/trouble"  # (TemporaryFailure, nothing)
     EPOCH_READING = "/epoch/reading"  # (RunRequest, EpochReading)
+    RUN_WHEREABOUTS = "/run/whereabouts"  # (Whereabouts, nothing)
 
 
 class RunState(StrEnum):

@@ -17,6 +17,16 @@ class RunRequest(Message):
 
 
 @dataclass(frozen=True)
+class Whereabouts(Message):
+    """Where a process that works on a run, or on an epoch, is: `stack` has its outermost call first."""
+
+    run: str
+    place: str
+    stack: str
+    waits_for_kafka: bool
+
+
+@dataclass(frozen=True)
 class SplitRun(Message):
     """One run of one split, or of several together, as one transaction.
 

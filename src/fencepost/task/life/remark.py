@@ -5,21 +5,24 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import given_values
+from fencepost.reference.limited import look_up_name
 from fencepost.task.channel.message import HANGS, STANDS_STILL, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 
 log = logging.getLogger(__name__)
 
+_OURS = "fencepost."
 _KAFKA = ("fencepost.kafka.", "fencepost.transaction.")
+_ANSWER_S = 1.0
 _WATCHED = frozenset({RunState.STARTING, RunState.RUNNING})
 
 
@@ -59,17 +62,14 @@ class Remark:
         self._thread = thread
         self._elsewhere = elsewhere
         self._timeout_s = progress_timeout_s(spec)
-        self._since: float | None = None  # the last turn before it stood still
-        self._text: str | None = None
-        self._there = _There()
-        self._in_kafka_at: float | None = None  # when it was last seen waiting for Kafka, standing still
+        self._found: _Stillness | None = None
         self.trace: str | None = None  # said with the last change of state
 
     def of(self, state: RunState) -> tuple[str | None, dict[str, float]]:
         """Return the trace, with since when the task stands still, if it does; and the counters that say so."""
         stillness = self._stillness(state)
         stands_still = stillness is not None
-        counters = {STANDS_STILL: float(stands_still), HANGS: float(stands_still and self._in_kafka_at is None)}
+        counters = {STANDS_STILL: float(stands_still), HANGS: float(stands_still and not self._was_in_kafka)}
         return "\n\n".join(filter(None, (self.trace, stillness))) or None, counters
 
     def _stillness(self, state: RunState) -> str | None:
@@ -79,34 +79,25 @@ class Remark:
         another process has said where it is.
         """
         moved_at, is_elsewhere = self._moved_at()
-        if moved_at == self._since and not self._has_left_kafka():
-            return self._said() if state in _WATCHED else None
+        found = self._found
+        if found is not None and found.since == moved_at and not self._has_left_kafka(found):
+            return found.text if state in _WATCHED else None
         stands_s = time.monotonic() - moved_at
         if self._timeout_s is None or stands_s < self._timeout_s or state not in _WATCHED:
-            if self._text is not None:
+            if found is not None:
                 log.warning("task %s moves again", self._task)
-                self._since = self._text = None
+                self._found = None
             return None
         frame = self._frame()
         if frame is None and not is_elsewhere:
             return None
-        self._in_kafka_at = time.monotonic() if self._waits_for_kafka(frame, is_elsewhere=is_elsewhere) else None
-        since = datetime.now(UTC) - timedelta(seconds=stands_s)
-        what = "has been starting" if state is RunState.STARTING else "has stood still"
-        where = "inside a call of another process"
-        if frame is not None and not is_elsewhere:
-            where = f"inside this call:\n{_stack(frame)}"
-        self._since = moved_at
-        self._text = (
-            f"The task {what} since {since.isoformat(timespec='seconds').replace('+00:00', 'Z')}, for longer than "
-            f"{RuntimeChoice.key_of('progress_timeout_ms')}, {where}"
-        )
-        log.warning("task %s: %s", self._task, self._text)
-        self._there = _There()
+        found = self._found = _Stillness(moved_at, _text(state, stands_s, None if is_elsewhere else self._thread()))
+        found.in_kafka_at = time.monotonic() if self._waits_for_kafka(frame, is_elsewhere=is_elsewhere) else None
         elsewhere = self._elsewhere()
         if elsewhere is not None:
-            self._there.ask(elsewhere, self._task)
-        return self._said()
+            found.ask(elsewhere, self._task)
+        log.warning("task %s: %s", self._task, found.text)
+        return found.text
 
     def _moved_at(self) -> tuple[float, bool]:
         """Return when the task moved last, and whether a call elsewhere is what has not moved since then."""
@@ -114,19 +105,20 @@ class Remark:
         since = None if elsewhere is None else elsewhere.waits_since()
         return (moved_at, False) if since is None or since >= moved_at else (since, True)
 
-    def _said(self) -> str | None:
-        return self._text and "\n\n".join(filter(None, (self._text, self._there.text)))
+    @property
+    def _was_in_kafka(self) -> bool:
+        return self._found is not None and self._found.in_kafka_at is not None
 
-    def _has_left_kafka(self) -> bool:
+    def _has_left_kafka(self, found: "_Stillness") -> bool:
         """Say whether a task that stood still in a call of Kafka's has been in others for the timeout since then."""
-        if self._in_kafka_at is None:
+        if found.in_kafka_at is None:
             return False
         frame, now = self._frame(), time.monotonic()
         if frame is None:
             return False
         if self._waits_for_kafka(frame, is_elsewhere=False):
-            self._in_kafka_at = now
-        return self._timeout_s is not None and now - self._in_kafka_at >= self._timeout_s
+            found.in_kafka_at = now
+        return self._timeout_s is not None and now - found.in_kafka_at >= self._timeout_s
 
     def _waits_for_kafka(self, frame: FrameType | None, *, is_elsewhere: bool) -> bool:
         elsewhere = self._elsewhere()
@@ -138,14 +130,20 @@ class Remark:
         return sys._current_frames().get(self._thread().ident or 0)
 
 
-class _There:
-    """What is known of where a task's code is in another process: its answer may take long, or never come."""
+class _Stillness:
+    """What is known of a task that stands still. What another process says of itself may come late, or never."""
 
-    def __init__(self) -> None:
-        self.text = ""
+    def __init__(self, since: float, text: str) -> None:
+        """`since` is when the task moved last."""
+        self.since = since
+        self.text = text
+        self.in_kafka_at: float | None = None  # when it was last seen waiting for Kafka
 
     def ask(self, elsewhere: Elsewhere, task: str) -> None:
-        threading.Thread(target=self._ask, args=(elsewhere, task), name=f"where-{task}", daemon=True).start()
+        """Add where the task is in the other process, now or once that is known."""
+        asking = threading.Thread(target=self._ask, args=(elsewhere, task), name=f"where-{task}", daemon=True)
+        asking.start()
+        asking.join(_ANSWER_S)
 
     def _ask(self, elsewhere: Elsewhere, task: str) -> None:
         try:
@@ -154,18 +152,28 @@ class _There:
             log.info("where task %s stands still in another process is not known: %s", task, error)
             return
         if stack:
-            self.text = f"In the other process it is here, innermost call first:\n{stack}"
-            log.warning("task %s stands still. %s", task, self.text)
+            self.text += f"\n\nIn the other process it is here:\n{stack}"
+
+
+def _text(state: RunState, stands_s: float, thread: threading.Thread | None) -> str:
+    """Return since when a task stands still, and where; without a thread it does so in another process."""
+    what = "has been starting" if state is RunState.STARTING else "has stood still"
+    since = (datetime.now(UTC) - timedelta(seconds=stands_s)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    where = "a call of another process" if thread is None else f"this call:\n{stack_of(thread)}"
+    return (
+        f"The task {what} since {since}, for longer than {RuntimeChoice.key_of('progress_timeout_ms')}, inside {where}"
+    )
 
 
 def stack_of(thread: threading.Thread) -> str:
-    """Return where a thread is, outermost call first; empty if it has ended."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    return "" if frame is None else _stack(frame)
+    """Return where a thread is, outermost call first, and where one is that looks up a value for it.
 
-
-def _stack(frame: FrameType) -> str:
-    return "".join(traceback.format_stack(frame)).rstrip()
+    Empty if it has ended.
+    """
+    frames = sys._current_frames()
+    helpers = [each.ident for each in threading.enumerate() if each.name == look_up_name(thread.ident)]
+    found = [frames[ident] for ident in (thread.ident, *helpers) if ident in frames]
+    return "\nThis waits for:\n".join("".join(traceback.format_stack(frame)).rstrip() for frame in found)
 
 
 def progress_timeout_s(spec: TaskSpec) -> float | None:
@@ -178,9 +186,9 @@ def progress_timeout_s(spec: TaskSpec) -> float | None:
 
 
 def is_in_kafka(frame: FrameType) -> bool:
-    """Say whether a thread with this innermost frame is in a call of Kafka's clients."""
-    return any(_is_of_kafka(each.f_globals) for each, _ in traceback.walk_stack(frame))
+    """Say whether a thread with this innermost frame is in a call of Kafka's clients.
 
-
-def _is_of_kafka(module: Mapping[str, Any]) -> bool:
-    return str(module.get("__name__")).startswith(_KAFKA)
+    They may have called it: a sink's `open` and `close` are called while the group is polled.
+    """
+    modules = (str(each.f_globals.get("__name__")) for each, _ in traceback.walk_stack(frame))
+    return next((module for module in modules if module.startswith(_OURS)), "").startswith(_KAFKA)

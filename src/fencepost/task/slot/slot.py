@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -105,12 +106,13 @@ class Slot:
         else:
             runner = self._runners.get(directive.incarnation)
             if runner is not None:
-                {
+                acts: dict[Verb, Callable[[], None]] = {
                     Verb.STOP: runner.control.stop,
                     Verb.PAUSE: runner.control.pause,
                     Verb.RESUME: runner.control.resume,
                     Verb.ABANDON: partial(_abandon, runner),
-                }[directive.verb]()
+                }
+                acts[directive.verb]()
 
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:

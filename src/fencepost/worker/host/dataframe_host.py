@@ -5,7 +5,6 @@ A split, or a few small ones together, is one Spark job with one partition, so a
 the channel.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +15,10 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.life import FrameLife
+from fencepost.worker.host.frame.watch import RunningFrames
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.admission import Admissions
-from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
+from fencepost.worker.supervision.port import HostEvents, NoRoomError
 
 
 class DataFrameHost:
@@ -39,18 +39,11 @@ class DataFrameHost:
         self.admissions = admissions
         self.connector_of = connector_of
         self.channel = channel
-        self._runtime: FrameRuntime | str = STARTING  # or why there is no Spark
-        self._lock = threading.Lock()
-        self._tasks: dict[str, FrameLife] = {}
+        self._running = RunningFrames()
 
     def attach(self, runtime: FrameRuntime | str) -> None:
         """Use a Spark that is ready. A text says why there is none; all that ran on it is gone, and starts again."""
-        lost: list[FrameLife] = []
-        with self._lock:
-            self._runtime = runtime
-            if isinstance(runtime, str):
-                lost = list(self._tasks.values())
-                self._tasks.clear()
+        lost = self._running.attach(runtime)
         for task in lost:
             task.lost()
         if lost:
@@ -60,17 +53,15 @@ class DataFrameHost:
     # TaskHost
 
     def start(self, spec: TaskSpec) -> None:
-        runtime = self._runtime
+        runtime = self._running.runtime
         if isinstance(runtime, str):
             raise NoRoomError(runtime)
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)
         task = self._task(spec, runtime)
-        with self._lock:
-            if self._runtime is not runtime:
-                raise NoRoomError("Spark is restarting")
-            self._tasks[spec.incarnation] = task
+        if not self._running.add(task, runtime):
+            raise NoRoomError("Spark is restarting")
         task.thread.start()
 
     def stop(self, incarnation: str) -> None:
@@ -84,19 +75,16 @@ class DataFrameHost:
 
     def abandon(self, incarnation: str) -> Sequence[str]:
         """Cancel the running split; the next holder of its transactional id ends its transaction."""
-        with self._lock:
-            task = self._tasks.pop(incarnation, None)
+        task = self._running.remove(incarnation)
         if task is not None:
             task.abandon()
         return ()
 
     def ended(self, incarnation: str) -> None:
-        with self._lock:
-            self._tasks.pop(incarnation, None)
+        self._running.remove(incarnation)
 
     def _control(self, incarnation: str, act: Callable[[Control], None]) -> None:
-        with self._lock:
-            task = self._tasks.get(incarnation)
+        task = self._running.find(incarnation)
         if task is not None:
             act(task.control)
 

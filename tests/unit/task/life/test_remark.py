@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fencepost.reference.limited import LimitedCalls
 from fencepost.task.channel.message import HANGS, STANDS_STILL, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.life.remark import Remark
+from fencepost.task.life.remark import Remark, stack_of
 from fencepost.testing import eventually
 
 
@@ -70,7 +71,7 @@ def test_a_task_that_moves_stands_still_while_its_call_in_another_process_does_n
     assert trace.endswith("inside a call of another process")
     host.answers.set()
     whole = eventually(lambda: (text := said()[0]) != trace and text)
-    assert whole == f"{trace}\n\nIn the other process it is here, innermost call first:\nsession-1\n    at b.Task.poll"
+    assert whole == f"{trace}\n\nIn the other process it is here:\nsession-1\n    at b.Task.poll"
     assert (said()[0], host.asked) == (whole, 1)
     host.since = None
     assert said() == ("", False, False)
@@ -83,6 +84,47 @@ def test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both(
     host.answers.set()
     trace = eventually(lambda: "session-1" in (text := said()[0]) and text)
     assert f"in {test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both.__name__}" in trace
+
+
+@pytest.mark.parametrize(("caller", "called", "hangs"), [
+    ("fencepost.kafka.read.assignment", "fencepost.task.sink.puts", True),
+    ("plugin", "fencepost.transaction.writer", False),
+    ("fencepost.task.source.loop", "plugin", True),
+])  # fmt: skip
+def test_a_task_waits_for_kafka_if_the_innermost_of_our_calls_is_one_of_its_clients(
+    control: Control, caller: str, called: str, hangs: bool
+) -> None:
+    """A client may have called the connector, and the connector a client."""
+    over = threading.Event()
+    inner: dict[str, object] = {"__name__": called}
+    outer: dict[str, object] = {"__name__": caller, "called": inner}
+    exec("def call(over):\n    over.wait(60)", inner)
+    exec("def call(over):\n    called['call'](over)", outer)
+    thread = threading.Thread(target=outer["call"], args=(over,))  # type: ignore[arg-type]
+    thread.start()
+    control.moved_at -= 61
+    try:
+        remark = Remark(TaskSpec("c", 0, 1, "i", {}, {}), control, lambda: thread)
+        assert remark.of(RunState.RUNNING)[1] == {STANDS_STILL: 1.0, HANGS: float(hangs)}
+    finally:
+        over.set()
+
+
+def test_the_thread_that_looks_up_a_value_for_a_task_is_named_too() -> None:
+    over, calls, inside = threading.Event(), LimitedCalls(60), threading.Event()
+
+    def asks_the_store() -> None:
+        inside.set()
+        over.wait(60)
+
+    thread = threading.Thread(target=calls.call, args=("key", asks_the_store))
+    thread.start()
+    try:
+        assert inside.wait(60)
+        assert "done.result(" in stack_of(thread).partition("This waits for:")[0]
+        assert "in asks_the_store" in stack_of(thread).partition("This waits for:")[2]
+    finally:
+        over.set()
 
 
 def test_a_task_that_waits_for_kafka_in_another_process_does_not_hang(

@@ -4,6 +4,7 @@ It plans new records as ranges of offsets, and takes part in rebalances while Sp
 """
 
 import logging
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,9 @@ class EpochLife(FrameLife):
         self._logs = EpochLogs(spec)
         self._planner = EpochPlanner(self._connector, metadata_max_bytes)
         self._wait_s = _POLL_S
+
+    def _working_thread(self) -> threading.Thread:
+        return self._work.thread or self.thread
 
     def _turn(self) -> bool:
         try:

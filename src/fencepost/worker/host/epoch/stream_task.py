@@ -53,7 +53,7 @@ class EpochStreamTask(EpochLife):
 
     def _tell(self, why: str) -> None:
         self.counters.is_waiting_for_offsets = int(bool(why))
-        self._waits_for = f"Waits: {why}" if why else None
+        self._status.waits_for = f"Waits: {why}" if why else None
         self._report(RunState.RUNNING)
 
     def _started(self, number: int, offsets: EpochOffsets) -> None:
@@ -72,7 +72,7 @@ class EpochStreamTask(EpochLife):
         with self._core():
             registry = self._reader.registry_conf
             reading = EpochReading(self.spec.input.reader_conf, output=self._output(epoch), registry=registry)
-            run = self._host.channel.add(reading)
+            run = self._jobs.run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url
             self._may_be_open = True
             try:

@@ -129,7 +129,7 @@ class EpochTask(EpochLife):
                 dead_letters_spec(self.spec) if has_dead_letters else None,
                 registry=self._reader.registry_conf,
             )
-            run = self._host.channel.add(reading)
+            run = self._jobs.run = self._host.channel.add(reading)
             tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
 
             def write() -> str:

@@ -52,7 +52,7 @@ class EpochWork:
 
         def run() -> None:
             try:
-                jobs.runtime.adopt_thread()
+                jobs.adopt_thread()
                 with job_group(jobs.runtime.session.sparkContext, group, f"{jobs.task}: {what}"):
                     returned.append(work())
             except BaseException as error:
@@ -61,6 +61,7 @@ class EpochWork:
         held = self._membership.held
         before = held.changes
         jobs.group = group
+        self._control.move()
         self._thread = threading.Thread(target=run, name=f"{what}-{jobs.task}", daemon=True)
         self._thread.start()
         try:
@@ -74,12 +75,18 @@ class EpochWork:
                 raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
         finally:
             self._thread = jobs.group = None
+            self._control.move()
         for error in raised:
             translated = self._translate(error)
             if translated is error:
                 raise error
             raise translated from error
         return returned[0]
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """Return the thread of the running work, if there is some."""
+        return self._thread
 
     def end(self) -> None:
         """Wait for the running work, and cancel it if it takes too long."""

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import uuid
 from typing import Any, Protocol
 
 from fencepost.spark.slot.job import cancel_group
@@ -18,16 +19,25 @@ class FrameRuntime(Protocol):
     @property
     def is_alive(self) -> bool: ...
 
-    def adopt_thread(self) -> None: ...
+    def adopt_thread(self, tag: str) -> None: ...
 
 
 class FrameJobs:
-    """Jobs that run in one group of jobs at a time, so that they can be cancelled. `task` is named in logs."""
+    """Jobs that run in one group of jobs at a time, so that they can be cancelled. `task` is named in logs.
+
+    All jobs of this start of the task have the `tag`. `run` is what the channel knows the work by that is under way.
+    """
 
     def __init__(self, runtime: FrameRuntime, task: str) -> None:
         self.runtime = runtime
         self.task = task
+        self.tag = f"frame-{uuid.uuid4().hex}"
         self.group: str | None = None  # of the jobs that run
+        self.run = ""
+
+    def adopt_thread(self) -> None:
+        """Let the calling thread run jobs of this task."""
+        self.runtime.adopt_thread(self.tag)
 
     def cancel(self, group: str) -> None:
         try:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
@@ -16,15 +16,19 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.message import Admission, RunState
+from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
+from fencepost.task.life.remark import Remark
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
-from fencepost.worker.host.frame.retried_error import RetriedError, text_of
+from fencepost.worker.host.frame.retried_error import text_of
+from fencepost.worker.host.frame.spark_work import SparkWork
+from fencepost.worker.host.frame.status import FrameStatus
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 
@@ -45,6 +49,8 @@ class FrameChannel(Protocol):
     def add(self, entry: Any) -> str: ...
 
     def remove(self, name: str) -> None: ...
+
+    def whereabouts(self, name: str) -> Sequence[Whereabouts]: ...
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None: ...
 
@@ -76,11 +82,11 @@ class FrameLife(ABC):
         self._connector: Any = host.connector_of(self._properties)(dict(spec.task_config))
         self._host = host
         self._runtime = runtime
-        self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
-        self._retried = RetriedError()
-        self._waits_for: str | None = None  # shown in the task's status
         self._jobs = FrameJobs(runtime, spec.id)
+        self.work = SparkWork(spec, self.control, self._jobs, lambda run: host.channel.whereabouts(run))
+        remark = Remark(spec, self.control, self._working_thread, lambda: self.work)
+        self._status = FrameStatus(remark, lambda: self.counters, self._send_report)
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @abstractmethod
@@ -90,6 +96,14 @@ class FrameLife(ABC):
     @abstractmethod
     def _rest(self) -> None:
         """Wait a while, after a turn without work."""
+
+    def _working_thread(self) -> threading.Thread:
+        """Return the thread in which the connector's code runs at the moment."""
+        return self.thread
+
+    @property
+    def _is_abandoned(self) -> bool:
+        return self._status.is_silent
 
     @property
     def _is_well(self) -> bool:
@@ -122,13 +136,13 @@ class FrameLife(ABC):
 
     def abandon(self) -> None:
         """End it without waiting. Its Spark jobs are cancelled in a separate thread, as Spark's JVM may hang."""
-        self._is_abandoned = True
+        self._status.is_silent = True
         self.control.stop()
         self._jobs.cancel_apart()
 
     def lost(self) -> None:
         """Spark is gone: the thread ends by itself, and reports nothing more."""
-        self._is_abandoned = True
+        self._status.is_silent = True
         self.control.stop()
 
     # the task's thread
@@ -165,18 +179,19 @@ class FrameLife(ABC):
 
     def _loop(self) -> None:
         while not self.control.is_stopping:
+            self.control.move()
             if self.control.is_paused:
-                self._retried.passed()
+                self._status.retried.passed()
                 self._settle()
                 self._report(RunState.PAUSED, self._is_left_open())
                 self._stay_paused()
                 continue
             try:
-                self._runtime.adopt_thread()
+                self._jobs.adopt_thread()
                 if self.counters.state is not RunState.RUNNING:
                     self._report(RunState.RUNNING)
                 has_run = self._turn()
-                if self._is_well and self._retried.passed():
+                if self._is_well and self._status.retried.passed():
                     self._report(RunState.RUNNING)
                 if not has_run:
                     self._rest()
@@ -197,7 +212,7 @@ class FrameLife(ABC):
             if self._back_off.failures >= _MOST_FAILURES:
                 raise error
         log.warning("task %s will retry: %s", self.spec.id, text_of(error))
-        if self._retried.met(error):
+        if self._status.retried.met(error):
             self._report(self.counters.state)
         self._back_off.wait()
 
@@ -225,13 +240,17 @@ class FrameLife(ABC):
         self._report(state, trace)
 
     def _report(self, state: RunState, trace: str | None = None) -> None:
-        self.counters.state = state
-        if self._is_abandoned:
-            return
-        if state is RunState.RUNNING:
-            trace = self._retried.trace or self._waits_for
-        report = report_of(self.spec, state, trace, self.counters.to_json(), self._topics_used())
+        self.control.move()
+        self._status.report(state, trace)
+
+    def _send_report(self, trace: str | None, more: Mapping[str, float]) -> None:
+        counters = {**self.counters.to_json(), **more}
+        report = report_of(self.spec, self.counters.state, trace, counters, self._topics_used())
         self._host.events.reported([report])
+
+    def look(self) -> None:
+        """Report it if the task stands still, or moves again. Any thread."""
+        self._status.look()
 
 
 def _is_final(error: Exception) -> bool:

@@ -1,6 +1,7 @@
 """The channel's `/split/…`: what executors ask and report about the runs and epochs that they work on."""
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from fencepost.task.channel.split_message import (
     SplitRun,
     SplitUnchanged,
     TemporaryFailure,
+    Whereabouts,
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.channel import Handler, RefusedError
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from fencepost.worker.host.split.task import Run
 
 
+_NEW_S = 15.0
+
+
 class SplitChannel:
     """Any thread. `url` is where executors find the channel."""
 
@@ -39,6 +44,7 @@ class SplitChannel:
         self._copying = copying
         self._lock = threading.Lock()
         self._entries: dict[str, Run | EpochReading] = {}
+        self._told: dict[str, dict[str, tuple[float, Whereabouts]]] = {}  # by run and place, with when
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of the channel, by path."""
@@ -51,6 +57,7 @@ class SplitChannel:
             Path.SPLIT_EXPIRED: self._expired,
             Path.SPLIT_TEMPORARY_FAILURE: self._temporary_failure,
             Path.EPOCH_READING: self._reading,
+            Path.RUN_WHEREABOUTS: self._take_whereabouts,
         }
 
     def add(self, entry: "Run | EpochReading") -> str:
@@ -63,6 +70,13 @@ class SplitChannel:
     def remove(self, name: str) -> None:
         with self._lock:
             self._entries.pop(name, None)
+            self._told.pop(name, None)
+
+    def whereabouts(self, name: str) -> Sequence[Whereabouts]:
+        """Return where those were in the last seconds who work on a run, or an epoch, for long."""
+        now = time.monotonic()
+        with self._lock:
+            return [told for at, told in self._told.get(name, {}).values() if now - at < _NEW_S]
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Copy a task's offsets to the worker's topic; returns once they are acknowledged."""
@@ -132,6 +146,14 @@ class SplitChannel:
     def _temporary_failure(self, body: dict[str, Any]) -> dict[str, Any]:
         message = TemporaryFailure.from_json(body)
         self._run(message.run).error = RetriableError(message.reason)
+        return {}
+
+    def _take_whereabouts(self, body: dict[str, Any]) -> dict[str, Any]:
+        message = Whereabouts.from_json(body)
+        with self._lock:
+            if message.run not in self._entries:
+                raise RefusedError(f"run {message.run} has ended")
+            self._told.setdefault(message.run, {})[message.place] = (time.monotonic(), message)
         return {}
 
     def _reading(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class FrameTask(FrameLife):
 
     def _rest(self) -> None:
         self._back_off.passed()
-        self.control.wait(self._connector.poll_interval_ms / 1000)
+        self.control.back_off(self._connector.poll_interval_ms / 1000)
 
     def _topics_used(self) -> Sequence[str]:
         return (self.topic,) if self.counters.records_written else ()
@@ -144,6 +144,7 @@ class FrameTask(FrameLife):
 
     def _finish(self, split: Split, rows: int) -> None:
         """Call the connector's `finished`; the split is removed before its offset."""
+        self.control.move()
         is_over = self._connector.finished(self._runtime.session, split, rows)
         self._forgetting.finished(self._offset_key(split), is_over=is_over)
 
@@ -165,11 +166,12 @@ class FrameTask(FrameLife):
 
         Returns whether the plan still holds; raises errors after which it is retried unchanged.
         """
+        self.control.move()
         self._topics.ensure([self.topic])
         if not self._take_core():
             return False
         run = Run(self, splits, forget)
-        name = self._host.channel.add(run)
+        name = self._jobs.run = self._host.channel.add(run)
         self._jobs.group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)

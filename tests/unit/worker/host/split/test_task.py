@@ -17,6 +17,7 @@ from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.failure.back_off import BackOff
+from fencepost.testing import eventually
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame import life as frame_life
 from fencepost.worker.host.split import task as module
@@ -37,7 +38,7 @@ class Runtime:
             raise SparkError("Spark is not running")
         return self
 
-    def adopt_thread(self) -> None:
+    def adopt_thread(self, tag: str) -> None:
         _ = self.session
 
 
@@ -114,7 +115,7 @@ class Stage:
             0,
             1,
             "i",
-            {"name": "c", "connector.class": "X"},
+            {"name": "c", "connector.class": "X", "progress.timeout.ms": "60000"},
             {},
             output=OutputSpec({}, "o", transactional_id="g-c-0"),
         )
@@ -323,6 +324,77 @@ def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
     ]  # fmt: skip
     assert all("the name node is away" in text for text in shown[1:-1])
     assert it.events.said[-1] == ("STOPPED", "")
+
+
+# what does not return
+
+
+def shown(it: Stage) -> str:
+    """Return the trace in the task's status after a look at it."""
+    it.task.look()
+    return it.events.said[-1][1]
+
+
+def test_a_task_that_stands_still_says_where_until_it_moves(stage: Callable[..., Stage]) -> None:
+    it, over = stage("a"), threading.Event()
+
+    def listing_for_long() -> None:
+        it.task.control.moved_at -= 61
+        over.wait(60)
+
+    it.listing = listing_for_long
+    it.task.thread.start()
+    try:
+        said = eventually(lambda: shown(it))
+        assert said.startswith("The task has stood still since")
+        assert "in listing_for_long" in said
+        assert (it.events.counters["stands_still"], it.events.counters["hangs"]) == (1.0, 1.0)
+    finally:
+        over.set()
+        it.task.thread.join(60)
+    assert it.events.said[-1] == ("STOPPED", "")
+    count = len(it.events.said)
+    it.task.look()
+    assert len(it.events.said) == count, "nothing follows the last report"
+
+
+def test_a_task_moves_while_spark_does_and_says_where_its_executors_are_when_it_does_not(
+    stage: Callable[..., Stage],
+) -> None:
+    it, over = stage("a"), threading.Event()
+
+    def write(names: list[str]) -> None:
+        over.wait(60)
+
+    def told(**more: Any) -> None:
+        message = {"run": it.run_name, "place": "process 7", "stack": "  in send", "waits_for_kafka": False, **more}
+        it.host.channel.handlers()["/run/whereabouts"](message)
+
+    it.trouble = write
+    it.task.thread.start()
+    try:
+        eventually(lambda: it.runs)
+        for figures in range(3):
+            it.task.control.moved_at -= 61
+            it.task.work.saw(figures)
+            it.task.look()
+        assert it.events.counters.get("stands_still", 0.0) == 0.0
+        told()
+        it.task.control.moved_at -= 61
+        it.task.work.saw(2)
+        said = eventually(lambda: "process 7:\n  in send" in shown(it) and shown(it))
+        assert "in write" in said
+        assert it.events.counters["hangs"] == 1.0
+        it.task.control.move()
+        it.task.look()
+        told(waits_for_kafka=True)
+        it.task.control.moved_at -= 61
+        it.task.look()
+        assert (it.events.counters["stands_still"], it.events.counters["hangs"]) == (1.0, 0.0)
+    finally:
+        over.set()
+        it.task.thread.join(60)
+    assert it.written == ["a"]
 
 
 # Spark goes

@@ -1,0 +1,52 @@
+"""What is reported of a DataFrame task: by its own thread, and by the one that watches whether it moves."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencepost.task.channel.message import RunState
+from fencepost.task.life.counters import Counters
+from fencepost.task.life.remark import Remark
+from fencepost.worker.host.frame.retried_error import RetriedError
+
+
+class FrameStatus:
+    """Thread-safe. `waits_for` is shown in the task's status while it runs; once `is_silent`, nothing is reported."""
+
+    def __init__(
+        self,
+        remark: Remark,
+        counters: Callable[[], Counters],
+        publish: Callable[[str | None, Mapping[str, float]], None],
+    ) -> None:
+        """`publish` sends the task's report with a trace, and with further counters."""
+        self.retried = RetriedError()
+        self.waits_for: str | None = None
+        self.is_silent = False
+        self._remark = remark
+        self._counters = counters
+        self._send = publish
+        self._lock = threading.Lock()
+        self._said: Any = (None, None)
+
+    def report(self, state: RunState, trace: str | None = None) -> None:
+        """Report a state, and its trace. After the last one nothing follows."""
+        with self._lock:
+            self._counters().state = state
+            self._remark.trace = trace
+            if state is RunState.RUNNING:
+                self._remark.trace = self.retried.trace or self.waits_for
+            self._publish(self._remark.of(state))
+            self.is_silent |= state.is_over
+
+    def look(self) -> None:
+        """Report whether the task stands still, if that has changed."""
+        with self._lock:
+            said = self._remark.of(self._counters().state)
+            if said != self._said:
+                self._publish(said)
+
+    def _publish(self, said: tuple[str | None, dict[str, float]]) -> None:
+        self._said = said
+        if not self.is_silent:
+            self._send(*said)
