@@ -298,10 +298,23 @@ class Polled:
     processing: Processing = field(default_factory=Processing)
 
 
-class HostedSourceTask(Protocol):
-    """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
+class HostedTask(Protocol):
+    """A started task, whose thread in the host has a name."""
 
-    thread: str  # the name of its thread in the host
+    thread: str
+
+    def figures(self) -> Figures:
+        """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
+
+    def interrupt(self) -> None:
+        """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError."""
+
+
+class HostedSourceTask(HostedTask, Protocol):
+    """A started source task. After an error of `poll` that is not retriable, only `stop` may follow."""
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""
@@ -323,15 +336,6 @@ class HostedSourceTask(Protocol):
 
     def update_offsets(self, offsets: CommittedOffsets) -> CommittedOffsets:
         """Call the task's `updateOffsets` (KIP-910) with what is about to be committed. Returns its changes."""
-
-    def figures(self) -> Figures:
-        """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""
-
-    def stop(self, timeout_s: float) -> None:
-        """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
-
-    def interrupt(self) -> None:
-        """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError."""
 
 
 class Errant(NamedTuple):
@@ -369,10 +373,8 @@ class PutEffects(Effects):
     the last of the failures may be one that is not tolerated. Its record may become a dead letter before."""
 
 
-class HostedSinkTask(Protocol):
+class HostedSinkTask(HostedTask, Protocol):
     """A started sink task. Offsets of a group are those of the next record, as everywhere."""
-
-    thread: str
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects: ...
 
@@ -391,12 +393,3 @@ class HostedSinkTask(Protocol):
         """Return the offsets that may be committed."""
 
     def close(self, partitions: Sequence[TopicPartition]) -> Effects: ...
-
-    def figures(self) -> Figures:
-        """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""
-
-    def stop(self, timeout_s: float) -> None:
-        """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
-
-    def interrupt(self) -> None:
-        """Interrupt the task's thread, from any thread."""
