@@ -69,8 +69,18 @@ def test_a_directory_whose_tests_share_something_is_one_process_s() -> None:
 def test_others_help_with_the_fullest_directory_when_nothing_else_is_left() -> None:
     left = [f"tests/integration/{file}" for file in ("a/test_1.py", "b/test_2.py", "b/test_3.py")]
     rooms = ["tests/integration/a", "tests/integration/b"]
-    assert next_file(left, "tests/docs/test_4.py", rooms, is_at_the_end=False) == left[2]
-    assert next_file(left, "tests/docs/test_4.py", rooms[1:], is_at_the_end=False) == left[0]
+    assert next_file(left, "tests/docs/test_4.py", rooms, "gw3") == left[2]
+    assert next_file(left, "tests/docs/test_4.py", rooms[1:], "gw3") == left[0]
+
+
+def test_two_processes_begin_with_the_largest_directories() -> None:
+    left = [
+        f"tests/{file}.py" for file in ("chaos/a", "integration/b/1", "integration/c/2", "integration/c/3", "docs/d")
+    ]
+    first = {process: next_file(left, "", [], process) for process in ("gw0", "gw1", "gw2", "gw3", "gw4")}
+    assert [first[process] for process in ("gw1", "gw2")] == [left[2]] * 2
+    assert [first[process] for process in ("gw0", "gw3", "gw4")] == [left[-1], left[0], left[0]]
+    assert next_file(left, "", ["tests/integration/c"], "gw2") == left[0]
 
 
 def _scheduler(nodes: list[_Node], tests: list[str]) -> FromBothEnds:
