@@ -22,6 +22,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import COMMIT, CRASH, RAISE, UPDATE_OFFSETS, Pipeline, TestingSource, eventually, judge
 from support.new_project import KINDS, run_tests, written
 
+pytestmark = pytest.mark.drawn(2)
+
 
 def test_a_source_goes_on_behind_what_was_committed_when_its_process_is_killed(
     kafka: EmbeddedKafka, topic_name: str
