@@ -7,6 +7,8 @@ from retention_stage import Stage
 from fencepost.testing import eventually
 from support.java_program import share_member, streams_member
 
+pytestmark = pytest.mark.drawn(2)
+
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_whose_members_have_committed_nothing_reads(stage: Stage, protocol: str) -> None:
