@@ -22,6 +22,7 @@ from support.chaos.sink_matrix import PARTITIONS, SinkFeed
 from support.cluster import LightWorker
 from support.java_plugins import compile_plugins
 from support.long_form import IS_LONG
+from support.quick import QUICK
 from support.worker import Worker
 
 ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "31" if IS_LONG else "2"))
@@ -34,6 +35,7 @@ SETTINGS = {
     "offset.flush.interval.ms": "500",
     "task.shutdown.graceful.timeout.ms": "2000",
     "spark.python.task.killTimeout": "120s",  # here the zombie has to live until it wakes up
+    "java.host.options": QUICK,
 }
 
 
@@ -45,6 +47,7 @@ def plugin_path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.chaos
+@pytest.mark.drawn(2)
 @pytest.mark.timeout(300 * ROUNDS)
 def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
     kafka: EmbeddedKafka, plugin_path: Path, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]

@@ -42,7 +42,9 @@ _LONGEST = 1 << 17
 
 
 class Forked:
-    """A process that does `work` in a session of its own. Its attributes and methods are those of `subprocess.Popen`.
+    """A process that does `work` in a session of its own, and in the directory in which this process is.
+
+    Its attributes and methods are those of `subprocess.Popen`.
 
     Args:
         work: does the process's work with the arguments, and returns its exit code.
@@ -53,7 +55,8 @@ class Forked:
     def __init__(self, work: Work, arguments: list[str], out: Path, environment: dict[str, str]) -> None:
         everything = {**os.environ, **environment}
         # A daemon: were it forgotten, this process would wait for it for ever at its own end.
-        self._process = _CONTEXT.Process(target=_begin, args=(work, arguments, out, everything), daemon=True)
+        given = (work, arguments, out, everything, os.getcwd())
+        self._process = _CONTEXT.Process(target=_begin, args=given, daemon=True)
         with _one_asks:
             self._process.start()
         assert self._process.pid is not None
@@ -154,8 +157,9 @@ def _fork_one(work: Work, arguments: list[str], environment: dict[str, str], end
     os._exit(0)
 
 
-def _begin(work: Work, arguments: list[str], out: Path, environment: dict[str, str]) -> NoReturn:
+def _begin(work: Work, arguments: list[str], out: Path, environment: dict[str, str], directory: str) -> NoReturn:
     os.setsid()
+    os.chdir(directory)
     with out.open("ab", buffering=0) as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)

@@ -29,6 +29,10 @@ _STORE_PASSWORD = "of-the-store-only"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
+_ANYTHING = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
+
 
 class Grant(NamedTuple):
     """An ACL that allows `principal` an operation; names are those of `kafka-acls`."""
@@ -170,11 +174,19 @@ class SecuredKafka:
         assert len(future.result(30)) == 1, grant
         eventually(lambda: str(binding) not in self._known(), within_s=30)
 
-    def _known(self) -> set[str]:
-        anything = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    def clear(self) -> None:
+        """Remove all ACLs and topics, for other tests: only groups and transactional ids are left."""
+        for future in self.admin.delete_acls([_ANYTHING]).values():
+            future.result(30)
+        left = [name for name in self.admin.list_topics(timeout=30).topics if not name.startswith("__")]
+        for future in self.admin.delete_topics(left).values() if left else ():
+            future.result(30)
+        eventually(
+            lambda: not self._known() and not set(left) & set(self.admin.list_topics(timeout=30).topics), within_s=60
         )
-        return {str(found) for found in self.admin.describe_acls(anything).result(30)}
+
+    def _known(self) -> set[str]:
+        return {str(found) for found in self.admin.describe_acls(_ANYTHING).result(30)}
 
 
 def _binding(grant: Grant) -> AclBinding:

@@ -9,12 +9,13 @@ from fencepost.java.port import HostOptions, JavaHost, Location
 from fencepost.java.start import start_host
 from support.java_plugins import compile_plugins
 from support.java_program import ensure_compiler
+from support.quick import QUICK
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[JavaHost]:
     ensure_compiler()
-    with start_host(HostOptions(label="host of tests")) as started:
+    with start_host(HostOptions([QUICK], "host of tests")) as started:
         yield started
 
 

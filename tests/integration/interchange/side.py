@@ -10,6 +10,8 @@ from replay import Exchange, Offsets, Replay
 
 from fencepost.testing import eventually
 from oracle.scenario import dump, run
+from support.cluster import LightWorker
+from support.long_form import IS_LONG
 from support.worker import Worker
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "connect-4.3.1"
@@ -29,6 +31,10 @@ SETTINGS = {
 }
 
 
+# No exchange is about Spark.
+KIND = Worker if IS_LONG else LightWorker
+
+
 class Side(NamedTuple):
     """The answers and records of one of the two workers."""
 
@@ -44,7 +50,7 @@ def recorded() -> Side:
 
 def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> Side:
     """Our worker, driven in `directory`; it has stopped afterwards."""
-    worker = Worker(bootstrap_servers, directory, SETTINGS, group=GROUP)
+    worker = KIND(bootstrap_servers, directory, SETTINGS, group=GROUP)
     with contextlib.chdir(directory):  # where the scenario's relative file names start
         worker.launch()
     try:

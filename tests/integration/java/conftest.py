@@ -14,6 +14,8 @@ from support.cluster import LightWorker
 from support.jars import SINK, SOURCE
 from support.java_plugins import compile_plugins
 from support.java_program import kafka_jar
+from support.quick import QUICK
+from support.shared import shared
 from support.worker import Worker
 
 LOUD = '''
@@ -50,14 +52,15 @@ def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module in ("connect-file", "connect-test-plugins"):
         shutil.copy(kafka_jar(module), top)
     (top / "loud.py").write_text(LOUD)
-    start_host(HostOptions(label="host of a test")).close()  # Kafka's jars are fetched, and ours is made
+    start_host(HostOptions([QUICK], "host of a test")).close()  # Kafka's jars are fetched, and ours is made
     return top
 
 
-@pytest.fixture(scope="module")
+@shared
 def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, java_plugins: Path) -> Iterator[Worker]:
     settings = {
         "plugin.path": str(java_plugins),
+        "java.host.options": QUICK,
         "task.shutdown.graceful.timeout.ms": "3000",
         "spark.master": "local[4]",
         "slots.max": "2",

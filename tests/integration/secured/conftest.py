@@ -8,13 +8,21 @@ from secured_case import CONNECTOR, GROUP, PLAIN_USERS, TOPIC, USERS, Secured, g
 
 from support.cluster import LightWorker
 from support.secured import SecuredKafka
+from support.shared import shared
 from support.worker import Worker
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+@shared
+def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     with SecuredKafka(tmp_path_factory.mktemp("secured"), USERS, PLAIN_USERS) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def broker(running_broker: SecuredKafka) -> SecuredKafka:
+    """For each module it is as a new one: nobody may do anything there."""
+    running_broker.clear()
+    return running_broker
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from support.quick import quick_kafka
+from support.shared import shared
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def produce(conf: dict[str, Any]) -> Callable[..., None]:
     return write
 
 
-@pytest.fixture(scope="module")
+@shared
 def own_kafka() -> Iterator[EmbeddedKafka]:
     """May be killed; it is always running when a test gets it."""
     with quick_kafka() as broker:
