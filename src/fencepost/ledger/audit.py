@@ -65,8 +65,7 @@ class Audit:
         """
         entries = self._entries
         entries.read_on(self._conf)  # 1
-        existing = self._existing(entries.runs().of_place)
-        settled = self._admin.offsets.ends(existing, read_committed=True)  # 2
+        settled = self._admin.offsets.ends([*self._existing(entries.runs().of_place)], read_committed=True)  # 2
         is_settled = self._read_rest()  # 3
         report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
         if not is_settled:
@@ -74,7 +73,7 @@ class Audit:
                 f"a transaction is open in {entries.topic}, so it is not known which transactions have no entry: "
                 "repeat the audit"
             )
-            settled = dict.fromkeys(existing, 0)
+            settled = dict.fromkeys(settled, 0)
         runs = entries.runs()
         wanted = [place for place in runs.of_place if not topics or place.topic in topics]
         existing = self._existing(wanted)
@@ -114,15 +113,17 @@ class Audit:
                 return False
             time.sleep(_AGAIN_S)
 
-    def _existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+    def _existing(self, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return those of the partitions that exist, with the ids of their topics."""
         topics = self._admin.topics.get_all({place.topic for place in places})
-        return [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
+        there = (place for place in places if place.topic in topics)
+        return {place: topics[place.topic].id for place in there if place.partition < topics[place.topic].partitions}
 
     def _extents(
-        self, places: Collection[TopicPartition], settled: Mapping[tuple[str, int], int]
+        self, topic_ids: Mapping[TopicPartition, str], settled: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, LogExtent]:
-        """Return which part of each log to read."""
-        offsets = self._admin.offsets
+        """Return which part of each log to read. `topic_ids` has the partitions that exist."""
+        offsets, places = self._admin.offsets, [*topic_ids]
         written = offsets.ends(places, read_committed=False)
         self._await_committed(written)  # what stays open is reported with its partition
         starts, ends = offsets.starts(places), offsets.ends(places, read_committed=True)
@@ -134,6 +135,7 @@ class Audit:
                 ends[place],
                 has_open=ends[place] < written[place],
                 is_compacted="compact" in (policies[place.topic].get("cleanup.policy") or ""),
+                topic_id=topic_id,
             )
-            for place in places
+            for place, topic_id in topic_ids.items()
         }

@@ -46,7 +46,8 @@ class ConnectorEntries:
         self._ends = {each: end for each, (_, end) in browser.ranges.items()}
 
     def runs(self) -> "LedgerRuns":
-        return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole)
+        is_ordered = len({each.partition for each in self.found}) <= 1
+        return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole, are_ordered=is_ordered)
 
     def lost(self) -> list[Difference]:
         """Return where entries of a producer's incarnation are missing, by their numbers."""
@@ -72,9 +73,10 @@ class ConnectorEntries:
 class LedgerRuns:
     """The runs of entries by partition, and which incarnation wrote with which producer."""
 
-    def __init__(self, entries: Iterable[LedgerEntry], *, are_whole: bool) -> None:
-        """`are_whole`: no entry of the ledger was deleted."""
+    def __init__(self, entries: Iterable[LedgerEntry], *, are_whole: bool, are_ordered: bool = True) -> None:
+        """`are_whole`: no entry of the ledger was deleted. `are_ordered`: those of a task are in their order."""
         self.are_whole = are_whole
+        self.are_ordered = are_ordered
         of_place: dict[TopicPartition, list[tuple[LedgerEntry, WrittenRun]]] = defaultdict(list)
         incarnations: dict[int, set[tuple[int, str]]] = defaultdict(set)
         for entry in entries:

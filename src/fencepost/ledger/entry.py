@@ -3,13 +3,15 @@
 The key is the connector's name; the value is JSON:
 
     {"version": 1, "connector": "c", "task": 0, "incarnation": "…", "producer": "connect-cluster-c-0", "number": 17,
-     "runs": [{"topic": "t", "partition": 0, "producer_id": 2000, "producer_epoch": 3, "sequence": 0, "records": 130,
-               "bytes": 13000, "values": "…", "keys": "", "lengths": 1234, "headers": 5678}]}
+     "runs": [{"topic": "t", "topic_id": "…", "partition": 0, "producer_id": 2000, "producer_epoch": 3, "sequence": 0,
+               "after": 41, "records": 130, "bytes": 13000, "values": "…", "keys": "", "lengths": 1234,
+               "headers": 5678}]}
 
 `number` counts the entries of one producer (`producer` is its transactional id) of one incarnation of the task, from 0.
 A run is what the producer has written to one partition, in this transaction, since the run before. A transaction has
 several entries if one would be larger than a record may be. `values` and `keys` are checksums of blocks of records
-(`kafka.codec.run_digest`), four bytes each, little endian, in base64.
+(`kafka.codec.run_digest`), four bytes each, little endian, in base64. All records of a run come after offset `after`,
+which is -1 if that is not known.
 """
 
 import base64
@@ -26,7 +28,7 @@ from fencepost.record import TopicPartition
 VERSION = 1
 BLOCK_BYTES = 11
 """What the checksums of a block of values and keys add to an entry: eight bytes, in base64."""
-_RUN_BYTES = 250  # of a run without its topic's name and its checksums, with numbers that are as long as they can be
+_RUN_BYTES = 320  # of a run without its topic's name and its checksums, with numbers that are as long as they can be
 
 
 class LedgerFormatError(FatalError):
@@ -98,10 +100,12 @@ def _of_run(run: WrittenRun) -> dict[str, Any]:
     digest = run.digest
     return {
         "topic": run.place.topic,
+        "topic_id": run.topic_id,
         "partition": run.place.partition,
         "producer_id": run.producer_id,
         "producer_epoch": run.producer_epoch,
         "sequence": run.sequence,
+        "after": run.after,
         "records": digest.records,
         "bytes": digest.size_bytes,
         "values": _packed(digest.values),
@@ -121,7 +125,15 @@ def _run(found: Any) -> WrittenRun:
         found["headers"],
     )
     place = TopicPartition(found["topic"], found["partition"])
-    return WrittenRun(place, found["producer_id"], found["producer_epoch"], found["sequence"], digest)
+    return WrittenRun(
+        place,
+        found["producer_id"],
+        found["producer_epoch"],
+        found["sequence"],
+        digest,
+        found["topic_id"],
+        found["after"],
+    )
 
 
 def _packed(sums: Sequence[int | None]) -> str:

@@ -2,12 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.entries import LedgerRuns
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
+from fencepost.ledger.partition_notes import PartitionNotes
+from fencepost.ledger.producer_runs import ProducerRuns
 from fencepost.ledger.run_check import RunCheck
 from fencepost.record import TopicPartition
 
@@ -21,6 +23,7 @@ class LogExtent:
     `start` is its first offset, `end` the offset up to which it is read. What was written before `settled` has its
     entry in the part of the ledger that was read, if it has one. `has_open`: a transaction is open before the log's
     end, so the newest entries may describe what cannot be read yet. `is_compacted`: its records may be removed.
+    `topic_id`: that of the present topic.
     """
 
     start: int
@@ -28,6 +31,18 @@ class LogExtent:
     end: int
     has_open: bool = False
     is_compacted: bool = False
+    topic_id: str = ""
+
+
+@dataclass(slots=True)
+class _Chain:
+    """How far the runs of one task were judged: the log has them in the order of their entries.
+
+    `seen` is the last offset of those that were seen, -1 if none was. The next run begins at offset `least` or later.
+    """
+
+    seen: int = -1
+    least: int = 0
 
 
 class PartitionAudit:
@@ -36,51 +51,32 @@ class PartitionAudit:
     def __init__(self, place: TopicPartition, runs: LedgerRuns, extent: LogExtent) -> None:
         """`runs` are those of all partitions."""
         self._runs, self._extent = runs, extent
-        self._checks: dict[_Producer, list[RunCheck]] = defaultdict(list)
-        for entry, run in runs.of_place.get(place, ()):
-            self._checks[run.producer_id, run.producer_epoch].append(RunCheck(entry, run))
-        for checks in self._checks.values():
-            checks.sort(key=_sequence)
-        self._firsts: dict[int, tuple[int, int]] = {}  # the first epoch and sequence that the log has, by producer id
-        self._lasts: dict[int, tuple[int, int]] = {}
+        checks = [RunCheck(entry, run) for entry, run in runs.of_place.get(place, ())]
+        of_producer: dict[_Producer, list[RunCheck]] = defaultdict(list)
+        self._of_task: dict[tuple[object, ...], list[RunCheck]] = defaultdict(list)
+        for check in checks:
+            producer = check.run.producer_id, check.run.producer_epoch
+            of_producer[producer].append(check)
+            # Without an order of the entries, only those of one producer are known to follow each other.
+            self._of_task[(check.entry.writer.task,) if runs.are_ordered else producer].append(check)
+        self._of_producer = {producer: ProducerRuns(found) for producer, found in of_producer.items()}
         self._others: list[Produced] = []
         self._found = PartitionFindings(place, extent.start, extent.end)
-        self._notes: dict[str, None] = {}  # each once, in their order
+        self._notes = PartitionNotes(is_whole=runs.are_whole)
 
     def add(self, records: Produced) -> None:
         """Attribute records to the runs of the ledger."""
         while len(records):
-            check, index = self._check_of(records)
-            if check is None:
-                count = self._until_next(records)
-                self._other(records.part(0, count))
-            else:
+            runs = self._of_producer.get(records.producer)
+            found = None if runs is None else runs.find(records.sequence, records.offset)
+            if found is not None:
+                check, index = found
                 count = min(len(records), check.run.digest.records - index)
                 check.add(index, records.part(0, count))
-                self._see(records, count)
+            else:
+                count = len(records) if runs is None else min(len(records), runs.until_next(records.sequence))
+                self._other(records.part(0, count))
             records = records.part(count, len(records))
-
-    def _see(self, records: Produced, count: int) -> None:
-        producer_id, epoch = records.producer
-        self._firsts.setdefault(producer_id, (epoch, records.sequence))
-        self._lasts[producer_id] = (epoch, records.sequence + count - 1)
-
-    def _check_of(self, records: Produced) -> tuple[RunCheck | None, int]:
-        """Return the run that the first of these records belongs to, and its index there."""
-        checks = self._checks.get(records.producer, ())
-        at = bisect_right(checks, records.sequence, key=_sequence) - 1
-        if checks:  # sequences begin with 0 again after 2^31: then the last run may contain this one
-            check = checks[at]
-            index = (records.sequence - check.run.sequence) % SEQUENCES
-            if index < check.run.digest.records:
-                return check, index
-        return None, 0
-
-    def _until_next(self, records: Produced) -> int:
-        """Return how many of these records come before the next run of the ledger."""
-        checks = self._checks.get(records.producer, ())
-        at = bisect_right(checks, records.sequence, key=_sequence)
-        return min(len(records), _sequence(checks[at]) - records.sequence) if at < len(checks) else len(records)
 
     def _other(self, records: Produced) -> None:
         self._found.others += len(records)
@@ -90,62 +86,73 @@ class PartitionAudit:
     def findings(self) -> PartitionFindings:
         """Return what was found, once everything was added."""
         found = self._found
-        afters: dict[int, int] = {}  # the last offset of a producer's records up to a run, by its id
-        for producer, checks in sorted(self._checks.items()):
-            for check in checks:
-                after = afters.get(producer[0], -1)
-                self._judge(producer, check, after)
-                afters[producer[0]] = max(after, check.last_offset)
+        for checks in self._of_task.values():
+            self._judge_all(checks if self._runs.are_ordered else sorted(checks, key=_number))
         for others in self._others:
             self._judge_other(others)
-        found.notes = [*self._notes]
+        found.notes = self._notes.texts()
         found.differences.sort(key=lambda each: (each.first, each.last))
         return found
 
-    def _judge(self, producer: _Producer, check: RunCheck, after: int) -> None:
-        """Judge a run. `after` is the last offset of the producer's records before it, -1 if there are none."""
-        found, records = self._found, check.run.digest.records
-        order = (producer[1], check.run.sequence)
-        is_first = self._firsts.get(producer[0], order) >= order
-        if not check.is_seen:
-            self._judge_unseen(producer[0], check, after, is_first=is_first)
-            return
-        expired = check.begins_at if is_first and self._extent.start > 0 else 0
-        if expired:
-            self._note(f"{expired} records of entry {check.entry.number} are deleted")
-        differences = list(check.differences(first_known=expired))
-        if self._extent.is_compacted and any(each.kind is DifferenceKind.MISSING for each in differences):
-            self._note("the topic is compacted, so records that are missing may have been replaced by newer ones")
-            differences = [each for each in differences if each.kind is not DifferenceKind.MISSING]
-        elif check.next < records and self._may_be_open(producer[0], check):
-            self._open()
-            return
-        found.differences += differences
-        found.verified += 0 if differences else records - expired
+    def _judge_all(self, checks: Sequence[RunCheck]) -> None:
+        """Judge runs that follow each other in the log."""
+        chain = _Chain()
+        newest = max((at for at, check in enumerate(checks) if check.is_seen), default=-1)
+        for at, check in enumerate(checks):
+            if not self._is_of_this_topic(check):
+                if not check.is_seen:
+                    self._notes.of_deleted_topic(check.run.digest.records)
+                    continue
+            elif check.run.after >= chain.least:
+                chain.least = check.run.after + 1
+            self._judge(check, chain, is_newest=at >= newest)
+            chain.least += check.run.digest.records
+            chain.seen = max(chain.seen, check.last_offset)
 
-    def _judge_unseen(self, producer_id: int, check: RunCheck, after: int, *, is_first: bool) -> None:
-        records, number = check.run.digest.records, check.entry.number
-        if self._extent.start > 0 and is_first:
-            self._note(f"{records} records of entry {number} are deleted, or lost from the beginning of the log")
-        elif self._extent.is_compacted:
-            self._note("the topic is compacted, so records that are missing may have been replaced by newer ones")
-        elif self._may_be_open(producer_id, check):
-            self._open()
-        else:
-            self._found.differences.append(
-                Difference(
-                    DifferenceKind.MISSING, self._found.place, after + 1, after, records, check.entry, "a whole run"
-                )
+    def _is_of_this_topic(self, check: RunCheck) -> bool:
+        """Return whether a run was written to the present topic, and not to a deleted one of this name.
+
+        A producer may learn only later that its topic was created again: its records decide then.
+        """
+        ids = check.run.topic_id, self._extent.topic_id
+        return not all(ids) or ids[0] == ids[1]
+
+    def _judge(self, check: RunCheck, chain: _Chain, *, is_newest: bool) -> None:
+        found, records, start = self._found, check.run.digest.records, self._extent.start
+        check.end()
+        # What comes after a record that is there was not deleted from the beginning of the log, nor from `start` on.
+        may_be_deleted = 0 if chain.seen >= 0 else max(0, start - chain.least)
+        expired = min(check.begins_at, may_be_deleted)
+        if check.lacks_end and is_newest and self._extent.has_open and expired < records:
+            self._found.is_complete = False
+            self._notes.is_open = True
+            return
+        if self._extent.is_compacted:
+            self._judge_compacted(check)
+            return
+        if expired:
+            self._notes.deleted(expired)
+        if check.is_seen:
+            self._take(check, check.differences(first_known=expired))
+        elif expired < records:
+            kind, after = DifferenceKind.MISSING, max(chain.seen, start - 1)
+            text = "a whole run" if not expired else "the rest of a run whose beginning is deleted"
+            found.differences.append(
+                Difference(kind, found.place, after + 1, after, records - expired, check.entry, text)
             )
 
-    def _may_be_open(self, producer_id: int, check: RunCheck) -> bool:
-        """Return whether the rest of a run may come after the end of what can be read."""
-        end = check.run.producer_epoch, check.run.sequence + check.run.digest.records
-        return self._extent.has_open and self._lasts.get(producer_id, end) <= end
+    def _judge_compacted(self, check: RunCheck) -> None:
+        """Judge a run of which any record may have been replaced by a newer one."""
+        records = check.run.digest.records
+        if check.is_seen:
+            self._take(check, check.differences(may_lack=True))
+        if check.seen < records:
+            self._notes.replaced(records - check.seen, left=check.seen - check.compared if check.is_seen else 0)
 
-    def _open(self) -> None:
-        self._found.is_complete = False
-        self._note("a transaction is open, so the newest records cannot be read yet: repeat the audit")
+    def _take(self, check: RunCheck, differences: Iterable[Difference]) -> None:
+        taken = list(differences)
+        self._found.differences += taken
+        self._found.verified += 0 if taken else check.compared
 
     def _judge_other(self, records: Produced) -> None:
         """Judge records of a producer that the ledger knows, of a run that it does not have."""
@@ -153,10 +160,7 @@ class PartitionAudit:
             return
         first, last = records.offset, records.offset + len(records) - 1
         if not self._is_of_ledger(records):
-            text = (
-                "at a time without a ledger" if self._runs.are_whole else "before the oldest entry, or without a ledger"
-            )
-            self._note(f"offsets {first} to {last} were written {text}")
+            self._notes.without_ledger(first, last)
             return
         kind = DifferenceKind.WITHOUT_ENTRY
         self._found.others -= len(records)
@@ -167,14 +171,11 @@ class PartitionAudit:
         producer_id, epoch = records.producer
         epochs = self._runs.incarnations[producer_id]
         if any(each == epoch for each, _ in epochs):
-            checks = self._checks.get(records.producer, ())
-            return self._runs.are_whole or any(check.run.sequence < records.sequence for check in checks)
+            runs = self._of_producer.get(records.producer)
+            return self._runs.are_whole or (runs is not None and runs.have_before(records.sequence))
         at = bisect_right(epochs, (epoch, ""))
         return 0 < at < len(epochs) and epochs[at - 1][1] == epochs[at][1]
 
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
 
-
-def _sequence(check: RunCheck) -> int:
-    return check.run.sequence
+def _number(check: RunCheck) -> int:
+    return check.entry.number

@@ -49,9 +49,26 @@ class RunCheck:
         return bool(self._pieces)
 
     @property
+    def lacks_end(self) -> bool:
+        """Return whether the log has no more records of the run, although there should be some."""
+        return self.next < self.run.digest.records
+
+    @property
     def begins_at(self) -> int:
         """Return how many of the first records the log does not have."""
         return self._pieces[0].index if self._pieces else self.run.digest.records
+
+    @property
+    def seen(self) -> int:
+        """Return how many of the records the log has."""
+        return sum(piece.count for piece in self._pieces)
+
+    @property
+    def compared(self) -> int:
+        """Return how many of the records are in blocks that the log has completely."""
+        records = self.run.digest.records
+        known = enumerate(self._seen.digest().values)
+        return sum(min(BLOCK, records - block * BLOCK) for block, crc in known if crc is not None)
 
     @property
     def last_offset(self) -> int:
@@ -78,20 +95,23 @@ class RunCheck:
             self._pieces.append(_Piece(index, records.offset, count))
         self.next = index + count
 
-    def differences(self, *, first_known: int = 0) -> Iterator[Difference]:
-        """Yield where the log differs. Records before `first_known` are known to be deleted."""
-        expected = self.run.digest
-        holes = list(self._holes)
-        if self.next < expected.records:
-            holes.append(_Hole(self.next, expected.records - self.next, self.last_offset, -1))
-            self._seen.skip(expected.records - self.next)
-        seen = self._seen.digest()
+    def end(self) -> None:
+        """Note that the log has no more records of the run. Call this once, before asking for differences."""
+        left = self.run.digest.records - self.next
+        if left > 0:
+            self._holes.append(_Hole(self.next, left, self.last_offset, -1))
+            self._seen.skip(left)
+
+    def differences(self, *, first_known: int = 0, may_lack: bool = False) -> Iterator[Difference]:
+        """Yield where the log differs. Records before `first_known` may be missing; if it `may_lack` some, any may."""
+        expected, seen = self.run.digest, self._seen.digest()
+        holes = [_known(hole, expected.records if may_lack else first_known) for hole in self._holes]
         altered = sorted({*_unequal(expected.values, seen.values), *_unequal(expected.keys, seen.keys)})
-        holes = [hole for hole in holes if hole.index >= first_known]
+        holes = [hole for hole in holes if hole.count]
         for hole in holes:
             yield self._of_hole(hole, altered)
         yield from (self._difference(DifferenceKind.ALTERED, *self._block(block)) for block in altered)
-        if not holes and not altered and not first_known and seen != expected:
+        if not self._holes and not altered and seen != expected:
             last = expected.records - 1
             text = "lengths of keys or values" if seen.lengths != expected.lengths else "headers"
             yield self._difference(DifferenceKind.FIELDS, self._offset(0), self._offset(last), last + 1, text)
@@ -130,6 +150,12 @@ class RunCheck:
         at = max(0, bisect_right(self._pieces, index, key=lambda piece: piece.index) - 1)
         piece = self._pieces[at]
         return piece.offset + min(max(0, index - piece.index), piece.count - 1)
+
+
+def _known(hole: _Hole, first_known: int) -> _Hole:
+    """Return the part of a hole from a record on."""
+    deleted = min(max(0, first_known - hole.index), max(0, hole.count))
+    return replace(hole, index=hole.index + deleted, count=hole.count - deleted)
 
 
 def _unequal(expected: Sequence[int | None], seen: Sequence[int | None]) -> list[int]:

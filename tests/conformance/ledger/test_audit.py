@@ -2,9 +2,11 @@
 
 import pytest
 
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.ledger.finding import DifferenceKind
+from fencepost.testing import eventually
 from support.ledger_stage import lose, lose_all_of, plant, repeat, replace
 
 
@@ -161,3 +163,76 @@ def test_records_that_were_deleted_are_no_difference(stage, log_writer):
     assert report.differences == []
     assert report.is_complete
     assert report.partitions[0].verified >= 20
+
+
+def test_a_run_that_is_lost_where_a_log_begins_is_found(stage, monkeypatch, log_writer):
+    """Everything before it is deleted, so it could seem to be deleted as well."""
+    stage.write(lines(10))
+    stage.write(lines(10, 10))
+    log_writer.truncate(stage.topic, 22)
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.topic))
+        stage.write(lines(10, 20))
+    stage.write(lines(10, 30))
+    report = stage.audit()
+    (difference,) = report.differences
+    assert (difference.kind, difference.records, difference.first) == (DifferenceKind.MISSING, 10, 22)
+    assert report.partitions[0].notes == ["20 records of 2 entries are deleted"]
+
+
+def test_a_topic_that_was_created_again_gives_no_alarm(stage, kafka):
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    stage.write(lines(10))
+    stage.write(lines(10, 10))
+    stage.delivery.close()
+    admin.topics.delete([stage.topic])
+    admin.topics.create(stage.topic, partitions=2, replication=1)
+    stage.opened()
+    stage.write(lines(10, 20))
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    (found,) = report.partitions
+    assert found.verified == 10
+    assert found.notes == ["20 records of 2 entries were written to a topic of this name that was deleted"]
+
+
+def test_a_loss_in_a_topic_that_was_created_again_is_found(stage, kafka, monkeypatch):
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    stage.write(lines(10))
+    stage.delivery.close()
+    admin.topics.delete([stage.topic])
+    admin.topics.create(stage.topic, partitions=2, replication=1)
+    plant(monkeypatch, lose(b"line 0000015"))
+    stage.opened()
+    stage.write(lines(10, 10))
+    (difference,) = stage.audit().differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 1)
+
+
+def test_a_transaction_that_a_killed_task_left_open_gives_no_alarm(stage):
+    stage.write(lines(10))
+    stage.send(lines(10, 10))
+    killed = stage.delivery  # it neither commits nor aborts
+    stage.opened()
+    stage.write(lines(10, 10))
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert report.partitions[0].verified == 20
+    killed.close()
+
+
+def test_a_compacted_topic_gives_no_alarm_and_counts_what_was_compared(stage, kafka, log_writer):
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    policy = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.001"}
+    admin.configs.alter({stage.topic: policy})
+    stage.write(lines(3 * BLOCK), keys=[b"same", *lines(3 * BLOCK - 1)])
+    stage.write([b"newer"], keys=[b"same"])
+
+    def is_compacted() -> bool:
+        log_writer.send(stage.topic, ["later"], key="later")  # begins a segment, so that the one before may be cleaned
+        return bool(stage.audit().partitions[0].notes)
+
+    eventually(is_compacted, within_s=120, every_s=0.2)
+    report = stage.audit()
+    assert report.differences == []
+    assert report.partitions[0].verified == 2 * BLOCK + 1

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AclOperation
 from fencepost.kafka.admin.admin_requests import FIRST_ANSWER_S, AdminRequests, Refusals
 from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.wire.cluster import text_of_id
 
 LOG = logging.getLogger(__name__)
 _PROPAGATION_S = 0.01
@@ -205,8 +205,8 @@ class Topics:
 
 
 def topic_id(described: Any) -> str:
-    """Return the id of a topic, as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
-    return b64encode(described.topic_id.bytes).decode().rstrip("=")
+    """Return the id of a topic."""
+    return text_of_id(described.topic_id)
 
 
 def _says(error: Exception, *codes: int) -> bool:

@@ -44,13 +44,19 @@ class DigestOfRun(NamedTuple):
 
 
 class WrittenRun(NamedTuple):
-    """Records of one partition, in order, as a producer's batches name them: its id, its epoch, the first sequence."""
+    """Records of one partition, in order, as a producer's batches name them: its id, its epoch, the first sequence.
+
+    `topic_id` distinguishes the topic from a deleted one of the same name. `after` is an offset that all of the records
+    come after; -1 if none is known.
+    """
 
     place: TopicPartition
     producer_id: int
     producer_epoch: int
     sequence: int
     digest: DigestOfRun
+    topic_id: str = ""
+    after: int = -1
 
 
 class BlockSums:

@@ -196,6 +196,7 @@ class BatchSending:
                 elif each.error_code:
                     failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
                 else:
+                    self._coordinator.offsets[place] = each.base_offset + sent[place].columns.rows - 1
                     report_delivered(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
         return failures
 

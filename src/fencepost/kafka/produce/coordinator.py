@@ -59,8 +59,8 @@ class OpenTransaction:
 class TransactionCoordinator:
     """Asks the coordinator of one transactional id. For one incarnation.
 
-    `version` is that of the transaction protocol, `producer` who sends, and `sequences` has the next sequence of each
-    partition that this producer has written to.
+    `version` is that of the transaction protocol, `producer` who sends, `sequences` has the next sequence of each
+    partition that this producer has written to, and `offsets` that of the last record there, as far as it is known.
     """
 
     def __init__(self, cluster: Cluster, settings: BatchSettings) -> None:
@@ -70,6 +70,7 @@ class TransactionCoordinator:
         self.version = 1
         self.producer = ProducerIdentity(settings.transactional_id, -1, -1)
         self.sequences: dict[TopicPartition, int] = {}
+        self.offsets: dict[TopicPartition, int] = {}
 
     @property
     def versions(self) -> RequestVersions:

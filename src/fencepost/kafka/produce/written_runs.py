@@ -1,5 +1,7 @@
 """What a batch client has queued in the present transaction, by partition, for the ledger."""
 
+from typing import NamedTuple
+
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
@@ -7,12 +9,22 @@ from fencepost.kafka.produce.protocol import Protocol
 from fencepost.record import TopicPartition
 
 
+class _Begun(NamedTuple):
+    """A run whose records are coming in; `first` is its sequence, `after` an offset that they come after."""
+
+    first: int
+    topic_id: str
+    after: int
+    digest: RunDigest
+
+
 class WrittenRuns:
     """The runs of one producer since they were last taken. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._open: dict[TopicPartition, tuple[int, RunDigest]] = {}
+        self._open: dict[TopicPartition, _Begun] = {}
         self._next: dict[TopicPartition, int] = {}  # sequences after the runs that were taken in this transaction
+        self._ids: dict[str, str] = {}
         self._records = 0  # in the open runs
         self._producer_id = self._epoch = -1
 
@@ -24,14 +36,25 @@ class WrittenRuns:
 
     def add(self, place: TopicPartition, columns: PartitionColumns, protocol: Protocol | None) -> None:
         """Add records that were queued for a partition."""
-        assert protocol is not None
         if place not in self._open:
-            # At the first record of a transaction nothing is queued, so the next sequence is that of this record.
-            first = self._next.get(place, protocol.coordinator.sequences.get(place, 0))
-            self._open[place] = first, RunDigest()
-            _, self._producer_id, self._epoch = protocol.coordinator.producer
-        self._open[place][1].add(columns)
+            assert protocol is not None
+            self._open[place] = self._begun(place, protocol)
+        self._open[place].digest.add(columns)
         self._records += len(columns.values)
+
+    def _begun(self, place: TopicPartition, protocol: Protocol) -> _Begun:
+        coordinator, topic_id = protocol.coordinator, protocol.cluster.topic_id(place.topic)
+        _, self._producer_id, self._epoch = coordinator.producer
+        if self._ids.get(place.topic, topic_id) != topic_id:  # created again: its offsets begin again
+            for each in [each for each in coordinator.offsets if each.topic == place.topic]:
+                del coordinator.offsets[each]
+        self._ids[place.topic] = topic_id
+        after = coordinator.offsets.get(place, -1)
+        if place in self._next:
+            return _Begun(self._next[place], topic_id, after, RunDigest())
+        # At the first record of a transaction nothing is queued, so the next sequence is that of this record, and the
+        # marker of the transaction before comes before it.
+        return _Begun(coordinator.sequences.get(place, 0), topic_id, after + (after >= 0), RunDigest())
 
     @property
     def blocks(self) -> int:
@@ -41,8 +64,8 @@ class WrittenRuns:
     def take(self) -> list[WrittenRun]:
         """Remove and return the runs. Later records of this transaction begin others."""
         taken = [
-            WrittenRun(place, self._producer_id, self._epoch, first, digest.digest())
-            for place, (first, digest) in self._open.items()
+            WrittenRun(place, self._producer_id, self._epoch, run.first, run.digest.digest(), run.topic_id, run.after)
+            for place, run in self._open.items()
         ]
         for run in taken:
             self._next[run.place] = (run.sequence + run.digest.records) % SEQUENCES

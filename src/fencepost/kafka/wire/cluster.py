@@ -5,9 +5,11 @@ Only read requests are sent here. They change nothing and may be repeated.
 
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from confluent_kafka import KafkaError
 
@@ -107,6 +109,11 @@ class Cluster:
     def epochs(self, topic: str) -> list[int]:
         """Return the leader epoch of each partition from the same metadata; -1 if the broker is too old."""
         return self._epochs[topic]
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id from the same metadata; empty if they are not known yet."""
+        known = self._experience.newest.get(topic)
+        return "" if known is None else text_of_id(known[0])
 
     def taking(self, topic: str, deadline_s: float) -> Taking:
         """Return the limits of a topic, which are as old as the metadata of its leaders.
@@ -301,6 +308,11 @@ class Cluster:
         ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
         self._learn([answer])
         return int(answer.node_id)
+
+
+def text_of_id(id_: UUID) -> str:
+    """Return a topic's id as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
+    return b64encode(id_.bytes).decode().rstrip("=")
 
 
 def retry_on(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:

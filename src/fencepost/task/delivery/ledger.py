@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from fencepost.kafka.codec.run_digest import WrittenRun
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.ledger.entry import BLOCK_BYTES, LedgerEntry, Writer, parted
+from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
@@ -40,6 +42,7 @@ class TaskLedger:
         self._most_bytes = int(most_record_bytes(spec.output.producer_conf) * _SHARE)
         self._others: Collection[str] = {self.topic, spec.output.offsets_topic}  # the ledger itself, or compacted
         self._numbers: dict[TransactionalWriter, _Numbers] = {}
+        self._afters: dict[TopicPartition, tuple[str, int]] = {}  # topic ids and offsets that the last runs come after
 
     def is_due(self, writer: TransactionalWriter) -> bool:
         """Return whether an entry has to be written before the transaction ends."""
@@ -48,7 +51,7 @@ class TaskLedger:
     def take(self, writer: TransactionalWriter) -> OutgoingColumns | None:
         """Return the entries of what this producer has sent since the last call; None if that is nothing."""
         taken = () if writer.runs is None else writer.runs.take()
-        runs = [run for run in taken if run.place.topic not in self._others]
+        runs = [self._bounded(run) for run in taken if run.place.topic not in self._others]
         if not runs:
             return None
         numbers = self._numbers.setdefault(writer, _Numbers())
@@ -58,6 +61,14 @@ class TaskLedger:
         numbers.next += len(entries)
         topics, values = [self.topic] * len(entries), [entry.value() for entry in entries]
         return OutgoingColumns(topics, values, [entry.key() for entry in entries])
+
+    def _bounded(self, run: WrittenRun) -> WrittenRun:
+        """Return the run with the last offset that it comes after, as far as any of the producers knows."""
+        topic_id, after = self._afters.get(run.place, ("", -1))
+        if topic_id == run.topic_id and after > run.after:  # the producers write in turns
+            run = run._replace(after=after)
+        self._afters[run.place] = run.topic_id, run.after
+        return run
 
     def handed_over(self, writer: TransactionalWriter) -> None:
         """Keep the numbers of a transaction that is to be committed: if that fails, its producer is not used again."""

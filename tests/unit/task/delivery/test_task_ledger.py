@@ -16,7 +16,16 @@ from fencepost.task.delivery.ledger import TaskLedger
 from fencepost.transaction import TransactionalWriter
 
 MOST_BYTES = 1_000_000  # a producer's, by default
-CLIENT: Any = SimpleNamespace(coordinator=SimpleNamespace(sequences={}, producer=("id", 9_000_000_000, 32_000)))
+
+
+def client(topic_id: str = "i" * 22, offsets: dict[TopicPartition, int] | None = None) -> Any:
+    """Return what `WrittenRuns` needs of a client."""
+    producer = "id", 9_000_000_000_000_000_000, 32_000
+    coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
+    return SimpleNamespace(coordinator=coordinator, cluster=SimpleNamespace(topic_id=lambda topic: topic_id))
+
+
+CLIENT = client()
 
 
 def ledger(**conf: Any) -> TaskLedger:
@@ -68,3 +77,30 @@ def test_numbers_of_all_entries_of_a_transaction_are_used_again_when_it_is_abort
     writer.runs.add(TopicPartition("t", 0), PartitionColumns(pa.array([b"v"], pa.binary())), CLIENT)
     (value,) = (each.take(writer) or first).values
     assert LedgerEntry.of(value or b"").number == 0
+
+
+def entry_after(each: TaskLedger, writer: TransactionalWriter, made: Any) -> int:
+    """Let a producer queue a record, and return the offset which the run of its entry comes after."""
+    assert writer.runs is not None
+    writer.runs.clear()
+    writer.runs.add(TopicPartition("t", 0), PartitionColumns(pa.array([b"v"], pa.binary())), made)
+    taken = each.take(writer)
+    assert taken is not None
+    return LedgerEntry.of(taken.values[0] or b"").runs[0].after
+
+
+def test_a_run_comes_after_what_any_of_the_producers_had_written_and_its_marker() -> None:
+    each, first, second = ledger(), written(0, range(0)), written(0, range(0))
+    place = TopicPartition("t", 0)
+    assert entry_after(each, first, client()) == -1
+    assert entry_after(each, first, client(offsets={place: 41})) == 42
+    assert entry_after(each, second, client(offsets={place: 30})) == 42
+    assert entry_after(each, second, client(offsets={place: 50})) == 51
+
+
+def test_offsets_of_a_deleted_topic_bound_no_run_of_its_successor() -> None:
+    each, writer = ledger(), written(0, range(0))
+    place = TopicPartition("t", 0)
+    assert entry_after(each, writer, client("one", {place: 41})) == 42
+    assert entry_after(each, writer, client("two", {place: 41})) == -1
+    assert entry_after(each, writer, client("two", {place: 3})) == 4

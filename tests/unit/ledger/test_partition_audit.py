@@ -1,0 +1,160 @@
+"""What the audit of one partition says about records that are missing: lost, deleted, replaced, or of another topic."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from fencepost.kafka.codec.encode_header import SEQUENCES
+from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
+from fencepost.kafka.read.produced import Produced
+from fencepost.ledger.entries import LedgerRuns
+from fencepost.ledger.entry import LedgerEntry, Writer
+from fencepost.ledger.finding import DifferenceKind, PartitionFindings
+from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("t", 0)
+PRODUCER = 7, 0
+PRESENT = "present"
+COUNT = 100
+
+
+def values(count: int, start: int = 0) -> list[bytes]:
+    return [b"line %07d" % number for number in range(start, start + count)]
+
+
+def column(found: Sequence[bytes]) -> pa.Array:
+    return pa.array(found, pa.binary())
+
+
+def entry(
+    number: int,
+    found: Sequence[bytes],
+    sequence: int,
+    *,
+    after: int = -1,
+    topic_id: str = PRESENT,
+    producer: tuple[int, int] = PRODUCER,
+) -> LedgerEntry:
+    digest = RunDigest()
+    digest.add_fields(column(found), None, None)
+    run = WrittenRun(PLACE, *producer, sequence, digest.digest(), topic_id, after)
+    return LedgerEntry(Writer("c", 0, f"incarnation {producer}", "id"), number, (run,))
+
+
+def records(found: Sequence[bytes], sequence: int, offset: int, producer: tuple[int, int] = PRODUCER) -> Produced:
+    return Produced(producer, sequence, offset, column(found), pa.nulls(len(found), pa.binary()), None)
+
+
+def audited(entries: Sequence[LedgerEntry], log: Sequence[Produced], start: int = 0, **how: bool) -> PartitionFindings:
+    extent = LogExtent(start, 1 << 40, 1 << 40, topic_id=PRESENT, **how)
+    audit = PartitionAudit(PLACE, LedgerRuns(entries, are_whole=True), extent)
+    for each in log:
+        audit.add(each)
+    return audit.findings()
+
+
+def test_a_loss_in_the_first_run_of_a_log_that_no_longer_begins_at_0_is_found() -> None:
+    """The run before ended at offset 199, so none of these was deleted."""
+    run = values(COUNT)
+    found = audited([entry(1, run, 100, after=200)], [records(run[10:], 110, 201)], start=201)
+    (difference,) = found.differences
+    assert (difference.kind, difference.records, found.notes) == (DifferenceKind.MISSING, 10, [])
+
+
+def test_the_loss_of_a_whole_first_run_is_found_by_the_entry_before() -> None:
+    first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
+    entries = [entry(0, first, 0), entry(1, second, 100, after=100), entry(2, third, 200, after=100)]
+    (difference,) = audited(entries, [records(third, 200, 101)], start=101).differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, COUNT)
+
+
+def test_a_loss_in_the_first_run_of_another_producer_is_found_by_the_one_before() -> None:
+    first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
+    newer = 8, 0
+    entries = [entry(0, first, 0), entry(0, second, 0, producer=newer), entry(1, third, 100, producer=newer)]
+    log = [records(first[50:], 50, 50), records(third, 100, 101, newer)]
+    found = audited(entries, log, start=50)
+    (difference,) = found.differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, COUNT)
+    assert found.notes == ["50 records of 1 entry are deleted"]
+
+
+def test_deleted_records_are_no_difference_and_are_noted_in_one_line() -> None:
+    runs = [values(COUNT, start) for start in range(0, 5 * COUNT, COUNT)]
+    entries = [entry(n, run, n * COUNT, after=n * (COUNT + 1) - 1) for n, run in enumerate(runs)]
+    start = 3 * (COUNT + 1) + 20
+    found = audited(entries, [records(runs[3][20:], 320, start), records(runs[4], 400, 404)], start=start)
+    assert found.differences == []
+    assert found.notes == [f"{3 * COUNT + 20} records of 4 entries are deleted"]
+    assert found.verified == COUNT + COUNT - BLOCK  # a block whose beginning is deleted cannot be compared
+
+
+def test_runs_of_a_deleted_topic_are_no_difference_in_its_successor() -> None:
+    old, new = values(COUNT), values(COUNT, COUNT)
+    entries = [entry(0, old, 0, topic_id="deleted"), entry(1, new, 100, after=-1)]
+    found = audited(entries, [records(new, 100, 0)])
+    assert (found.differences, found.verified) == ([], COUNT)
+    assert found.notes == [f"{COUNT} records of 1 entry were written to a topic of this name that was deleted"]
+
+
+def test_a_loss_in_a_topic_that_was_created_again_is_found() -> None:
+    old, new, newer = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
+    entries = [entry(0, old, 0, topic_id="deleted"), entry(1, new, 100), entry(2, newer, 200, after=COUNT)]
+    (difference,) = audited(entries, [records(newer, 200, 0)]).differences
+    assert (difference.records, difference.entry) == (COUNT, entries[1])
+
+
+def test_records_that_a_producer_wrote_before_it_knew_of_a_new_topic_are_verified() -> None:
+    run = values(COUNT)
+    found = audited([entry(0, run, 0, topic_id="deleted", after=5_000)], [records(run, 0, 0)])
+    assert (found.differences, found.verified, found.notes) == ([], COUNT, [])
+
+
+LAST = SEQUENCES - 50
+
+
+def laps() -> tuple[list[LedgerEntry], list[Produced]]:
+    """Return entries and the log of a producer that begins with sequence 0 again; offset 1,000 is a lap later."""
+    runs = [values(COUNT, start) for start in range(0, 4 * COUNT, COUNT)]
+    sequences, offsets = [LAST - COUNT, LAST, 50, LAST - COUNT], [0, 100, 200, 1_000]
+    placed = [*zip(runs, sequences, offsets, strict=True)]
+    entries = [entry(n, run, sequence, after=offset - 1) for n, (run, sequence, offset) in enumerate(placed)]
+    return entries, [records(*each) for each in placed]
+
+
+def test_sequences_that_begin_again_are_verified() -> None:
+    entries, log = laps()
+    found = audited(entries, log)
+    assert (found.differences, found.verified, found.notes) == ([], 4 * COUNT, [])
+
+
+def test_a_log_that_begins_after_sequences_have_begun_again_is_verified() -> None:
+    entries, log = laps()
+    found = audited(entries, log[3:], start=1_000)
+    assert (found.differences, found.verified) == ([], COUNT)
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_a_run_that_is_lost_is_found_where_sequences_begin_again(lost: int) -> None:
+    entries, log = laps()
+    (difference,) = audited(entries, [*log[:lost], *log[lost + 1 :]]).differences
+    assert (difference.kind, difference.records, difference.entry) == (DifferenceKind.MISSING, COUNT, entries[lost])
+
+
+def test_a_compacted_run_counts_only_what_was_compared() -> None:
+    run = values(3 * BLOCK)
+    log = [records(run[:5], 0, 0), records(run[6:], 6, 6)]
+    found = audited([entry(0, run, 0)], log, is_compacted=True)
+    assert (found.differences, found.verified) == ([], 2 * BLOCK)
+    (note,) = found.notes
+    assert note.startswith("1 record of 1 entry are missing")
+    assert f"{BLOCK - 1} others could not be compared" in note
+
+
+def test_a_changed_value_in_a_compacted_run_is_found() -> None:
+    run = values(3 * BLOCK)
+    log = [records([b"other", *run[1 : BLOCK + 5]], 0, 0), records(run[BLOCK + 6 :], BLOCK + 6, BLOCK + 6)]
+    found = audited([entry(0, run, 0)], log, is_compacted=True)
+    assert [(each.kind, each.first) for each in found.differences] == [(DifferenceKind.ALTERED, 0)]
