@@ -180,13 +180,11 @@ def test_a_run_that_is_lost_where_a_log_begins_is_found(stage, monkeypatch, log_
     assert report.partitions[0].notes == ["20 records of 2 entries are deleted"]
 
 
-def test_a_topic_that_was_created_again_gives_no_alarm(stage, kafka):
-    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+def test_a_topic_that_was_created_again_gives_no_alarm(stage, log_writer):
     stage.write(lines(10))
     stage.write(lines(10, 10))
     stage.delivery.close()
-    admin.topics.delete([stage.topic])
-    admin.topics.create(stage.topic, partitions=2, replication=1)
+    log_writer.recreate(stage.topic, partitions=2)
     stage.opened()
     stage.write(lines(10, 20))
     report = stage.audit()
@@ -196,12 +194,10 @@ def test_a_topic_that_was_created_again_gives_no_alarm(stage, kafka):
     assert found.notes == ["20 records of 2 entries were written to a topic of this name that was deleted"]
 
 
-def test_a_loss_in_a_topic_that_was_created_again_is_found(stage, kafka, monkeypatch):
-    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+def test_a_loss_in_a_topic_that_was_created_again_is_found(stage, log_writer, monkeypatch):
     stage.write(lines(10))
     stage.delivery.close()
-    admin.topics.delete([stage.topic])
-    admin.topics.create(stage.topic, partitions=2, replication=1)
+    log_writer.recreate(stage.topic, partitions=2)
     plant(monkeypatch, lose(b"line 0000015"))
     stage.opened()
     stage.write(lines(10, 10))

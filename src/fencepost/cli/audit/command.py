@@ -32,9 +32,11 @@ def audit(
     wait: Annotated[float, typer.Option(help="For how many seconds to wait for open transactions.", min=0)] = 10.0,
     output: Form = Output.TABLE,
 ) -> None:
-    """Compare the topics that a source has written to with its ledger, and name the first offset that differs.
+    """Compare both ends of a connector, and name the first offset that differs.
 
-    Exit codes: 0 everything is as the ledger says, 1 something differs, 2 not everything could be compared.
+    Of a source: the topics that it has written to, and its ledger. Of a FilesSink: the topics that it reads, and the
+    files that it has written, which must be on this machine. Exit codes: 0 both are the same, 1 something differs, 2
+    not everything could be compared.
     """
     from fencepost.api.errors import ConnectError
     from fencepost.cli.audit.report import INCOMPLETE, code_of, print_report

@@ -7,26 +7,31 @@ import typer
 
 from fencepost.cli.output import Output, Printer, printable
 from fencepost.ledger.audit import AuditReport
+from fencepost.ledger.files_audit import FilesReport
 from fencepost.ledger.finding import PartitionFindings
 
 VERIFIED, DIFFERS, INCOMPLETE = 0, 1, 2
-_HEADINGS = ("TOPIC", "PARTITION", "OFFSETS", "VERIFIED", "NOT IN LEDGER", "DIFFERENCES")
+_LEDGER, _FILES = "NOT IN LEDGER", "NOT IN FILES"
+
+Report = AuditReport | FilesReport
 
 
-def code_of(report: AuditReport) -> int:
+def code_of(report: Report) -> int:
     """Return the exit code."""
     if report.differences:
         return DIFFERS
     return VERIFIED if report.is_complete else INCOMPLETE
 
 
-def print_report(report: AuditReport, output: Output) -> None:
+def print_report(report: Report, output: Output) -> None:
     """Print a report."""
     printer = Printer(output)
     if not printer.is_table:
         printer.data(to_json(report))
         return
-    printer.table(_HEADINGS, [_row(found) for found in report.partitions])
+    others = _FILES if isinstance(report, FilesReport) else _LEDGER
+    headings = ("TOPIC", "PARTITION", "OFFSETS", "VERIFIED", others, "DIFFERENCES")
+    printer.table(headings, [_row(found) for found in report.partitions])
     for line in _lines(report):
         typer.echo(printable(line))
 
@@ -42,7 +47,7 @@ def _row(found: PartitionFindings) -> tuple[str, ...]:
     )
 
 
-def _lines(report: AuditReport) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
     for found in report.partitions:
         for note in found.notes:
             yield f"note: {found.place.topic}-{found.place.partition}: {note}"
@@ -53,25 +58,36 @@ def _lines(report: AuditReport) -> Iterator[str]:
     yield _verdict(report)
 
 
-def _verdict(report: AuditReport) -> str:
+def _verdict(report: Report) -> str:
+    if isinstance(report, FilesReport):
+        files = f"{report.files} file{'' if report.files == 1 else 's'}"
+        return _said(report, "in", f"the files of {report.connector} ({files} in {report.path})", "")
     if not report.entries:
         return f"{report.ledger} has no entry of {report.connector}."
     entries = f"{report.entries} entr{'y' if report.entries == 1 else 'ies'}"
-    of = f"the ledger of {report.connector} ({entries} in {report.ledger})"
+    return _said(report, "as", f"the ledger of {report.connector} ({entries} in {report.ledger})", " says")
+
+
+def _said(report: Report, how: str, of: str, end: str) -> str:
     if report.differences:
         count = len(report.differences)
         return f"{count} difference{'' if count == 1 else 's'} from {of}."
-    if report.is_complete:
-        return f"Everything is as {of} says."
-    return f"What could be compared is as {of} says."
+    what = "Everything" if report.is_complete else "What could be compared"
+    return f"{what} is {how} {of}{end}."
 
 
-def to_json(report: AuditReport) -> dict[str, Any]:
+def _of(report: Report) -> dict[str, Any]:
+    if isinstance(report, FilesReport):
+        return {"path": str(report.path), "files": report.files}
+    return {"ledger": report.ledger, "entries": report.entries}
+
+
+def to_json(report: Report) -> dict[str, Any]:
     """Return the report for programs."""
+    others = "not_in_files" if isinstance(report, FilesReport) else "not_in_ledger"
     return {
         "connector": report.connector,
-        "ledger": report.ledger,
-        "entries": report.entries,
+        **_of(report),
         "is_complete": report.is_complete,
         "differences": [difference.to_json() for difference in report.differences],
         "partitions": [
@@ -81,7 +97,7 @@ def to_json(report: AuditReport) -> dict[str, Any]:
                 "start": found.start,
                 "end": found.end,
                 "verified": found.verified,
-                "not_in_ledger": found.others,
+                others: found.others,
                 "is_complete": found.is_complete,
                 "notes": found.notes,
             }

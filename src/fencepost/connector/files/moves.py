@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from fencepost.api import FatalError, OffsetRange
 from fencepost.connector.files.name import shortened
@@ -14,9 +15,37 @@ from fencepost.connector.files.written import WrittenFile
 
 _SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
 """A published name. Names of topics have no plus."""
+_PARTS = re.compile(
+    r"(?P<topic>\+?[^+]+)\+(?P<partition>\d+)\+(?P<start>\d{20})-(?P<last>\d{20})(?:\+(?P<roll>\d+))?\..+", re.DOTALL
+)
 
 _TOPIC_MAX = 160
 """How many bytes of a topic a name contains: the rest has at most 95, with the longest numbers and extension."""
+
+
+class ShownName(NamedTuple):
+    """What the name of a published file says: `end` is excluded, and `topic` may be shortened."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    roll: int
+
+
+def shown_parts(name: str) -> ShownName | None:
+    """Return what the name of a file says; None for a file that no files sink has published."""
+    found = _PARTS.fullmatch(name)
+    if found is None:
+        return None
+    topic, partition, start, last, roll = found.groups(default="0")
+    return ShownName(topic, int(partition), int(start), int(last) + 1, int(roll))
+
+
+def names_of_topic(topic: str) -> tuple[str, str]:
+    """Return how names of files begin that hold records of a topic, as they are now and as they once were."""
+    shown, whole = (each(OffsetRange(topic, 0, 0, 1)).rsplit("+", 2)[0] for each in (_stem, _whole_stem))
+    return shown, whole
 
 
 def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:

@@ -1,0 +1,90 @@
+"""What the audit of a files sink compares, as its config says."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from fencepost.config import ConfigError
+from fencepost.config.connector import SinkConnectorConfig
+from fencepost.connector.files.sink import FilesSink
+from fencepost.ledger.file_rows import FileForm
+from fencepost.ledger.files_audit import FilesScope
+from fencepost.record import TopicPartition
+
+_PATH, _FORMAT = FilesSink.key_of("path"), FilesSink.key_of("format")
+_SCHEMA, _QUERY = FilesSink.key_of("value_schema"), FilesSink.key_of("transforms_sql")
+_TOLERANCE = SinkConnectorConfig.key_of("errors_tolerance")
+_RESET = "consumer.override.auto.offset.reset"
+_CONVERTER, _AS_TEXT = "value.converter", ("StringConverter", "JsonConverter")
+_WRITER = "writer."
+_OFFSET = re.compile(r"(?<![\w.`])(?<!\bas )offset(?:\s+as\s+`?(?P<name>\w+)`?)?\s*(?:,|\bfrom\b)", re.IGNORECASE)
+_PROJECTION = re.compile(r"\s*select\s(?!\s*distinct\b)[^()]*\bfrom\s+records\s*;?\s*", re.IGNORECASE)
+
+
+def files_scope(config: Mapping[str, str | None], offsets: Mapping[str, Any]) -> FilesScope:
+    """Return what to compare, from a sink's config and the answer about its offsets. Raises ConfigError."""
+    query = (config.get(_QUERY) or "").strip()
+    has_schema = bool((config.get(_SCHEMA) or "").strip())
+    is_text = (config.get(_CONVERTER) or "").rpartition(".")[2] in _AS_TEXT
+    form = FileForm(
+        (config.get(_FORMAT) or str(FilesSink.settings()[_FORMAT].default)).lower(),
+        offset_column(query),
+        is_raw=is_text and not query and not has_schema,
+        options={key[len(_WRITER) :]: value for key, value in config.items() if key.startswith(_WRITER) and value},
+    )
+    return FilesScope(
+        _directory(config.get(_PATH) or ""),
+        form,
+        _committed(offsets),
+        has_all=keeps_all(query) and (config.get(_TOLERANCE) or "none").lower() == "none",
+        from_start=(config.get(_RESET) or "earliest").lower() == "earliest",
+    )
+
+
+def offset_column(query: str) -> str:
+    """Return the column of a query that has the records' offsets; empty if it is not clear that there is one.
+
+    >>> offset_column("SELECT value.*, offset AS kafka_offset FROM records")
+    'kafka_offset'
+    >>> offset_column("SELECT value.offset FROM records")
+    ''
+    """
+    found = (
+        _OFFSET.search(" ".join(query.split())) if len(re.findall(r"\bselect\b", query, re.IGNORECASE)) == 1 else None
+    )
+    return "" if found is None else found["name"] or "offset"
+
+
+def keeps_all(query: str) -> bool:
+    """Return whether a query certainly makes one row of each record: none does, or one that only names columns.
+
+    >>> keeps_all("SELECT value.*, offset AS kafka_offset FROM records")
+    True
+    >>> keeps_all("SELECT explode(value.items) FROM records") or keeps_all("SELECT key FROM records WHERE key > 1")
+    False
+    """
+    return not query or _PROJECTION.fullmatch(query) is not None
+
+
+def _directory(path: str) -> Path:
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file") or parts.netloc:
+        raise ConfigError(
+            f"{_PATH}={path} is not a directory of this machine: an audit reads the files where they are mounted, so "
+            "they cannot be compared"
+        )
+    found = Path(unquote(parts.path) if parts.scheme else path)
+    if not found.is_dir():
+        raise ConfigError(f"{_PATH}={path} does not exist on this machine: run the audit where the files are")
+    return found
+
+
+def _committed(offsets: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    pairs = ((each["partition"], each["offset"] or {}) for each in offsets.get("offsets", ()))
+    return {
+        TopicPartition(partition["kafka_topic"], int(partition["kafka_partition"])): int(offset["kafka_offset"])
+        for partition, offset in pairs
+        if "kafka_offset" in offset
+    }

@@ -1,0 +1,69 @@
+"""What an audit of a files sink learns from its config."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli.audit.files import files_scope, keeps_all, offset_column
+from fencepost.config import ConfigError
+from fencepost.record import TopicPartition
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+NO_OFFSETS: dict[str, object] = {"offsets": []}
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("", ""),
+        ("SELECT value.*, offset AS kafka_offset FROM records WHERE value.id IS NOT NULL", "kafka_offset"),
+        ("select offset,\n value from records", "offset"),
+        ("SELECT value.n, offset\nFROM records", "offset"),
+        ("SELECT value, offset AS\n `at` FROM records", "at"),
+        ("SELECT value.offset FROM records", ""),
+        ("SELECT offset + 1 AS offset FROM records", ""),
+        ("SELECT cast(offset AS string) AS o FROM records", ""),
+        ("SELECT n FROM (SELECT offset FROM records)", ""),
+        ("SELECT value FROM records WHERE offset > 3", ""),
+    ],
+)
+def test_the_column_of_offsets_is_found_in_the_query(query: str, column: str) -> None:
+    assert offset_column(query) == column
+
+
+@pytest.mark.parametrize(
+    ("query", "is_kept"),
+    [
+        ("", True),
+        ("SELECT value.*, offset AS kafka_offset FROM records", True),
+        ("SELECT value.* FROM records WHERE value.n > 1", False),
+        ("SELECT DISTINCT value FROM records", False),
+        ("SELECT count(*) FROM records", False),
+        ("SELECT explode(value.items) FROM records", False),
+        ("SELECT value FROM records LIMIT 3", False),
+        ("SELECT a.value FROM records a, records b", False),
+    ],
+)
+def test_only_a_plain_projection_is_said_to_keep_every_record(query: str, is_kept: bool) -> None:
+    assert keeps_all(query) is is_kept
+
+
+def test_the_scope_has_what_the_sink_has_committed_and_what_its_files_contain(tmp_path: Path) -> None:
+    offsets = {"offsets": [{"partition": {"kafka_topic": "t", "kafka_partition": 1}, "offset": {"kafka_offset": 7}}]}
+    config = {"path": str(tmp_path), "value.converter": JSON, "format": "JSON", "writer.compression": "gzip"}
+    scope = files_scope(config, offsets)
+    assert (scope.path, scope.committed) == (tmp_path, {TopicPartition("t", 1): 7})
+    assert (scope.form.format, scope.form.is_raw, scope.form.options) == ("json", True, {"compression": "gzip"})
+    assert (scope.has_all, scope.from_start) == (True, True)
+
+
+def test_what_may_leave_out_records_is_known(tmp_path: Path) -> None:
+    config = {"path": f"file://{tmp_path}", "errors.tolerance": "all", "value.schema": "n INT"}
+    scope = files_scope({**config, "consumer.override.auto.offset.reset": "latest"}, NO_OFFSETS)
+    assert (scope.path, scope.has_all, scope.from_start, scope.form.is_raw) == (tmp_path, False, False, False)
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/data", "/not/there"])
+def test_files_that_are_not_on_this_machine_are_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match=path):
+        files_scope({"path": path}, NO_OFFSETS)
