@@ -92,11 +92,11 @@ class RuntimeChoice(RestartChoice):
         "for columns that transforms and converters keep (lines of files), and for batches if nothing looks inside "
         "records (mirrors). Without, what the worker's file says under the same key, and otherwise auto.",
     )  # fmt: skip
-    ledger_topic: str = setting(
-        "ledger.topic", default="", importance=LOW,
+    ledger_topic: str | None = setting(
+        "ledger.topic", type=Type.STRING, default=None, importance=LOW,
         doc="A topic in which each transaction of a source says how many records it has written to each partition, "
         "with digests of them, for `fencepost audit`; created if missing. It needs exactly-once and the batch client. "
-        "Empty: no ledger.",
+        "Empty: no ledger. Without, what the worker's file says under the same key, if the source can have a ledger.",
     )  # fmt: skip
     progress_timeout_ms: int = setting(
         "progress.timeout.ms", type=Type.LONG, default=20_000, check=at_least(0), importance=LOW,

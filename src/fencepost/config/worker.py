@@ -230,6 +230,18 @@ class SlotConfig(Config):
         return None
 
 
+class SourceDefaults(Config):
+    """What sources inherit, unless their own configs say otherwise."""
+
+    ledger_topic: str = setting(
+        "ledger.topic",
+        default="",
+        importance=LOW,
+        doc="The topic of the ledger of each source that can have one and whose config has no `ledger.topic`; an empty "
+        "one there means that it has none. Empty: no ledger.",
+    )
+
+
 def nearest(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that an unknown one probably means, if there is a similar one."""
     return next(iter(difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)), None)
@@ -248,7 +260,7 @@ _METRICS_CONTEXT = "metrics.context."
 
 class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestAccessConfig, RuntimeConfig,
-    MetricConfig, TracingConfig, SlotConfig, RetentionConfig,
+    MetricConfig, TracingConfig, SlotConfig, SourceDefaults, RetentionConfig,
 ):  # fmt: skip
     """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import OffsetsInGroup, RetriableError
-from fencepost.config.connector import PLUGIN_VERSION, RuntimeChoice
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.connector import PLUGIN_VERSION
+from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
@@ -199,11 +199,6 @@ def known(worker: WorkerConfig, config: RawConfig) -> RawConfig:
         return looked_up(worker, config, RECENT_S).require()
     except RetriableError as error:
         raise KafkaUnavailableError(str(error)) from error
-
-
-def ledger_topic(connector_config: RawConfig) -> str:
-    """Return the topic of a connector's ledger; empty if it has none."""
-    return RuntimeChoice(given_values(connector_config)).ledger_topic.strip()
 
 
 def own_group(connector: str) -> str:

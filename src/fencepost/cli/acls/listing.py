@@ -40,7 +40,8 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
-from fencepost.worker.settings import ledger_topic, looked_up
+from fencepost.worker.ledger_choice import ledger_topic
+from fencepost.worker.settings import looked_up
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -104,7 +105,7 @@ class _Asked:
             mirror = None
             if isinstance(access, ConnectorAccess):
                 mirror = mirror_access(properties, access, self.principals, self.topics)
-                others += ledger_acls(access, ledger_topic(properties))
+                others += ledger_acls(access, ledger_topic(config, properties))
             found.append(access if mirror is None else mirror[0])
             others += [] if mirror is None else mirror_acls(mirror[1])
         return required_acls(worker_access(config, self.principals, self.topics), found, others)

@@ -2,45 +2,14 @@
 
 from collections.abc import Mapping
 
-from fencepost.api import Connector, DataFrameConnector, SourceConnector
-from fencepost.api.mirror_task import MirrorTask
-from fencepost.config.connector import RuntimeChoice
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.setting.client_settings import chosen_client, client_faults
-from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
-from fencepost.kafka.setting.translation import SettingsError
-from fencepost.worker.client_recipes import producer_properties
+from fencepost.api import Connector
+from fencepost.config.worker import WorkerConfig
+from fencepost.worker.ledger_choice import LEDGER_TOPIC, why_no_ledger
 from fencepost.worker.validation.findings import invalid
-
-KEY = RuntimeChoice.key_of("ledger_topic")
-_CLIENT = RuntimeChoice.key_of("producer_client")
 
 
 def ledger_fault(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> str | None:
-    """Return why the connector cannot have its ledger; None if it can, or if it has none."""
-    topic = (given.get(KEY) or "").strip()
-    if not topic:
-        return None
-    reason = _why_not(connector, topic, given, worker)
-    return None if reason is None else invalid(KEY, topic, reason)
-
-
-def _why_not(connector: type[Connector], topic: str, given: Mapping[str, str], worker: WorkerConfig) -> str | None:
-    if not issubclass(connector, SourceConnector):
-        return "only sources have a ledger; remove it"
-    task = getattr(connector, "task", None)
-    if issubclass(connector, DataFrameConnector) or (isinstance(task, type) and issubclass(task, MirrorTask)):
-        return "DataFrame sources and mirrors have no ledger; remove it"
-    if worker.exactly_once is not ExactlyOnceSource.ENABLED:
-        return "an entry is part of a transaction: set exactly.once.source.support=enabled in the worker's file"
-    if topic in (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic):
-        return "this topic holds configs, offsets or statuses; choose another one"
-    try:
-        client = chosen_client(producer_properties(worker, given))
-        faults = client_faults(producer_properties(worker, {**given, _CLIENT: BATCH}))
-    except SettingsError:
-        return None  # shown with the key that has them
-    if client == LIBRDKAFKA:
-        return f"the ledger needs the batch client: remove {_CLIENT}={LIBRDKAFKA}"
-    lacking = "; ".join(f"{name}: {reason}" for name, reason in faults.items())
-    return f"the batch client, which the ledger needs, lacks {lacking}" if lacking else None
+    """Return why the connector cannot have its ledger; None if it can, or if it has none of its own."""
+    topic = (given.get(LEDGER_TOPIC) or "").strip()
+    reason = why_no_ledger(connector, topic, given, worker) if topic else None
+    return None if reason is None else invalid(LEDGER_TOPIC, topic, reason)

@@ -41,6 +41,7 @@ from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import is_of_providers
 from fencepost.worker.fixed_reference import fixed_reference_faults
+from fencepost.worker.ledger_choice import LEDGER_TOPIC
 from fencepost.worker.settings import looked_up, with_converters
 from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
@@ -55,7 +56,6 @@ from fencepost.worker.validation.findings import (
     framework_config,
     invalid,
 )
-from fencepost.worker.validation.ledger import KEY as KEY_OF_LEDGER
 from fencepost.worker.validation.ledger import ledger_fault
 from fencepost.worker.validation.loop import check_loop
 from fencepost.worker.validation.masking import shown
@@ -119,7 +119,7 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
     if (fault := client_choice_fault(given, worker)) is not None:
         findings.fault(RuntimeChoice.key_of("producer_client"), fault)
     if (fault := ledger_fault(connector, given, worker)) is not None:
-        findings.fault(KEY_OF_LEDGER, fault)
+        findings.fault(LEDGER_TOPIC, fault)
     _check_restarts(findings, given)
     if not issubclass(connector, SinkConnector):
         _check_unlisted(findings, given, DeadLetterConfig)

@@ -4,7 +4,8 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.storage.internal_topics import ensure_own_offsets_topic
 from fencepost.storage.ledger_topic import ensure_ledger_topic
-from fencepost.worker.settings import WorkerSettings, ledger_topic
+from fencepost.worker.ledger_choice import ledger_topic
+from fencepost.worker.settings import WorkerSettings, known
 
 
 def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
@@ -12,7 +13,7 @@ def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
 
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
-    ledger = ledger_topic(config) if settings.is_exactly_once else ""
+    ledger = ledger_topic(settings.config, known(settings.config, config))
     has_offsets = settings.has_own_offsets(config)
     if not has_offsets and not ledger:
         return

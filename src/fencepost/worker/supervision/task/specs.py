@@ -47,10 +47,10 @@ from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
+from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.settings import (
     RECENT_S,
     WorkerSettings,
-    ledger_topic,
     logged,
     looked_up,
     own_group,
@@ -165,7 +165,7 @@ def _of_source(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec, transac
     dead_letters = _dead_letters(DeadLetterConfig(given_values(raw)))
     commits = _commits(settings, raw, producer)
     if transactional_id is not None:
-        commits = replace(commits, ledger_topic=ledger_topic(raw))
+        commits = replace(commits, ledger_topic=ledger_topic(settings.config, raw))
     return replace(spec, output=output, commits=commits, dead_letters=dead_letters)
 
 
