@@ -1,4 +1,5 @@
-"""The ledger: what each transaction of a source says that it has written, and the audit that compares it with the log.
+"""Audits: what is at one end of a connector, compared with what is at the other.
 
-Core types: `LedgerEntry`, which is a record of the ledger's topic, and `Audit`.
+A source has a ledger: what each of its transactions says that it has written. Core types: `LedgerEntry`, which is a record
+of the ledger's topic, and `Audit`. The other audits, of files and of mirrors, read both ends.
 """

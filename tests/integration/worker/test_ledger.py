@@ -1,13 +1,14 @@
-"""A connector with a ledger, and `fencepost audit` of it."""
+"""`fencepost audit` of a source with a ledger, and of a files sink."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from file_connector import append, created, file_source, numbered
+from file_connector import Produce, append, created, file_source, files_sink, numbered, offsets
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -60,3 +61,30 @@ def test_a_ledger_without_its_conditions_is_refused(worker: Worker, name: str, t
     assert answer.status_code == 400
     assert "ledger.topic" in answer.text
     assert "producer.client" in answer.text
+
+
+@pytest.fixture
+def value_of() -> Callable[[int], bytes]:
+    return lambda n: json.dumps({"n": n}).encode()
+
+
+def test_the_files_of_a_sink_are_verified_across_its_restart_and_a_lost_row_is_named(
+    worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
+):
+    out, query = tmp_path / "out", "SELECT value.n, offset FROM records"
+    produce(1, 300)
+    created(worker, name, files_sink(out, topic, value__schema="n INT", transforms__sql=query, format="json"))
+    assert eventually(lambda: sum(offsets(worker, name).values()) == 300, within_s=60)
+    assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
+    produce(301, 600)
+    assert eventually(lambda: sum(offsets(worker, name).values()) == 600, within_s=60)
+    code, report = audit(worker, name)
+    assert (code, report["differences"]) == (0, [])
+    assert sum(each["verified"] for each in report["partitions"]) == 600
+    file = min(out.glob("*.json"))
+    first, *rest = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(rest))
+    code, report = audit(worker, name)
+    [difference] = report["differences"]
+    assert (code, difference["kind"], difference["records"]) == (1, "missing", 1)
+    assert difference["first_offset"] == json.loads(first)["offset"]

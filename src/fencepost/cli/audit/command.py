@@ -35,8 +35,8 @@ def audit(
     """Compare both ends of a connector, and name the first offset that differs.
 
     Of a source: the topics that it has written to, and its ledger. Of a FilesSink: the topics that it reads, and the
-    files that it has written, which must be on this machine. Exit codes: 0 both are the same, 1 something differs, 2
-    not everything could be compared.
+    files that it has written, which must be on this machine. Of a mirror: the topics of both clusters. Exit codes: 0
+    both are the same, 1 something differs, 2 not everything could be compared.
     """
     from fencepost.api.errors import ConnectError
     from fencepost.cli.audit.report import INCOMPLETE, code_of, print_report

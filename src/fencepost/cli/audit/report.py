@@ -9,11 +9,14 @@ from fencepost.cli.output import Output, Printer, printable
 from fencepost.ledger.audit import AuditReport
 from fencepost.ledger.files_audit import FilesReport
 from fencepost.ledger.finding import PartitionFindings
+from fencepost.ledger.mirror_audit import MirrorReport
 
 VERIFIED, DIFFERS, INCOMPLETE = 0, 1, 2
-_LEDGER, _FILES = "NOT IN LEDGER", "NOT IN FILES"
+_NOT_IN_LEDGER = "not_in_ledger"
+_OTHERS = {FilesReport: "not_in_files", MirrorReport: "of_others"}
+"""What the records are called that the other end says nothing about."""
 
-Report = AuditReport | FilesReport
+Report = AuditReport | FilesReport | MirrorReport
 
 
 def code_of(report: Report) -> int:
@@ -29,8 +32,7 @@ def print_report(report: Report, output: Output) -> None:
     if not printer.is_table:
         printer.data(to_json(report))
         return
-    others = _FILES if isinstance(report, FilesReport) else _LEDGER
-    headings = ("TOPIC", "PARTITION", "OFFSETS", "VERIFIED", others, "DIFFERENCES")
+    headings = ("TOPIC", "PARTITION", "OFFSETS", "VERIFIED", _others(report).replace("_", " ").upper(), "DIFFERENCES")
     printer.table(headings, [_row(found) for found in report.partitions])
     for line in _lines(report):
         typer.echo(printable(line))
@@ -62,10 +64,16 @@ def _verdict(report: Report) -> str:
     if isinstance(report, FilesReport):
         files = f"{report.files} file{'' if report.files == 1 else 's'}"
         return _said(report, "in", f"the files of {report.connector} ({files} in {report.path})", "")
+    if isinstance(report, MirrorReport):
+        return _said(report, "in", f"the copies that {report.connector} has made", "")
     if not report.entries:
         return f"{report.ledger} has no entry of {report.connector}."
     entries = f"{report.entries} entr{'y' if report.entries == 1 else 'ies'}"
     return _said(report, "as", f"the ledger of {report.connector} ({entries} in {report.ledger})", " says")
+
+
+def _others(report: Report) -> str:
+    return _OTHERS.get(type(report), _NOT_IN_LEDGER)
 
 
 def _said(report: Report, how: str, of: str, end: str) -> str:
@@ -79,12 +87,14 @@ def _said(report: Report, how: str, of: str, end: str) -> str:
 def _of(report: Report) -> dict[str, Any]:
     if isinstance(report, FilesReport):
         return {"path": str(report.path), "files": report.files}
+    if isinstance(report, MirrorReport):
+        return {}
     return {"ledger": report.ledger, "entries": report.entries}
 
 
 def to_json(report: Report) -> dict[str, Any]:
     """Return the report for programs."""
-    others = "not_in_files" if isinstance(report, FilesReport) else "not_in_ledger"
+    others = _others(report)
     return {
         "connector": report.connector,
         **_of(report),

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from fencepost.cli.audit.files import files_scope
+from fencepost.cli.audit.mirror import mirror_scope
 from fencepost.cli.client import BOOTSTRAP, client_properties
 from fencepost.cli.connect import Connect
 from fencepost.config import ConfigError
@@ -16,6 +17,8 @@ from fencepost.connector.files.sink import FilesSink
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.audit import Audit
 from fencepost.ledger.files_audit import FilesAudit
+from fencepost.ledger.mirror_audit import MirrorAudit
+from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.record import TopicPartition
 from fencepost.worker.connector_classes import class_of
 
@@ -26,13 +29,18 @@ _EACH = 1_000_000  # records between two lines about the progress
 
 def audit_of(
     connect: Connect, name: str, properties: Path | None, bootstrap: str | None, ledger: str | None, *, wait_s: float
-) -> Audit | FilesAudit:
+) -> Audit | FilesAudit | MirrorAudit:
     """Return the audit of a connector. Asks a worker only if no `ledger` is given. Raises ConfigError, RefusedError."""
     config = {} if ledger else connect.get("connectors", name, "config")
-    if _is_files_sink(config):
+    connector = _class_of(config)
+    if issubclass(connector, FilesSink):
         own = config.get(f"consumer.override.{BOOTSTRAP}")
         scope = files_scope(config, connect.get("connectors", name, "offsets"))
         return FilesAudit(_conf(client_properties(properties, bootstrap, own)), name, scope)
+    if issubclass(connector, MirrorSourceConnector):
+        target = None if properties is None and bootstrap is None else client_properties(properties, bootstrap)
+        positions = connect.get("connectors", name, "offsets")
+        return MirrorAudit(name, mirror_scope(connector, config, positions, target, _READER), wait_s=wait_s)
     own = config.get(f"producer.override.{BOOTSTRAP}")
     given = client_properties(properties, bootstrap, own)
     topic = (ledger or config.get(_KEY, given.get(_KEY)) or "").strip()
@@ -44,11 +52,11 @@ def audit_of(
     return Audit(_conf(given), topic, name, wait_s=wait_s)
 
 
-def _is_files_sink(config: Mapping[str, str | None]) -> bool:
+def _class_of(config: Mapping[str, str | None]) -> type[Any]:
     try:
-        return issubclass(class_of(config), FilesSink)
+        return class_of(config)
     except ConfigError:
-        return False  # the class is not installed here
+        return object  # it is not installed here, or not known
 
 
 def _conf(given: Mapping[str, str]) -> Mapping[str, Any]:
