@@ -7,6 +7,7 @@ Nothing is changed, and the sink may run meanwhile. The order of steps avoids fa
 3. Read each partition from the first file's beginning, and the files with the same offsets; compare.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -208,6 +209,6 @@ def _stretches(check: RangeCheck, ranges: list[FileRange], start: int, end: int)
 
 def _shown(path: Path) -> Iterator[Path]:
     """Yield the files below a directory that readers see."""
-    for directory, below, names in path.walk():
+    for directory, below, names in os.walk(path):
         below[:] = [name for name in below if not name.startswith(_HIDDEN)]
-        yield from (directory / name for name in names if not name.startswith(_HIDDEN))
+        yield from (Path(directory, name) for name in names if not name.startswith(_HIDDEN))
