@@ -1,25 +1,25 @@
 """Reads the files of a files sink back, on this machine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from fencepost.api.errors import FatalError
 
-_CSV_OPTIONS = frozenset({"header", "compression"})
 _VALUE = "value"
+_LONGEST_FIELD = 1 << 30
 _BYTES = pa.binary()
 
 
 class UnreadableFileError(FatalError):
-    """A file is damaged, or of a form that is not known here."""
+    """A file is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class FileForm:
         format: `parquet`, `json` or `csv`.
         offset_column: the column with the records' offsets, if files have it; empty if none has.
         is_raw: whether the only column is the value as it is in Kafka, as text.
-        options: the options of Spark's writer.
+        has_header: whether files of CSV begin with the names of their columns.
     """
 
     format: str
     offset_column: str = ""
     is_raw: bool = False
-    options: Mapping[str, str] | None = None
+    has_header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,12 @@ def _joined(columns: Iterator[Any]) -> Any:
 
 
 def _rows(path: Path, form: FileForm) -> FileRows:
-    read = {"parquet": _parquet, "json": _json, "csv": _csv}.get(form.format)
-    if read is None:
-        raise UnreadableFileError(f"{path}: format={form.format} is not known")
+    read = {"parquet": _parquet, "json": _json, "csv": _csv}[form.format]
     try:
         return read(path, form)
     except UnreadableFileError:
         raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise UnreadableFileError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
@@ -104,18 +102,15 @@ def _json(path: Path, form: FileForm) -> FileRows:
 
 
 def _csv(path: Path, form: FileForm) -> FileRows:
-    given = {name.lower(): value for name, value in (form.options or {}).items()}
-    others = sorted(given.keys() - _CSV_OPTIONS)
-    if others:
-        raise UnreadableFileError(f"{path}: rows of CSV with writer.{others[0]} cannot be counted")
-    has_header = given.get("header", "").lower() == "true"
-    with pa.input_stream(str(path), compression="detect") as stream:
-        table = pc_csv.read_csv(
-            stream,
-            pc_csv.ReadOptions(autogenerate_column_names=not has_header),
-            pc_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            pc_csv.ConvertOptions(auto_dict_encode=False, check_utf8=False),
-        )
-    if not has_header or form.offset_column not in table.column_names:
-        return FileRows(len(table))
-    return FileRows(len(table), pc.cast(table[form.offset_column], pa.int64()).combine_chunks())
+    csv.field_size_limit(_LONGEST_FIELD)
+    with (
+        pa.input_stream(str(path), compression="detect") as stream,
+        io.TextIOWrapper(stream, "utf-8", "replace", newline="") as text,
+    ):
+        rows = csv.reader(text)
+        names = next(rows, []) if form.has_header else []
+        if form.offset_column not in names:
+            return FileRows(sum(1 for _ in rows))
+        column = names.index(form.offset_column)
+        offsets = pa.array([int(row[column]) for row in rows], pa.int64())
+    return FileRows(len(offsets), offsets)

@@ -132,7 +132,9 @@ class FilesAudit:
 
     def _compare(self, check: RangeCheck, ranges: list[FileRange], on_read: Any) -> None:
         found = check.found
-        place, log_start, end = found.place, found.start, found.end
+        place, log_start = found.place, found.start
+        # Where offsets were set back, files have some of the records below and above them.
+        end = min([found.end, *(each.start for each in ranges if each.start < found.end < each.end)])
         known = [each for each in ranges if each.end <= end]
         check.later(sum(len(each.paths) for each in ranges if each.end > end))
         check.of_deleted(sum(len(each.paths) for each in known if each.start < log_start))

@@ -103,6 +103,14 @@ def test_files_of_an_epoch_that_is_not_committed_are_not_compared(files: FilesSt
     assert report.partitions[0].notes == ["1 files have later records than the sink has committed"]
 
 
+def test_files_of_records_that_are_to_be_delivered_again_are_no_difference(files: FilesStage) -> None:
+    """Offsets were set back, into the middle of a file."""
+    files.write(0, 15)
+    files.write(15, 33)
+    report = files.audit(20)
+    assert (report.differences, report.partitions[0].verified) == ([], 14)
+
+
 def test_records_that_were_deleted_from_the_topic_are_no_difference(files: FilesStage) -> None:
     files.write(0, 15)
     files.write(15, 33)

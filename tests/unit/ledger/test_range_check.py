@@ -44,7 +44,7 @@ def json_with_offsets(path: Path, offsets: list[int]) -> FileForm:
 
 def csv_with_offsets(path: Path, offsets: list[int]) -> FileForm:
     path.write_text("n,at\n" + "".join(f'"a\n""b""",{each}\n' for each in offsets))
-    return FileForm("csv", "at", options={"header": "true"})
+    return FileForm("csv", "at", has_header=True)
 
 
 def bare_csv(path: Path, offsets: list[int]) -> FileForm:

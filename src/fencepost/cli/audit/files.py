@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkConnectorConfig
+from fencepost.connector.files.columns import PARQUET
 from fencepost.connector.files.sink import FilesSink
 from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.files_audit import FilesScope
@@ -19,6 +20,13 @@ _TOLERANCE = SinkConnectorConfig.key_of("errors_tolerance")
 _RESET = "consumer.override.auto.offset.reset"
 _CONVERTER, _AS_TEXT = "value.converter", ("StringConverter", "JsonConverter")
 _WRITER = "writer."
+_CHANGING_ROWS = {
+    "json": frozenset({"linesep", "encoding", "charset"}),
+    "csv": frozenset(
+        {"linesep", "encoding", "charset", "sep", "delimiter", "quote", "escape", "chartoescapequoteescaping"}
+    ),
+}
+"""Options of Spark's writer, in small letters, that say how rows are told apart."""
 _OFFSET = re.compile(r"(?<![\w.`])(?<!\bas )offset(?:\s+as\s+`?(?P<name>\w+)`?)?\s*(?:,|\bfrom\b)", re.IGNORECASE)
 _PROJECTION = re.compile(r"\s*select\s(?!\s*distinct\b)[^()]*\bfrom\s+records\s*;?\s*", re.IGNORECASE)
 
@@ -32,8 +40,9 @@ def files_scope(config: Mapping[str, str | None], offsets: Mapping[str, Any]) ->
         (config.get(_FORMAT) or str(FilesSink.settings()[_FORMAT].default)).lower(),
         offset_column(query),
         is_raw=is_text and not query and not has_schema,
-        options={key[len(_WRITER) :]: value for key, value in config.items() if key.startswith(_WRITER) and value},
+        has_header=_has_header(config),
     )
+    _ensure_known(form.format, config)
     return FilesScope(
         _directory(config.get(_PATH) or ""),
         form,
@@ -66,6 +75,24 @@ def keeps_all(query: str) -> bool:
     False
     """
     return not query or _PROJECTION.fullmatch(query) is not None
+
+
+def _ensure_known(format_: str, config: Mapping[str, str | None]) -> None:
+    """Raise ConfigError if files have a form in which an audit cannot tell rows."""
+    if format_ == PARQUET:
+        return
+    known = {"compression": ("none", "uncompressed", "gzip", "bzip2"), "header": ("true", "false")}
+    for key, value in config.items():
+        option = key[len(_WRITER) :].lower() if key.startswith(_WRITER) else ""
+        changes_rows = option in known or option in _CHANGING_ROWS[format_]
+        if changes_rows and value and value.lower() not in known.get(option, ()):
+            raise ConfigError(
+                f"{key}={value}: an audit does not know files of {format_} with that, so it cannot compare"
+            )
+
+
+def _has_header(config: Mapping[str, str | None]) -> bool:
+    return any(key.lower() == f"{_WRITER}header" and (value or "").lower() == "true" for key, value in config.items())
 
 
 def _directory(path: str) -> Path:

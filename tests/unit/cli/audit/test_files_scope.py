@@ -53,7 +53,7 @@ def test_the_scope_has_what_the_sink_has_committed_and_what_its_files_contain(tm
     config = {"path": str(tmp_path), "value.converter": JSON, "format": "JSON", "writer.compression": "gzip"}
     scope = files_scope(config, offsets)
     assert (scope.path, scope.committed) == (tmp_path, {TopicPartition("t", 1): 7})
-    assert (scope.form.format, scope.form.is_raw, scope.form.options) == ("json", True, {"compression": "gzip"})
+    assert (scope.form.format, scope.form.is_raw, scope.form.has_header) == ("json", True, False)
     assert (scope.has_all, scope.from_start) == (True, True)
 
 
@@ -67,3 +67,24 @@ def test_what_may_leave_out_records_is_known(tmp_path: Path) -> None:
 def test_files_that_are_not_on_this_machine_are_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=path):
         files_scope({"path": path}, NO_OFFSETS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"format": "csv", "writer.header": "true", "writer.compression": "gzip", "writer.nullValue": "-"}, ""),
+        ({"format": "csv", "writer.sep": ";"}, "writer.sep"),
+        ({"format": "json", "writer.lineSep": "|"}, "writer.lineSep"),
+        ({"format": "json", "writer.compression": "snappy"}, "writer.compression"),
+        ({"writer.compression": "snappy"}, ""),
+    ],
+)
+def test_files_whose_rows_cannot_be_told_apart_are_refused(
+    tmp_path: Path, settings: dict[str, str], refused: str
+) -> None:
+    config = {"path": str(tmp_path), **settings}
+    if refused:
+        with pytest.raises(ConfigError, match=refused):
+            files_scope(config, NO_OFFSETS)
+    else:
+        assert files_scope(config, NO_OFFSETS).form.has_header is ("writer.header" in settings)
