@@ -12,6 +12,7 @@ from fencepost.config.override import known_policy
 from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
+from fencepost.config.source_default import SourceDefaults
 from fencepost.config.tracing import TracingConfig
 
 
@@ -228,18 +229,6 @@ class SlotConfig(Config):
                 "channel.ssl.key.location"
             )
         return None
-
-
-class SourceDefaults(Config):
-    """What sources inherit, unless their own configs say otherwise."""
-
-    ledger_topic: str = setting(
-        "ledger.topic",
-        default="",
-        importance=LOW,
-        doc="The topic of the ledger of each source that can have one and whose config has no `ledger.topic`; an empty "
-        "one there means that it has none. Empty: no ledger.",
-    )
 
 
 def nearest(key: str, known: Iterable[str]) -> str | None:

@@ -6,6 +6,7 @@ from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
 from fencepost.kafka.produce.protocol import Protocol
+from fencepost.kafka.wire.cluster import known_id
 from fencepost.record import TopicPartition
 
 
@@ -43,7 +44,7 @@ class WrittenRuns:
         self._records += len(columns.values)
 
     def _begun(self, place: TopicPartition, protocol: Protocol) -> _Begun:
-        coordinator, topic_id = protocol.coordinator, protocol.cluster.topic_id(place.topic)
+        coordinator, topic_id = protocol.coordinator, known_id(protocol.cluster, place.topic)
         _, self._producer_id, self._epoch = coordinator.producer
         if self._ids.get(place.topic, topic_id) != topic_id:  # created again: its offsets begin again
             for each in [each for each in coordinator.offsets if each.topic == place.topic]:

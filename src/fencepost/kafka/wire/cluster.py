@@ -110,11 +110,6 @@ class Cluster:
         """Return the leader epoch of each partition from the same metadata; -1 if the broker is too old."""
         return self._epochs[topic]
 
-    def topic_id(self, topic: str) -> str:
-        """Return the topic's id from the same metadata; empty if they are not known yet."""
-        known = self._experience.newest.get(topic)
-        return "" if known is None else text_of_id(known[0])
-
     def taking(self, topic: str, deadline_s: float) -> Taking:
         """Return the limits of a topic, which are as old as the metadata of its leaders.
 
@@ -308,6 +303,12 @@ class Cluster:
         ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
         self._learn([answer])
         return int(answer.node_id)
+
+
+def known_id(cluster: Cluster, topic: str) -> str:
+    """Return a topic's id from the metadata with its leaders; empty if there are none yet."""
+    known = cluster._experience.newest.get(topic)
+    return "" if known is None else text_of_id(known[0])
 
 
 def text_of_id(id_: UUID) -> str:

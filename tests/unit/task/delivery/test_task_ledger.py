@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.setting.table import DIGESTS
+from fencepost.kafka.wire.cluster import Experience
 from fencepost.ledger.entry import LedgerEntry
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
@@ -18,11 +20,12 @@ from fencepost.transaction import TransactionalWriter
 MOST_BYTES = 1_000_000  # a producer's, by default
 
 
-def client(topic_id: str = "i" * 22, offsets: dict[TopicPartition, int] | None = None) -> Any:
+def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None) -> Any:
     """Return what `WrittenRuns` needs of a client."""
     producer = "id", 9_000_000_000_000_000_000, 32_000
     coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
-    return SimpleNamespace(coordinator=coordinator, cluster=SimpleNamespace(topic_id=lambda topic: topic_id))
+    known = {topic: (UUID(int=topic_id), {}) for topic in ("t", "t" * 249)}
+    return SimpleNamespace(coordinator=coordinator, cluster=SimpleNamespace(_experience=Experience(newest=known)))
 
 
 CLIENT = client()
@@ -101,6 +104,6 @@ def test_a_run_comes_after_what_any_of_the_producers_had_written_and_its_marker(
 def test_offsets_of_a_deleted_topic_bound_no_run_of_its_successor() -> None:
     each, writer = ledger(), written(0, range(0))
     place = TopicPartition("t", 0)
-    assert entry_after(each, writer, client("one", {place: 41})) == 42
-    assert entry_after(each, writer, client("two", {place: 41})) == -1
-    assert entry_after(each, writer, client("two", {place: 3})) == 4
+    assert entry_after(each, writer, client(1, {place: 41})) == 42
+    assert entry_after(each, writer, client(2, {place: 41})) == -1
+    assert entry_after(each, writer, client(2, {place: 3})) == 4
