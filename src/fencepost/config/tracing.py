@@ -150,6 +150,9 @@ class TracingConfig(CollectorConfig):
                 f"Invalid value {self.otel_protocol} for configuration {TracingConfig.key_of('otel_protocol')}: spans "
                 f"are sent by {_PROTOCOL}; set that, and an endpoint that takes it, usually at port 4318"
             )
+        if "@" in self.spans_url or "?" in self.spans_url:
+            endpoint, headers = TracingConfig.key_of("otel_endpoint"), TracingConfig.key_of("otel_headers")
+            return f"{endpoint}: logs show it, so it has no credentials and no query; send them in {headers}"
         if _is_installed():
             return None
         key = TracingConfig.key_of("otel_exporter")

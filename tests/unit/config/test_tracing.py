@@ -65,6 +65,19 @@ def test_a_protocol_that_is_not_there_is_refused_if_anything_is_traced():
     assert TracingConfig({"otel.exporter.otlp.protocol": "grpc"}).tracing_fault() is None
 
 
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        {"otel.exporter.otlp.endpoint": "http://user:hunter2@collector:4318"},
+        {"otel.exporter.otlp.traces.endpoint": "http://collector:4318/v1/traces?key=hunter2"},
+    ],
+)
+def test_an_endpoint_with_a_secret_is_refused_and_not_shown(endpoint: dict[str, str]):
+    fault = TracingConfig({**ON, **endpoint}).tracing_fault() or ""
+    assert "send them in otel.exporter.otlp.headers" in fault
+    assert "hunter2" not in fault
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
     assert TracingConfig(ON).tracing_fault() is None
     monkeypatch.setattr(tracing, "find_spec", lambda name: None)
