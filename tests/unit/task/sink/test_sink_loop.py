@@ -20,8 +20,10 @@ from fencepost.task.sink import puts
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.transform.chain import Chain
 from support.group_stage import A, B, GroupStage, Moment, fetched
+from support.noted_tracing import NotedTracing
 
 
 class Sink(SinkTask):
@@ -78,7 +80,7 @@ class Letters:
 
 
 class Stage(GroupStage):
-    def __init__(self, resets_to: str = "earliest") -> None:
+    def __init__(self, resets_to: str = "earliest", *, is_traced: bool = False) -> None:
         super().__init__()
         self.counters = SinkCounters()
         self.task = Sink(self.log)
@@ -98,7 +100,8 @@ class Stage(GroupStage):
         converter = StringConverter({})
         self.processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
         self.letters = Letters()
-        run = TaskRun(spec, self.control, self.counters, self.states.append)
+        tracing = NotedTracing(self.log) if is_traced else NO_TRACING
+        run = TaskRun(spec, self.control, self.counters, self.states.append, tracing)
         self.loop = SinkLoop(run, self.task, self.context, self.processor, self.letters)
 
     def then(self, *moments: Moment) -> None:
@@ -683,3 +686,16 @@ def test_a_task_s_fencing_token_is_its_generation_and_the_group_s() -> None:
     assert (3, 6) < FencingToken(3, 7) < (4, 1)
     stage.group.generation = None
     assert stage.context.fencing_token is None
+
+
+def test_a_tracing_system_is_told_of_batches_their_steps_and_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
+    it = Stage(is_traced=True)
+    it.task.fails["put"] = [RetriableError("away")]
+    it.group.refuses = [KafkaUnavailableError("away")]
+    it.then(it.assigned(a=5), it.records((A, 5)), it.nothing, it.commits(), it.nothing, it.commits(), it.nothing)
+    told = [each for each in it.run() if isinstance(each, str)]
+    batch = ["batch of 1 begins", "convert begins", "convert ends", "put begins", "refused: RetriableError"]
+    assert told[:9] == [*batch, "put ends", "batch of 1 ends", "again begins", "again ends"]
+    commits = ["commit begins", "commit fails: KafkaUnavailableError", "commit begins", "commit ends"]
+    assert [each for each in told[9:] if "put" not in each] == [*commits, "over"]

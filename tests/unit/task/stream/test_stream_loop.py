@@ -24,9 +24,11 @@ from fencepost.task.stream.boundary import StreamBoundary, StreamIntervalBoundar
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor, StreamStep
+from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.transaction import CommitUnknownError, StaleMemberError
 from fencepost.transform.chain import Chain
 from support.group_stage import A, B, GroupStage, Moment, fetched
+from support.noted_tracing import NotedTracing
 
 
 class Passing(StreamTask):
@@ -84,6 +86,7 @@ class Stage(GroupStage):
         flush_interval_ms: int = 60_000,
         most_records: int = 500,
         resets_to: str = "earliest",
+        is_traced: bool = False,
         **read: Any,
     ) -> None:
         super().__init__()
@@ -103,8 +106,9 @@ class Stage(GroupStage):
         context = StreamContext({}, self.control, processor.report)
         self.task.initialize(context, None)
         self.replaced = 0
+        tracing = NotedTracing(self.log) if is_traced else NO_TRACING
         self.loop = StreamLoop(
-            TaskRun(spec, self.control, self.counters, self.states.append),
+            TaskRun(spec, self.control, self.counters, self.states.append, tracing),
             StreamStep(self.task, context, processor, self.counters),
             boundary or StreamPollBoundary(),
             TopicCreation((), {}),
@@ -163,6 +167,13 @@ def test_each_batch_is_a_transaction_with_the_offsets_behind_it_and_the_groups_m
     log = stage.run(stage.assigned(a=5), stage.records(A, 5, 2), stage.records(A, 7))
     assert log == [("send", 2), commit(a=7), ("committed", 1), ("send", 1), commit(a=8), ("committed", 1)]
     assert stage.counters.commits == 2
+
+
+def test_records_get_the_context_of_their_batch_before_they_are_sent() -> None:
+    stage = Stage(is_traced=True)
+    log = stage.run(stage.assigned(a=5), stage.records(A, 5, 2))
+    batch = ["batch of 2 begins", "stamped 2", ("send", 2), "batch of 2 ends"]
+    assert log == [*batch, commit(a=7), "commit begins", ("committed", 1), "commit ends", "over"]
 
 
 def test_what_was_sent_is_committed_also_where_the_group_stands_behind_it_already() -> None:
