@@ -13,6 +13,9 @@ from pathlib import Path
 
 from fencepost.embedded.home import locked
 
+OWN_CHOICE = ("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")
+"""Options with which a user has chosen an archive, or none: no other is used or made."""
+
 _GIVEN_UP_S = 24 * 3600.0
 
 
@@ -30,15 +33,17 @@ def options_with(archive: Path) -> list[str]:
     return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
 
 
-def make(archive: Path, lock: Path, unfinished: str, train: Callable[[Path], None]) -> None:
+def make(archive: Path, lock: Path, unfinished: str, train: Callable[[Path], None], *, waits: bool = True) -> None:
     """Make an archive unless another process has made it meanwhile. Only one process at a time does.
+
+    With `waits=False`, nothing is made while another one does, which may have been stopped.
 
     Java crashes on an archive that is cut off, so it is on disk before it is in its place. `train(path)` runs a JVM
     that writes the archive to `path`; raises what it raises. `unfinished` is how the names of directories beside the
     archive begin in which it is written: those that a killed process has left are deleted.
     """
-    with locked(lock):
-        if is_settled(archive):
+    with locked(lock, waits=waits) as is_mine:
+        if not is_mine or is_settled(archive):
             return
         for leftover in archive.parent.glob(f"{unfinished}*"):
             shutil.rmtree(leftover, ignore_errors=True)

@@ -88,12 +88,19 @@ def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes. It is released if the process dies."""
+def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
+    """Hold an exclusive lock between processes. It is released if the process dies.
+
+    Yields whether it is held: with `waits=False`, another process may have it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _install(java: Java, home: KafkaHome) -> None:

@@ -1,9 +1,13 @@
 """Starts hosts."""
 
 import os
+import re
+import sys
+from functools import partial
 
 from fencepost.embedded import EmbeddedKafkaError
-from fencepost.embedded.java import find_java
+from fencepost.embedded.java import Java, find_java
+from fencepost.java.archive import archive_options, discard_archive
 from fencepost.java.client.host import HostClient
 from fencepost.java.error import JavaUnavailableError
 from fencepost.java.host_jar import MAIN, ensure_jar
@@ -18,8 +22,20 @@ _COMPILER = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-_OPTIONS = (
+# The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses.
+_HEAP = (
+    "-Xms16m",
     "-Xmx128m",
+    "-XX:MinHeapFreeRatio=20",
+    "-XX:MaxHeapFreeRatio=40",
+    "-XX:-ShrinkHeapInSteps",
+)
+# From these updates on, Java gives back what its compilers and plug-ins have freed outside of its heap (JDK-8325496).
+_TRIMS = {17: 12, 21: 4}
+_ALL_TRIM = 23
+_TRIM = "-XX:TrimNativeHeapInterval=10000"
+_OPTIONS = (
+    *_HEAP,
     "-Xss512k",
     "-XX:+UseSerialGC",
     *_COMPILER,
@@ -35,7 +51,27 @@ def start_host(options: HostOptions) -> JavaHost:
     """Implement `StartHost`."""
     try:
         java = find_java()
-        classpath = os.pathsep.join(map(str, [ensure_jar(java), *ensure_runtime(java)]))
+        jars = [ensure_jar(java), *ensure_runtime(java)]
     except EmbeddedKafkaError as error:
         raise JavaUnavailableError(str(error)) from error
-    return HostClient([str(java.path), *_OPTIONS, *options.jvm, "-cp", classpath, MAIN], options.label)
+    classpath = os.pathsep.join(map(str, jars))
+
+    def started(label: str, *more: str) -> HostClient:
+        return HostClient([str(java.path), *jvm_options(java), *more, *options.jvm, "-cp", classpath, MAIN], label)
+
+    archived = archive_options(java, jars, options.jvm, partial(started, "host that archives its classes"))
+    try:
+        return started(options.label, *archived)
+    except JavaUnavailableError:
+        if not archived:
+            raise
+        host = started(options.label)
+        discard_archive(java, jars)
+        return host
+
+
+def jvm_options(java: Java) -> list[str]:
+    """Return the options of all hosts."""
+    update = re.match(r"\d+\.\d+\.(\d+)", java.version)
+    trims = java.major >= _ALL_TRIM or (update and int(update[1]) >= _TRIMS.get(java.major, sys.maxsize))
+    return [*_OPTIONS, _TRIM] if trims else [*_OPTIONS]

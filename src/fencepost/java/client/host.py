@@ -133,6 +133,10 @@ class HostClient:
         if self._control is not None:
             self._control.close()
 
+    def terminate(self, timeout_s: float) -> int:
+        """Let the JVM end in good order, as `close` does not, and return its exit code. Raises TimeoutExpired."""
+        return self._process.terminate(timeout_s)
+
     def kill(self, why: str) -> None:
         self._process.kill(why)
         self.close()

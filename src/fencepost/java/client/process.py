@@ -106,6 +106,11 @@ class HostProcess:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
+    def terminate(self, timeout_s: float) -> int:
+        """Let the JVM end in good order, and return its exit code. Raises TimeoutExpired."""
+        self._process.terminate()
+        return self._process.wait(timeout_s)
+
     def clear(self) -> None:
         """Remove the directory of the sockets."""
         self._directory.remove()
@@ -145,6 +150,7 @@ def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment, with a locale in which Java finds files with any name."""
+    """Return our environment, with a locale in which Java finds files with any name, and one heap for C code."""
     has_locale = any(os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return dict(os.environ) if has_locale else {**os.environ, "LC_ALL": "C.UTF-8"}
+    found = {"MALLOC_ARENA_MAX": "1", **os.environ}
+    return found if has_locale else {**found, "LC_ALL": "C.UTF-8"}

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafkaError
-from fencepost.embedded.class_archive import options_with
+from fencepost.embedded.class_archive import OWN_CHOICE, options_with
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
 from fencepost.spark.session.command import is_plain, spark_home
 
 PATTERN = "spark-classes-*.jsa"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_OWN_CHOICE = ("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")
 
 
 def archive_options(properties: Mapping[str, str]) -> list[str]:
@@ -40,7 +39,7 @@ def archive_options(properties: Mapping[str, str]) -> list[str]:
 def can_use_archive(properties: Mapping[str, str]) -> bool:
     """Return whether the JVM is launched straight, with the class path that is archived, and no archive of the user."""
     own = properties.get(JAVA_OPTIONS, "")
-    return not any(option in own for option in _OWN_CHOICE) and is_plain(properties, os.environ, spark_home())
+    return not any(option in own for option in OWN_CHOICE) and is_plain(properties, os.environ, spark_home())
 
 
 def archive_path() -> Path:

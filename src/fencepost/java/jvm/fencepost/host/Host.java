@@ -30,6 +30,7 @@ public final class Host {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> end(events)));
         try {
             Sessions sessions = new Sessions(new Loaders(), events);
+            new Garbage().start();
             while (true) {
                 sessions.begin(new Wire(server.accept()));
             }

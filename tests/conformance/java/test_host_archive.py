@@ -1,0 +1,32 @@
+"""The archive of a host's classes, of a real Java."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from fencepost.java import archive
+from fencepost.java.port import HostOptions
+from fencepost.java.start import start_host
+from fencepost.testing import eventually
+
+
+def archive_of_a_host() -> str | None:
+    """Start a host, and return the archive that it uses."""
+    with start_host(HostOptions(label="host of tests")) as host:
+        found = re.search(r"\S+/java-host-\w+-\w+\.jsa$", Path(f"/proc/{host.pid}/maps").read_text(), re.MULTILINE)
+    return found and found[0]
+
+
+def test_a_host_runs_with_the_archive_of_its_classes() -> None:
+    assert eventually(archive_of_a_host, within_s=120)  # it starts without while another test makes the archive
+
+
+def test_a_host_starts_without_an_archive_that_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Path(eventually(archive_of_a_host, within_s=120) or "")
+    cut_off = tmp_path / whole.name
+    cut_off.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    assert archive_of_a_host() is None
+    assert os.stat(cut_off).st_size == 0

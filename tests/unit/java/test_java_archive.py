@@ -1,0 +1,111 @@
+"""The archive of the classes of hosts: made once, for its jars and its Java, and never in a host's way."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.embedded.java import Java
+from fencepost.java import archive
+from fencepost.java.error import JavaUnavailableError
+
+
+class Hosts:
+    """Starts hosts; `ends` is what becomes of each: how it writes an archive, or the error with which it starts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.jars = [directory / "host.jar", directory / "connect.jar"]
+        self.java = Java(directory / "java" / "bin" / "java", "17.0.1")
+        modules = directory / "java" / "lib" / "modules"
+        modules.parent.mkdir(parents=True)
+        for each in (*self.jars, modules):
+            each.touch()
+        self.starts = 0
+        self.error: Exception | None = None
+
+    def options(self, *own: str) -> list[str]:
+        return archive.archive_options(self.java, self.jars, own, self._start)
+
+    def _start(self, option: str, *more: str) -> Any:
+        self.starts += 1
+        if self.error is not None:
+            raise self.error
+        return option.removeprefix("-XX:ArchiveClassesAtExit=")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(archive, "_train", lambda path: Path(path).write_text("classes"))
+    return Hosts(tmp_path)
+
+
+def archives(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache" / "fencepost").glob("*.jsa"))
+
+
+def test_the_first_host_makes_it_and_all_use_it(hosts: Hosts, tmp_path: Path) -> None:
+    first, second = hosts.options(), hosts.options()
+    (path,) = archives(tmp_path)
+    assert first == second
+    assert f"-XX:SharedArchiveFile={path}" in first
+    assert path.read_text() == "classes"
+    assert hosts.starts == 1
+
+
+def test_a_jar_that_was_replaced_makes_another_one_in_its_place(hosts: Hosts, tmp_path: Path) -> None:
+    """Java would take the old one for none, and nobody would make a new one."""
+    hosts.options()
+    (old,) = archives(tmp_path)
+    os.utime(hosts.jars[0], (0, 0))
+    hosts.options()
+    (new,) = archives(tmp_path)
+    assert new != old
+    assert hosts.starts == 2
+
+
+def test_another_installation_keeps_its_own_for_a_month(hosts: Hosts, tmp_path: Path) -> None:
+    hosts.options()
+    first = hosts.jars[:1]
+    hosts.jars = first
+    hosts.options()
+    assert len(archives(tmp_path)) == 2
+    for each in archives(tmp_path):
+        os.utime(each, (0, 0))
+    hosts.options()  # uses its own again
+    hosts.jars = [*first, *first]
+    hosts.options()
+    assert len(archives(tmp_path)) == 2
+
+
+def test_one_that_cannot_be_made_is_no_error_and_not_tried_by_each_host(hosts: Hosts) -> None:
+    hosts.error = JavaUnavailableError("no such option")
+    assert [hosts.options(), hosts.options()] == [[], []]
+    assert hosts.starts == 1
+
+
+def test_a_host_does_not_wait_for_another_one_that_makes_it(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That may be in a slot which was stopped."""
+    meanwhile: list[list[str]] = []
+
+    def train(path: Any) -> None:
+        meanwhile.append(hosts.options())
+        Path(path).write_text("classes")
+
+    monkeypatch.setattr(archive, "_train", train)
+    assert hosts.options()
+    assert meanwhile == [[]]
+    assert hosts.starts == 1
+
+
+@pytest.mark.parametrize("own", ["-Xshare:off", "-XX:SharedArchiveFile=/own.jsa", "-XX:ArchiveClassesAtExit=/own.jsa"])
+def test_a_users_own_choice_has_precedence(hosts: Hosts, own: str) -> None:
+    assert hosts.options("-Xmx1g", own) == []
+    assert hosts.starts == 0
+
+
+def test_a_java_that_is_started_by_some_program_has_none(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "java" / "lib" / "modules").unlink()
+    assert hosts.options() == []
+    assert hosts.starts == 0
