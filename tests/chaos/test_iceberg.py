@@ -1,6 +1,7 @@
 """Iceberg's sink while its processes are killed: its table has each record once.
 
-It commits the offsets of our member's group itself, in transactions of its own, together with what it writes.
+It commits the offsets of our members' group itself, in transactions of its own, together with what it writes. The task
+with the group's first partition coordinates what all of them have written.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFault, struck
@@ -53,15 +55,17 @@ def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
         yield running
 
 
-def produce(kafka: EmbeddedKafka, topic: str, first: int, count: int) -> None:
+def produce(kafka: EmbeddedKafka, topic: str, partitions: int, first: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
     for number in range(first, first + count):
-        producer.produce(topic, b'{"id": %d, "name": "order %d"}' % (number, number))
+        producer.produce(topic, b'{"id": %d, "name": "order %d"}' % (number, number), partition=number % partitions)
     assert producer.flush(60) == 0
 
 
+@pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.timeout(300 * len(FAULTS) * PASSES)
 def test_its_table_has_each_record_once(
+    tasks: int,
     worker: Worker,
     kafka: EmbeddedKafka,
     topic_name: str,
@@ -70,9 +74,11 @@ def test_its_table_has_each_record_once(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     warehouse = tmp_path / "warehouse"
-    produce(kafka, topic_name, 0, RECORDS)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=tasks, replication=1)
+    produce(kafka, topic_name, tasks, 0, RECORDS)
     soon = {"iceberg.kafka.session.timeout.ms": "6000", "iceberg.kafka.heartbeat.interval.ms": "2000"}
     config = sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE) | soon  # when it notices its own dead
+    config["tasks.max"] = str(tasks)
     answer = worker.create(topic_name, config)
     assert answer.status_code == 201, answer.text
 
@@ -82,13 +88,13 @@ def test_its_table_has_each_record_once(
     eventually(lambda: len(ids()) == RECORDS, within_s=WITHIN_S)
     total = RECORDS
     drawn = random.Random(seed)
-    with capfd.disabled(), contextlib.closing(Evidence("iceberg", seed)) as evidence:
+    with capfd.disabled(), contextlib.closing(Evidence(f"iceberg-{tasks}", seed)) as evidence:
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         for number, fault in enumerate((f for _ in range(PASSES) for f in drawn.sample(FAULTS, len(FAULTS))), 1):
-            produce(kafka, topic_name, total, RECORDS // 2)
+            produce(kafka, topic_name, tasks, total, RECORDS // 2)
             began = time.monotonic()
-            with struck(worker, fault):
-                produce(kafka, topic_name, total + RECORDS // 2, RECORDS // 2)
+            with struck(worker, fault, drawn.randrange(tasks)):
+                produce(kafka, topic_name, tasks, total + RECORDS // 2, RECORDS // 2)
                 total += RECORDS
                 eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
                 took_s = time.monotonic() - began

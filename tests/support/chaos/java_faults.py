@@ -246,12 +246,13 @@ class JavaFaults:
 
 
 @contextlib.contextmanager
-def struck(worker: Worker, fault: JavaFault) -> Iterator[None]:
-    """Carry out a fault of a worker's only Java task: its successor goes on in the block.
+def struck(worker: Worker, fault: JavaFault, which: int = 0) -> Iterator[None]:
+    """Carry out a fault of one of the hosts of a worker's slots: the successors of its tasks go on in the block.
 
     What was stopped wakes up at the end of the block, also of one that fails, and has to end by itself.
     """
-    (host,) = eventually(lambda: hosts(worker), within_s=RECOVERY_S)
+    found = eventually(lambda: hosts(worker), within_s=RECOVERY_S)
+    host = found[which % len(found)]
     slot = host.parent()
     assert slot is not None
     zombies: list[psutil.Process] = []
