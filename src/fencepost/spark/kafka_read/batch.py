@@ -48,9 +48,10 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
             for each in divide(ranges, self._config.min_partitions, self._config.max_records_per_partition)
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read a range, on an executor."""
-        return read_range(self._config, self._types, partition.value, self._values)
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        """Read a range, on an executor. If none was planned, Spark passes None, and from 4.2 on a partition of None."""
+        wanted = None if partition is None else partition.value
+        return read_range(self._config, self._types, wanted, self._values)
 
     def _planned(self, source: KafkaSource) -> list[LogRange]:
         found = source.look_for_all()
