@@ -1,8 +1,15 @@
 """E2 without a producer: an id whose holder is locked out by a request."""
 
+import time
+from contextlib import closing
+from typing import Any
+
 import pytest
 
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.wire import cluster
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.connection import Connection
 from fencepost.transaction import CommitUnknownError, WriterFencedError, WriterState, lock_out
 from support.proxy import Action, ApiKey
 
@@ -73,3 +80,22 @@ def test_e2_where_the_request_is_lost_a_producer_locks_out(make_writer, proxy, t
     with pytest.raises((WriterFencedError, CommitUnknownError)):
         holder.commit()
     assert committed(topic) == []
+
+
+def test_the_connection_on_which_a_coordinator_was_found_is_that_to_it(make_writer, kafka, monkeypatch):
+    writer = make_writer()
+    writer.open()  # the first of all: the topic of transactional ids is there
+    made: list[Connection] = []
+
+    def connect(*arguments: Any) -> Connection:
+        made.append(Connection(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(cluster, "connect", connect)
+    until_s = time.monotonic() + 60
+    with closing(cluster.Cluster(Access.of({"bootstrap.servers": kafka.bootstrap_servers}), 300)) as asked:
+        node = asked.coordinator(cluster.TRANSACTION, writer.transactional_id, until_s)
+        assert asked.connection(node, until_s) is made[0]
+        asked.metadata([], until_s)  # on another one: an answer to a producer's request may be due on that
+        assert asked.connection(node, until_s) is made[0]
+    assert [each.fileno() for each in made] == [-1, -1]

@@ -191,9 +191,22 @@ class Cluster:
             known.close()
         if node not in self._addresses:
             raise AnswerError(KafkaError.BROKER_NOT_AVAILABLE, f"the address of broker {node}")
-        made = self._connections[node] = connect(self._addresses[node], self._access, deadline_s)
+        address = self._addresses[node]
+        made = self._just_asked(address) if known is None else None
+        if made is not None:
+            self._first = None  # whoever asks again makes another one
+        made = self._connections[node] = made or connect(address, self._access, deadline_s)
         self._ensure_open(made)
         return made
+
+    def _just_asked(self, address: Address) -> Connection | None:
+        """Return the connection on which brokers were asked if it is to this address: most clients ask only once.
+
+        An older one may have been lost without a sign, together with that which it would replace.
+        """
+        first = self._first
+        is_fresh = first is not None and first.address == address and not first.may_have_ended and first.is_usable()
+        return first if is_fresh else None
 
     def let_go(self, node: int) -> None:
         """Close the connection to a node, even if answers are due."""
