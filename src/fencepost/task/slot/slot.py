@@ -30,10 +30,11 @@ from fencepost.task.life.producing_life import Admit
 from fencepost.task.life.remark import stack_of
 from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.sink.runner import SinkRunner
+from fencepost.task.slot import stack_reader
 from fencepost.task.slot.garbage import Garbage, rare_collections
 from fencepost.task.slot.report_filter import ReportFilter
 from fencepost.task.slot.start_queue import StartQueue
-from fencepost.task.slot.watchdog import Watchdog, sender
+from fencepost.task.slot.watchdog import Watchdog
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import TaskRunner
 from fencepost.task.stream.runner import StreamRunner
@@ -203,7 +204,8 @@ def run_slot(spec_text: str, attempt: int) -> None:
     """Run a slot until it is asked to leave: the body of a slot's Spark job."""
     spec = SlotSpec(**orjson.loads(spec_text))
     attempt_id = f"{attempt}-{uuid.uuid4().hex}"
-    watchdog = Watchdog(spec.lease_s / 2, sender(spec.channel_url, spec.slot, attempt_id))  # before any thread starts
+    after_s = spec.lease_s / 2
+    watchdog = Watchdog(after_s, stack_reader.command(after_s, spec.channel_url, spec.slot, attempt_id))
     _allow_descriptors()
     write_slot_log(spec.log_level)
     quiet_libraries()

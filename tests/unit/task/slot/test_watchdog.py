@@ -8,28 +8,45 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from fencepost.task.channel.client import ChannelClient
+from fencepost.task.channel.message import Path as PathOfChannel
+from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.slot import stack_reader
 from fencepost.task.slot.slot import Slot
-from fencepost.task.slot.watchdog import Tasks, Watchdog, stacks_of
+from fencepost.task.slot.stack_reader import Tasks, stacks_of
+from fencepost.task.slot.watchdog import Watchdog
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.testing import eventually
+from fencepost.worker.channel import ChannelServer
 
 
-def into(file: Path) -> Callable[[Mapping[str, str]], None]:
-    """Return what writes the stacks that it is sent to a file."""
+def into(file: Path, after_s: float = 0.2) -> list[str]:
+    """Return the command of a reader that writes the stacks that it would send to a file; one beside it says that it
+    reads."""
+    return reader(
+        f"pathlib.Path({str(file)!r} + '.ready').touch()\n"
+        "def send(stacks):\n"
+        "    for incarnation, stack in stacks.items():\n"
+        f"        with pathlib.Path({str(file)!r}).open('a') as out:\n"
+        "            out.write(f'{incarnation}\\n{stack}\\n')\n",
+        after_s,
+    )
 
-    def send(stacks: Mapping[str, str]) -> None:
-        for incarnation, stack in stacks.items():
-            with file.open("a") as out:
-                out.write(f"{incarnation}\n{stack}\n")
 
-    return send
+def reader(send: str, after_s: float = 0.2) -> list[str]:
+    program = f"stack_reader.Reader(os.getppid(), 0, send, stack_reader.quiet_s({after_s})).pass_on()"
+    imports = "import os, pathlib\nfrom fencepost.task.slot import stack_reader\n"
+    return [sys.executable, "-c", f"{imports}{send}\n{program}"]
+
+
+DEAF = reader("send = print", 60)
 
 
 def holds_the_lock(seconds: int) -> None:
@@ -46,6 +63,7 @@ def waits(over: threading.Event) -> None:
 def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) -> None:
     file, over = tmp_path / "stacks", threading.Event()
     watchdog = Watchdog(0.2, into(file))
+    eventually(Path(f"{file}.ready").exists, within_s=60)
     idle = threading.Thread(target=waits, args=(over,))
     idle.start()
     watchdog.names(idle, "idle")
@@ -62,10 +80,33 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     assert "in waits" in idle_one.partition("stuck\n")[0]
 
 
+def test_the_program_of_a_slot_sends_the_stacks_to_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, "secret")
+    sent: list[Mapping[str, Any]] = []
+    server = ChannelServer(b"secret")
+    server.start({PathOfChannel.SLOT_STACKS: lambda body: sent.append(body) or {}})
+    watchdog = Watchdog(0.2, stack_reader.command(0.2, server.url, "slot", "1-a"))
+    watchdog.names(threading.current_thread(), "stuck")
+    watchdog.start()
+
+    def is_sent() -> bool:
+        holds_the_lock(1)  # again, as long as the program starts
+        return bool(sent)
+
+    try:
+        eventually(is_sent, within_s=60)
+    finally:
+        watchdog.close()
+        server.stop()
+    assert (sent[0]["slot"], sent[0]["attempt"]) == ("slot", "1-a")
+    assert "in holds_the_lock" in sent[0]["stacks"]["stuck"]
+
+
 def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hundred_threads(tmp_path: Path) -> None:
     """The newest ones; these tasks have the oldest."""
     file, begins, over = tmp_path / "stacks", threading.Event(), threading.Event()
     watchdog = Watchdog(0.2, into(file))
+    eventually(Path(f"{file}.ready").exists, within_s=60)
 
     def task() -> None:
         begins.wait()
@@ -95,21 +136,20 @@ def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hu
 def test_nothing_is_said_of_a_process_that_was_paused(tmp_path: Path) -> None:
     file = tmp_path / "stacks"
     program = (
-        "import pathlib, sys, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
-        f"said = pathlib.Path({str(file)!r})\n"
-        "w = Watchdog(3, lambda stacks: said.write_text('said'))\nw.names(threading.current_thread(), 'i')\nw.start()\n"
-        "print(w._pid, flush=True)\nsys.stdin.readline()"
+        "import sys, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
+        f"w = Watchdog(3, {into(file, 3)!r})\nw.names(threading.current_thread(), 'i')\nw.start()\n"
+        "print(w.reader_pid, flush=True)\nsys.stdin.readline()"
     )
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as slot:
         assert slot.stdin is not None
         assert slot.stdout is not None
-        reader = psutil.Process(int(slot.stdout.readline()))
+        process = psutil.Process(int(slot.stdout.readline()))
         slot.send_signal(signal.SIGSTOP)
         threading.Event().wait(4)
         slot.send_signal(signal.SIGCONT)
         assert not has_said(file, within_s=3)
-        assert reader.is_running()
+        assert process.is_running()
         slot.communicate(b"\n")
 
 
@@ -126,7 +166,7 @@ def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
     """Its pipe is full, and neither tasks that begin, nor the fault handler, nor the end may wait for it."""
     program = (
         "import ctypes, os, signal, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
-        "w = Watchdog(0.2, lambda stacks: None)\nos.kill(w._pid, signal.SIGSTOP)\n"
+        f"w = Watchdog(0.2, {DEAF!r})\nos.kill(w.reader_pid, signal.SIGSTOP)\n"
         "for number in range(50_000):\n    w.names(threading.main_thread(), 'an incarnation of thirty-two digits')\n"
         "w.start()\nctypes.PyDLL(None).usleep(600_000)\nthreading.Event().wait(0.3)\nw.close()"
     )
@@ -134,16 +174,16 @@ def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_its_process_ends_with_a_slot_that_is_not_expected() -> None:
-    watchdog = Watchdog(60, lambda stacks: None)
+    watchdog = Watchdog(60, DEAF)
     spec = SlotSpec("s", "http://127.0.0.1:1", lease_s=0.0)
     Slot(spec, ChannelClient(spec.channel_url, b"secret"), "0-a", watchdog).run()
-    assert not psutil.pid_exists(watchdog._pid)
+    assert not psutil.pid_exists(watchdog.reader_pid)
 
 
 def test_the_end_does_not_wait_for_processes_that_a_task_has_forked() -> None:
     program = (
         "import os, time\nfrom fencepost.task.slot.watchdog import Watchdog\n"
-        "w = Watchdog(60, lambda stacks: None)\npid = os.fork()\n"
+        f"w = Watchdog(60, {DEAF!r})\npid = os.fork()\n"
         "if not pid:\n    time.sleep(600)\nw.close()\nos.kill(pid, 9)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
@@ -155,7 +195,7 @@ def test_its_process_ends_with_the_slot_and_keeps_nothing_of_it_open(how: str) -
     reading, writing = os.pipe()
     program = (
         "import os\nfrom fencepost.task.slot.watchdog import Watchdog\n"
-        f"w = Watchdog(60, lambda stacks: None)\nprint(w._pid, flush=True)\n{how}"
+        f"w = Watchdog(60, {DEAF!r})\nprint(w.reader_pid, flush=True)\n{how}"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, pass_fds=[writing]) as slot:
         os.close(writing)
@@ -177,3 +217,11 @@ def test_a_thread_is_the_task_that_was_named_last_and_others_are_left_out() -> N
     tasks: Tasks = {}
     assert stacks_of(dump, tasks) == {"second": '  File "a.py", line 1 in poll\n  File "b.py", line 2 in run'}
     assert stacks_of(b"Thread 0x7f01 (most recent call first):\n  File", tasks) == {"second": "  File"}
+
+
+def test_the_reader_imports_nothing_large_before_there_is_something_to_send() -> None:
+    program = "import sys, fencepost.task.slot.stack_reader\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    own = {"fencepost._version", "fencepost.task", "fencepost.task.slot", "fencepost.task.slot.stack_reader"}
+    assert {name for name in loaded if name.startswith("fencepost.")} <= own
+    assert not {"orjson", "ssl", "http.client"} & set(loaded)
