@@ -324,9 +324,12 @@ def known_id(cluster: Cluster, topic: str) -> str:
     return "" if known is None else text_of_id(known[0])
 
 
-def text_of_id(id_: UUID) -> str:
-    """Return a topic's id as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /."""
-    return b64encode(id_.bytes).decode().rstrip("=")
+def text_of_id(id_: UUID | None) -> str:
+    """Return a topic's id as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /.
+
+    Brokers before 2.8 have no ids: then it is empty.
+    """
+    return "" if id_ is None else b64encode(id_.bytes).decode().rstrip("=")
 
 
 def retry_on(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
