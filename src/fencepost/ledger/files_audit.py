@@ -143,7 +143,7 @@ class FilesAudit:
         check.before(begin - log_start)
         records = self._records(place, begin, end, on_read)
         for stretch in _stretches(check, known, max(begin, _covered(ranges, log_start)), end):
-            check.judge(stretch.files, records.up_to(stretch.start, stretch.end), stretch.start)
+            check.judge(stretch.files, records.up_to(stretch.start, stretch.end))
 
     def _records(self, place: TopicPartition, start: int, end: int, on_read: Any) -> "_Log":
         return _Log(_pieces(self._conf, place, start, end, on_read), keeps_values=self._scope.form.is_raw)

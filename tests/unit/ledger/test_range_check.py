@@ -58,7 +58,7 @@ def judged(form: FileForm, *paths: Path, count: int = COUNT, **how: bool) -> Par
     values = pa.array([text(each).encode() for each in range(count)], pa.binary())
     found = PartitionFindings(TopicPartition("t", 0), 0, count)
     check = RangeCheck(found, form, **{"has_all": True, "is_compacted": False, **how})
-    check.judge(FileRange(0, count, paths), LogRecords(offsets, values if form.is_raw else None), 0)
+    check.judge(FileRange(0, count, paths), LogRecords(offsets, values if form.is_raw else None))
     return check.findings()
 
 
@@ -138,6 +138,21 @@ def test_files_of_several_directories_are_compared_by_their_number_of_rows(tmp_p
     assert judged(form, *paths).differences == []
 
 
+def test_headers_of_csv_in_several_directories_are_no_rows(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "f" for name in ("a", "b")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        form = csv_with_offsets(path, [*range(number, COUNT, 2)])
+    found = judged(FileForm("csv", has_header=form.has_header), *paths)
+    assert (found.differences, found.verified) == ([], COUNT)
+
+
+def test_several_rows_that_a_query_may_make_of_a_record_are_no_difference(tmp_path: Path) -> None:
+    form = json_with_offsets(tmp_path / "f", sorted([*range(COUNT), *range(COUNT)]))
+    assert judged(form, tmp_path / "f", has_all=False).differences == []
+    assert judged(form, tmp_path / "f").differences
+
+
 def test_rows_that_a_query_may_have_left_out_are_no_difference_and_not_verified(tmp_path: Path) -> None:
     found = judged(bare_csv(tmp_path / "f", [*range(10)]), tmp_path / "f", has_all=False)
     assert (found.differences, found.verified, found.is_complete) == ([], 0, False)
@@ -160,7 +175,7 @@ def test_lines_of_json_have_blanks_for_ends_of_lines_and_null_for_nothing(tmp_pa
     found = PartitionFindings(TopicPartition("t", 0), 0, 3)
     check = RangeCheck(found, FileForm("json", is_raw=True), has_all=True, is_compacted=False)
     values = pa.array([b'{\n"a":\r\n1}', None, b"\xff"], pa.binary())
-    check.judge(FileRange(0, 3, [tmp_path / "f"]), LogRecords(pa.array([0, 1, 2], pa.int64()), values), 0)
+    check.judge(FileRange(0, 3, [tmp_path / "f"]), LogRecords(pa.array([0, 1, 2], pa.int64()), values))
     assert (check.findings().differences, found.verified) == ([], 3)
 
 
