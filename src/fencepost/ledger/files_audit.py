@@ -99,7 +99,7 @@ class FilesAudit:
         missing = sorted({place.topic for place in wanted} - there.keys())
         report.notes += [f"topic {topic} does not exist any more" for topic in missing]
         places = [place for place in wanted if place.topic in there and place.partition < there[place.topic].partitions]
-        starts = self._admin.offsets.starts(places)
+        starts, ends = self._admin.offsets.starts(places), self._admin.offsets.ends(places, read_committed=True)
         compacted = self._compacted({place.topic for place in places})
         for place in places:
             check = RangeCheck(
@@ -108,7 +108,11 @@ class FilesAudit:
                 has_all=self._scope.has_all,
                 is_compacted=place.topic in compacted,
             )
-            self._compare(check, ranges.get(place, []), on_read)  # 3
+            if wanted[place] > ends[place]:
+                check.found.is_complete = False
+                check.found.notes.append(f"the topic ends at offset {ends[place]}, before what the sink has committed")
+            else:
+                self._compare(check, ranges.get(place, []), on_read)  # 3
             report.partitions.append(check.findings())
         return report
 

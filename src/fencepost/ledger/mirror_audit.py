@@ -96,7 +96,8 @@ class MirrorAudit:
         gone = {each.place for each in wanted} - sources | {each.copy for each in wanted} - targets
         report.notes += [f"{place.topic}-{place.partition} does not exist" for place in sorted(gone)]
         there = [each for each in wanted if each.place in sources and each.copy in targets]
-        starts = self._source.offsets.starts([each.place for each in there])
+        places = [each.place for each in there]
+        starts, ends = self._source.offsets.starts(places), self._source.offsets.ends(places, read_committed=True)
         extents = self._extents([each.copy for each in there])  # 2
         compacted = self._compacted({each.copy.topic for each in there})
         for each in there:
@@ -105,7 +106,11 @@ class MirrorAudit:
             check = CopyCheck(found, each.copy, may_lack=may_lack, is_whole=extents[each.copy].is_whole)
             if may_lack:
                 found.notes.append(f"{each.copy.topic} is compacted: what it lacks, newer records may have replaced")
-            self._compare(check, each, extents[each.copy], on_read)  # 3
+            if each.end > ends[each.place]:
+                found.is_complete = False
+                found.notes.append(f"the source ends at offset {ends[each.place]}, before the mirror's position")
+            else:
+                self._compare(check, each, extents[each.copy], on_read)  # 3
             report.partitions.append(found)
         return report
 

@@ -126,3 +126,11 @@ def test_a_sink_that_began_with_the_newest_records_lacks_no_older_ones(files: Fi
     assert files.audit(33).differences
     report = files.audit(33, from_start=False)
     assert (report.differences, report.partitions[0].verified) == ([], 16)
+
+
+def test_a_topic_that_ends_before_what_was_committed_is_noted(files: FilesStage) -> None:
+    """It was created again, or its end is lost."""
+    files.write(0, 15)
+    report = files.audit(1_000)
+    assert (report.differences, report.is_complete) == ([], False)
+    assert report.partitions[0].notes == ["the topic ends at offset 33, before what the sink has committed"]
