@@ -25,6 +25,7 @@ SETTINGS = {
     "config.providers": "hanging",
     "config.providers.hanging.class": "HangingProvider",
 }
+AT_ONCE = 15
 NEIGHBOUR = {"connector.class": "hanging.HangingSource", "last": str(10**9), "pause.ms": "50"}
 
 pytestmark = [
@@ -49,9 +50,11 @@ def test_every_call_that_never_returns_is_named_and_costs_no_record_and_no_neigh
     fails: bool,
 ) -> None:  # fmt: skip
     """Those that are to fail are a draw: as each takes its slot, with all that runs there, a few do so at a time."""
-    hangs = [*PYTHON, *FRAMES, *JAVA]
     drawn = random.Random(seed)
-    parts = [[LOCK], *(drawn.sample(group, 3) for group in (PYTHON, PYTHON, FRAMES, JAVA))] if fails else [hangs]
+    hangs = drawn.sample([*PYTHON, *FRAMES, *JAVA], len(PYTHON) + len(FRAMES) + len(JAVA))
+    parts = [hangs[first : first + AT_ONCE] for first in range(0, len(hangs), AT_ONCE)]
+    if fails:
+        parts = [[LOCK], *(drawn.sample(group, 3) for group in (PYTHON, PYTHON, FRAMES, JAVA))]
     neighbour = f"{topic_name}-neighbour"
     assert worker.create(neighbour, {**NEIGHBOUR, "topic": neighbour}).status_code == 201
     with capfd.disabled(), CommittedReader(kafka.bootstrap_servers, [neighbour]) as reader:

@@ -68,7 +68,6 @@ class ScriptedTask:
 
     host: "ScriptedHost"
     script: list[Any]
-    thread = "session-1"
     log: list[str] = field(default_factory=list)
     places: list[tuple[int, list[RecordMetadata | None] | None]] = field(default_factory=list)
     is_interrupted: threading.Event = field(default_factory=threading.Event)
@@ -114,7 +113,6 @@ class ScriptedSink:
     host: "ScriptedHost"
     script: list[Any]
     log: list[Any]
-    thread = "session-1"
     allowed: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = dict
     flushed: Effects = field(default_factory=Effects)
     """The effects of each `pre_commit`."""

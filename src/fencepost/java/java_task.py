@@ -5,15 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS, ForeignRecordError
-from fencepost.java.client.session import SESSION
 from fencepost.java.port import Failure, JavaClass
 from fencepost.java.shared_host import Lease
 
 STOP_S = 60.0
 """How long Java's `stop` may take; by then the worker has long had the task abandoned."""
-
-
-_WAITING = "fencepost.host.Wire.read("  # for the next call
 
 
 class JavaTask:
@@ -34,12 +30,10 @@ class JavaTask:
         return {PLUGIN_FIGURES: rows} if rows else {}
 
     def stack(self) -> str:
-        """Return the stack of the task's thread in the host; of all tasks' threads there while it is being started."""
-        hosted = getattr(self, "_hosted", None)
+        """Return the stack of the task's thread in the host, which is named after the task."""
         if not self._has_host or self._lease.host.end is not None:
             return ""
-        found = self._lease.host.threads()
-        return stacks_in_calls(found) if hosted is None else stack_in(found, hosted.thread)
+        return stack_in(self._lease.host.threads(), self._id)
 
     def _take_host(self) -> None:
         self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)
@@ -70,16 +64,8 @@ class JavaTask:
 
 def stack_in(threads: str, name: str) -> str:
     """Return the stack of one thread of those that `JavaHost.threads` has returned."""
-    return next((block for block in _blocks(threads) if block.split(" ", 1)[0] == name), "")
-
-
-def stacks_in_calls(threads: str) -> str:
-    """Return the stacks of the connectors and tasks that are in calls of their plug-ins."""
-    return "\n".join(block for block in _blocks(threads) if block.startswith(SESSION) and _WAITING not in block)
-
-
-def _blocks(threads: str) -> list[str]:
-    return re.split(r"\n(?=\S)", threads.rstrip())
+    blocks = re.split(r"\n(?=\S)", threads.rstrip())
+    return next((block for block in blocks if block.startswith(f"{name} ")), "")
 
 
 def error_of(failure: Failure) -> ForeignRecordError:

@@ -299,9 +299,7 @@ class Polled:
 
 
 class HostedTask(Protocol):
-    """A started task, whose thread in the host has a name."""
-
-    thread: str
+    """A started task."""
 
     def figures(self) -> Figures:
         """Return the newest metrics of the task and its other plug-ins. Any thread; does not wait."""

@@ -118,11 +118,6 @@ PYTHON = (
 )
 FRAMES = (
     *(_python("HangingFrames", call) for call in ("splits", "read", "finished")),
-    Hang(
-        "HangingFrames-rows",
-        ("Executor task launch worker",),
-        {"connector.class": "hanging.HangingFrames", "hang.in": "rows"},
-    ),
     *(_epochs(call) for call in ("started", "write", "publish", "published")),
 )
 JAVA = (

@@ -173,8 +173,8 @@ def test_a_poll_of_java_that_does_not_return_is_told_with_the_stack_of_its_threa
     over = threading.Event()
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), lambda: over.wait(60) and None])
     stage.java.threads = (
-        "main RUNNABLE\n    at a.Main.main(Main.java)\nsession-1 WAITING\n    at b.Task.poll(Task.java:7)\n"
-        "session-12 RUNNABLE\n    at c.Task.poll(Task.java)\n"
+        "main RUNNABLE\n    at a.Main.main(Main.java)\nprices-0 WAITING\n    at b.Task.poll(Task.java:7)\n"
+        "prices-01 RUNNABLE\n    at c.Task.poll(Task.java)\n"
     )
     assert (stage.task.waits_since(), stage.task.stack()) == (None, ""), "before its start"
     running = threading.Thread(target=stage.run)
@@ -184,7 +184,7 @@ def test_a_poll_of_java_that_does_not_return_is_told_with_the_stack_of_its_threa
         since = eventually(stage.task.waits_since)
         eventually(lambda: stage.control.moved_at > since)
         assert stage.task.waits_since() == since
-        assert stage.task.stack() == "session-1 WAITING\n    at b.Task.poll(Task.java:7)"
+        assert stage.task.stack() == "prices-0 WAITING\n    at b.Task.poll(Task.java:7)"
     finally:
         over.set()
         running.join()

@@ -6,9 +6,6 @@ from fencepost.java.client.events import Events
 from fencepost.java.client.line import Line
 from fencepost.java.port import Figures
 
-SESSION = "session-"
-"""How the names of the threads begin that a host has for connectors and tasks."""
-
 
 class SessionClient:
     """A connector or a task in a host: a connection, and a thread of its own there."""
@@ -17,7 +14,6 @@ class SessionClient:
         """`interrupt` interrupts the thread of a session; `events` has its metrics."""
         self._line = line
         self._session: int = line.opened["session"]
-        self.thread = f"{SESSION}{self._session}"
         self._interrupt = interrupt
         self._events = events
         events.measure(self._session)

@@ -336,8 +336,6 @@ class HangingFrames(Hanging, DataFrameConnector):
         start = split.partition["from"]
         if start == AT:
             self.maybe_hang("read")
-        if start == AT and self.hang_in == "rows":
-            return _rows(session, start).mapInArrow(_slow(self.hang_once), "value string")
         return _rows(session, start)
 
     def finished(self, session: Any, split: Split, rows: int) -> bool:
@@ -347,22 +345,6 @@ class HangingFrames(Hanging, DataFrameConnector):
 
 def _rows(session: Any, start: int) -> Any:
     return session.range(start, start + COUNT // 10, numPartitions=1).selectExpr("cast(id as string) as value")
-
-
-def _slow(once: str) -> Callable[[Iterable[Any]], Iterable[Any]]:
-    """Return what hangs in a Python process of Spark's, which knows nothing of this module."""
-
-    def slow(batches: Iterable[Any]) -> Iterable[Any]:
-        import time
-
-        for batch in batches:
-            try:
-                with open(once, "x"):
-                    time.sleep(3_600)
-            except FileExistsError:
-                yield batch
-
-    return slow
 
 
 class HangingEpochs(Hanging, DataFrameSink):

@@ -135,6 +135,7 @@ class EpochTask(EpochLife):
             def write() -> str:
                 session, url = self._runtime.session, self._host.channel.url
                 frame = self._reader.frame(session, epoch.epoch, url, run, tally, epoch.schemas)
+                self.control.move()
                 return self._connector.write(session, frame, epoch.epoch)
 
             try:
