@@ -140,7 +140,7 @@ class Planting:
     directory: Path
     prefix: str
     fails: bool = False
-    progress_timeout_ms: int = 2_000
+    progress_timeout_ms: int = 5_000  # a slow moment must not be taken for the hang
     started: dict[str, Hang] = field(default_factory=dict)
     named_s: dict[str, float] = field(default_factory=dict)
 
