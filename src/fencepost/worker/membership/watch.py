@@ -22,7 +22,8 @@ from fencepost.kafka.group.group_admin import Group, GroupMember
 
 log = logging.getLogger(__name__)
 
-_EVERY_S = 0.5
+_EVERY_S = (0.2, 0.5)
+_PER_WORKER_S = 0.02
 _AGAIN_S = 0.2
 _CONNECT_S = 0.5
 _GROUP_S = 1.0
@@ -87,6 +88,12 @@ def look_at(url: str, timeout_s: float = _CONNECT_S) -> ConnectOutcome:
     except (OSError, ValueError, KeyError):
         return ConnectOutcome.UNKNOWN
     return ConnectOutcome.ANSWERED
+
+
+def pause_s(looked_at: int) -> float:
+    """Return the time until the next look at so many workers; a leader of many looks less often, to save its time."""
+    soonest_s, latest_s = _EVERY_S
+    return min(max(soonest_s, looked_at * _PER_WORKER_S), latest_s)
 
 
 class Watched(Protocol):
@@ -165,10 +172,11 @@ class PeerWatch:
         return [m for m in self._members if m.client_id != self._peers.url and (leads or m.topic_partitions)]
 
     def _run(self) -> None:
-        pause_s = _EVERY_S
-        while not self._stopping.wait(pause_s):
-            pause_s = _EVERY_S
+        wait_s = _AGAIN_S
+        while not self._stopping.wait(wait_s):
+            wait_s = pause_s(len(self._members) if self._is_leading() else 1)
             try:
-                pause_s = _AGAIN_S if self.look() else _EVERY_S
+                if self.look():
+                    wait_s = _AGAIN_S
             except Exception as error:
                 log.debug("the other workers cannot be checked: %s", error)

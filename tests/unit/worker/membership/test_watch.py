@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from fencepost.kafka.group.group_admin import Group, GroupMember
-from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, look_at
+from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, look_at, pause_s
 
 A, R, U = ConnectOutcome.ANSWERED, ConnectOutcome.REFUSED, ConnectOutcome.UNKNOWN
 ME, LEADER, OTHER = "http://me:1/", "http://leader:1/", "http://other:1/"
@@ -128,3 +128,7 @@ def test_a_look_tells_who_listens_from_who_does_not_and_from_who_cannot_be_reach
         assert look_at(url) is A
     assert look_at(url) is R
     assert look_at("http://no-such-host.invalid:1/") is U
+
+
+def test_few_workers_are_looked_at_more_often_than_many() -> None:
+    assert [pause_s(looked_at) for looked_at in (0, 2, 20, 500)] == [0.2, 0.2, 0.4, 0.5]
