@@ -69,7 +69,7 @@ class LeaderLog:
             return False
         writer = TransactionalWriter(self._conf, self._id, WriterTimeouts(open_s=30.0, commit_s=30.0))
         try:
-            writer.open()
+            writer.open(topic=self._log.topic)
         except Exception as error:
             writer.close()
             raise self.failure(error) from error

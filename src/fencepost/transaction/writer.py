@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OPEN_ATTEMPTS = 3
+_CONNECT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,11 @@ class TransactionalWriter:
         """Return the log line that reported the last strike."""
         return None if self._made is None else self._made.last_strike
 
-    def open(self, timeout_s: float | None = None) -> None:
+    def open(self, timeout_s: float | None = None, *, topic: str = "") -> None:
         """Take the transactional id. This fences its holder and ends the holder's transaction.
+
+        Args:
+            topic: One that it may describe, so that it can connect first (`TransactionalClient.connect`).
 
         Raises:
             WriterFencedError: a newer producer took the id at the same moment.
@@ -143,7 +147,7 @@ class TransactionalWriter:
         """
         self._ensure_state("be opened", WriterState.NEW)
         for _ in range(_OPEN_ATTEMPTS):
-            self._initialise(timeout_s if timeout_s is not None else self._timeouts.open_s)
+            self._initialise(timeout_s if timeout_s is not None else self._timeouts.open_s, topic)
             if self._client.strikes == 0:
                 self._move(WriterState.OPEN)
                 return
@@ -165,8 +169,10 @@ class TransactionalWriter:
             self._conf, self.transactional_id, timeout_s if timeout_s is not None else self._timeouts.open_s
         )
 
-    def _initialise(self, timeout_s: float) -> None:
+    def _initialise(self, timeout_s: float, topic: str) -> None:
         try:
+            if topic:
+                self._client.connect(topic, min(timeout_s, _CONNECT_S))
             self._client.init_transactions(timeout_s)  # E2
         except ProducerError as error:
             if error.failure is Failure.FENCED:

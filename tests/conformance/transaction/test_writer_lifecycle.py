@@ -160,3 +160,18 @@ def test_two_writers_that_open_the_same_id_at_once_leave_exactly_one_in_possessi
         thread.join(30)
     assert done
     assert set(done) <= set(committed(topic))
+
+
+@only_librdkafka
+def test_a_writer_that_knows_a_topic_does_not_wait_for_the_client_s_second_look_at_its_brokers(
+    make_writer, proxy, topic
+):
+    """The first look comes before the connection is there, and the second one half a second later."""
+    proxy.slow_down(20_000)
+
+    def open_s() -> float:
+        started = time.monotonic()
+        make_writer(bootstrap=proxy.bootstrap_servers).open(topic=topic)
+        return time.monotonic() - started
+
+    assert fastest_s(open_s, below_s=0.45, tries=10) < 0.45

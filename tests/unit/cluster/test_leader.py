@@ -62,7 +62,7 @@ class Topic:
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
         return self.snapshot
 
-    def open(self) -> None: ...
+    def open(self, *, topic: str) -> None: ...
 
     def close(self) -> None:
         self._sent.clear()
@@ -266,7 +266,7 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead
     done: list[str] = []
 
     class Watched(Topic):
-        def open(self) -> None:
+        def open(self, *, topic: str) -> None:
             done.append("open")
 
         def read_to_end(self, timeout_s: float) -> ClusterSnapshot:

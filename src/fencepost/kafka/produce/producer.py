@@ -1,5 +1,6 @@
 """A librdkafka producer with transactions."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -47,6 +48,12 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
         super().__init__(conf)
         self._is_in_transaction = False
         self._adding: _Adding | None = None
+
+    def connect(self, topic: str, timeout_s: float) -> None:
+        """Wait for a connection: a client without one looks for its coordinator again only half a second later."""
+        self._fork.check("a producer")
+        with contextlib.suppress(KafkaException):
+            self._producer.list_topics(topic, timeout=timeout_s)
 
     def init_transactions(self, timeout_s: float) -> None:
         """Wrong credentials are not temporary: they are reported once brokers have refused them a few times."""

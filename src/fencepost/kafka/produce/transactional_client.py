@@ -139,6 +139,12 @@ class TransactionalClient(RecordProducer):
         """Return whether time ran out while brokers kept answering: there was too much to send for healthy brokers."""
         return False
 
+    def connect(self, topic: str, timeout_s: float) -> None:
+        """Connect before `init_transactions`, where that makes it faster; `topic` is one that may be described.
+
+        Waits for at most `timeout_s`, and reports no problem: `init_transactions` will meet it.
+        """
+
     @abstractmethod
     def init_transactions(self, timeout_s: float) -> None:
         """Fence the predecessor and end its transaction (E2). Retries temporary errors until `timeout_s` is over.
