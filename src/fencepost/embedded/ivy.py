@@ -7,9 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
 from fencepost.embedded.error import IvyError, JarError
 from fencepost.embedded.java import Java
 
@@ -79,6 +76,9 @@ def progress(title: str, expected_jars: int | None = None) -> Iterator[Advance]:
 
     `expected_jars` is None if their number shows itself on the way.
     """
+    from rich.console import Console  # which every start of a worker would wait for, and hardly one needs
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     if not console.is_terminal:
         jars = "" if expected_jars is None else f" ({expected_jars} jars), once per user"

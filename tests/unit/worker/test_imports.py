@@ -27,3 +27,10 @@ def test_a_worker_imports_no_exporter_of_opentelemetry():
     """FastAPI imports its API, which does nothing by itself."""
     code = "import sys, fencepost.cli.worker.serve; sys.exit('opentelemetry.sdk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_jvm_does_not_wait_for_what_only_the_rest_of_a_worker_needs() -> None:
+    code = "import sys, fencepost.cli.main, fencepost.cli.worker.run; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    late = {"fastapi", "kafka", "pyarrow", "pydantic", "pyspark", "rich", "structlog", "uvicorn"}
+    assert not late & set(printed.split())

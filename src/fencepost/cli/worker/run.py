@@ -20,7 +20,7 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
-from fencepost.telemetry.logs import configure_logs, is_json
+from fencepost.task.slot.garbage import lasting_imports
 from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
@@ -53,7 +53,6 @@ _SECOND_PORT, _SECOND_KAFKA_PORT = 8084, 9093
 
 def run_worker(path: Path) -> int:
     """Run a worker from its file until SIGTERM or Ctrl-C. Returns the exit code."""
-    configure_logs()
     try:
         find_java()
         return serve_worker(Driver(WorkerConfig(read_worker_file(path))))
@@ -68,7 +67,6 @@ def run_dev(
     port: int, kafka_port: int, directory: Path | None, settings: list[str], plugin_path: Sequence[Path] = ()
 ) -> int:
     """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code."""
-    configure_logs()
     try:
         given = dict(_pair(s) for s in settings)
         _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
@@ -93,7 +91,7 @@ def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
     """
     # Spark's JVM needs to know nothing about Kafka, whose port is known when it has started.
     with launched(Driver(WorkerConfig({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
-        threading.Thread(target=import_module, args=("fencepost.cli.worker.serve",), name="imports").start()
+        threading.Thread(target=_import_serve, name="imports").start()
         with kafka:
             typer.echo(f"Kafka      {kafka.bootstrap_servers}")
             driver.config = WorkerConfig({_BOOTSTRAP: kafka.bootstrap_servers, **properties})
@@ -126,7 +124,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 def refused(title: str, error: ConfigError) -> int:
     """Print the faults, one in each line, or log each if the log is JSON. Returns the exit code."""
+    from fencepost.telemetry.logs import configure_logs, is_json
+
     if is_json():
+        configure_logs()
         for message in error.messages:
             log.error("%s %s", title, message)
         return 1
@@ -138,19 +139,26 @@ def refused(title: str, error: ConfigError) -> int:
 
 @contextlib.contextmanager
 def launched(driver: Driver) -> Iterator[Driver]:
-    """Launch Spark's JVM, which starts while the block runs, and end it there if nobody has used it."""
+    """Launch Spark, which starts while the block runs, and end it there if nobody has used it.
+
+    The log is set up second: what it imports takes a tenth of the time that the JVM does.
+    """
+    problem: SparkError | None = None
     try:
         driver.launch()
     except SparkError as error:
-        log.warning("%s", error)  # the worker retries
+        problem = error
+    from fencepost.telemetry.logs import configure_logs
+
+    configure_logs()
+    if problem is not None:
+        log.warning("%s", problem)  # the worker retries
     late = LateArchive(driver.config.spark)
     try:
         yield driver
     finally:
         late.cancel()
-        unused = driver.take()
-        if unused is not None:
-            unused.end()
+        driver.discard()
 
 
 def serve_worker(
@@ -164,7 +172,13 @@ def serve_worker(
         return _serve(driver, declared, should_end)
 
 
+def _import_serve() -> None:
+    with lasting_imports():
+        import_module("fencepost.cli.worker.serve")
+
+
 def _serve(driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False) -> int:
+    _import_serve()
     from fencepost.cli.worker.serve import serve
 
     failure = serve(driver.config, driver, declared, should_end)

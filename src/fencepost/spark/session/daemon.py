@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fencepost.task.slot.garbage import lasting_imports
 from fencepost.task.slot.memory import give_back, share_a_heap
 
 _LIGHT = (
@@ -37,9 +38,10 @@ def main() -> None:
     """
     sys.path[:] = without_archives(sys.path)
     share_a_heap()
-    for name in _LIGHT if _EXECUTORS in sys.argv else ():
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    with lasting_imports():
+        for name in _LIGHT if _EXECUTORS in sys.argv else ():
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
     give_back()
     importlib.import_module("pyspark.daemon").manager()
 

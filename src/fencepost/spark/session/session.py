@@ -5,7 +5,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -33,6 +33,14 @@ class _Seen:
     cores: int | None = None
     figures: JvmFigures | None = None
     wants_figures: bool = False
+
+
+@dataclass
+class _Opening:
+    """One thread at a time opens something; `failure` is why the context could not be opened."""
+
+    turn: threading.RLock = field(default_factory=threading.RLock)
+    failure: SparkError | None = None
 
 
 class SparkRuntime:
@@ -63,11 +71,30 @@ class SparkRuntime:
         self._context: Any = None
         self._session: Any = None
         self._seen = _Seen()
-        self._opening = threading.RLock()
+        self._opening = _Opening()
         self._is_stopping = threading.Event()
 
     def start(self) -> None:
         """Start the JVM and the context, which is all that slots need; takes seconds. Raises SparkError."""
+        self.open()
+        threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
+
+    def open(self) -> None:
+        """Do what `start` does, but for watching Spark for `on_exit`: another thread may do this before `start`.
+
+        A second call waits for the first, and raises the same SparkError.
+        """
+        with self._opening.turn:
+            if self._opening.failure is not None:
+                raise self._opening.failure
+            if self._context is None:
+                try:
+                    self._open()
+                except SparkError as error:
+                    self._opening.failure = error
+                    raise
+
+    def _open(self) -> None:
         if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
             raise SparkError("this process already runs Spark; a worker needs a process of its own")
         jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
@@ -81,7 +108,6 @@ class SparkRuntime:
                 f"Spark did not start with spark.master={jvm.master}: {error}; check the spark.* settings of the "
                 f"worker's file against what Spark has printed:\n{printed}".rstrip()
             ) from error
-        threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
 
     def on_exit(self, listener: OnExit) -> None:
         """Call `listener(reason)` once, in a thread of its own, if Spark ends without `stop`."""
@@ -93,7 +119,7 @@ class SparkRuntime:
 
         Raises SparkError before `start` and after `stop`.
         """
-        with self._opening:
+        with self._opening.turn:
             context = self.context
             if self._session is None:
                 session = SparkSession(context)

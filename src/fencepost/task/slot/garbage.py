@@ -46,6 +46,17 @@ class Garbage:
 
 
 @contextmanager
+def lasting_imports() -> Iterator[None]:
+    """Look for no cycles while the block imports modules, and never among what these define, as it stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
 def rare_collections() -> Iterator[None]:
     """Exclude imported objects from collection, and let Python collect by itself only after a large net gain of
     objects.

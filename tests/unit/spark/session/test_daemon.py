@@ -1,5 +1,6 @@
 """What Spark's Python workers search for modules, and in what order their daemon gets ready."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_all_threads_share_a_heap_before_anything_is_imported_and_give_back_what
     done: list[str] = []
     monkeypatch.setattr(daemon.sys, "argv", ["daemon", "pyspark.worker"])
     monkeypatch.setattr(daemon.sys, "path", list(daemon.sys.path))
+    monkeypatch.setattr(daemon, "lasting_imports", nullcontext)  # of the whole process, for all tests that follow
     monkeypatch.setattr(daemon, "share_a_heap", lambda: done.append("share"))
     monkeypatch.setattr(daemon, "give_back", lambda: done.append("give back"))
     monkeypatch.setattr(daemon.importlib, "import_module", lambda name: done.append(name) or Served(done))

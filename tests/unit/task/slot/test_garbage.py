@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.task.slot.garbage import Garbage, rare_collections
+from fencepost.task.slot.garbage import Garbage, lasting_imports, rare_collections
 
 
 class Knot:
@@ -82,3 +82,17 @@ def test_what_was_lost_before_is_not_kept_for_ever() -> None:
     is_gone = lost_knot()
     with rare_collections():
         assert is_gone() is None
+
+
+def test_what_lasting_imports_leave_behind_is_never_looked_at() -> None:
+    try:
+        with lasting_imports():
+            is_gone = lost_knot()
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        gc.collect()
+        assert is_gone() is not None
+    finally:
+        gc.unfreeze()
+    gc.collect()
+    assert is_gone() is None

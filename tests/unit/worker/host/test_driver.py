@@ -27,3 +27,11 @@ def test_events_of_slots_are_logged_as_they_were_there(
     with caplog.at_level(logging.INFO):
         print_line(line)
     assert [(each.name, each.levelno, each.getMessage()) for each in caplog.records] == [logged]
+
+
+def test_what_spark_prints_before_there_is_a_log_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    print_line("Unrecognized option: -nonsense")
+    assert capsys.readouterr().err == "spark: Unrecognized option: -nonsense\n"
