@@ -287,7 +287,7 @@ def _signal_python_workers(runtime: SparkRuntime, number: signal.Signals) -> Non
 
 def _pool(runtime: SparkRuntime) -> ThreadPoolExecutor:
     """Return a thread for a write beside the test: Spark finds data sources by the session of the thread."""
-    return ThreadPoolExecutor(1, initializer=runtime.adopt_thread)
+    return ThreadPoolExecutor(1, initializer=runtime.adopt_thread, initargs=("write",))
 
 
 def _cut(lines: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import stream_program
 from bench.sink_jars import sink_jars
@@ -350,6 +351,7 @@ def _all_of(runtime: SparkRuntime, log_writer: LogWriter, topic: str) -> Any:
     return reader.option("subscribe", topic).load()
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need Spark 4.2, as the page says")
 def test_the_examples_of_the_how_to_run_as_they_are_shown(
     runtime: SparkRuntime, log_writer: LogWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

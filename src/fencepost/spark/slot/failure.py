@@ -86,7 +86,7 @@ def causes_of(error: BaseException) -> list[Cause]:
     ended.
     """
     try:
-        return [_cause(java) for java in _chain(error)]
+        return [_cause(java) for java in _chain(error)] or _of_python(error)
     except Exception:
         return []
 
@@ -121,6 +121,13 @@ def reason(error: BaseException) -> str:
     first, causes = reason_of(error), causes_of(error)
     detail = causes[-1].text.partition("\n")[0] if len(causes) > 1 else ""
     return f"{first} ({detail})" if detail and detail not in first else first
+
+
+def _of_python(error: BaseException) -> list[Cause]:
+    """Return the error of a Python worker, for which Spark 4.1 has only the text where the job was one of SQL."""
+    from pyspark.errors.exceptions.captured import PythonException
+
+    return [Cause(_PYTHON, "", str(error))] if isinstance(error, PythonException) else []
 
 
 def _chain(error: BaseException) -> Iterable[Any]:
