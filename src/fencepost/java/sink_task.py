@@ -174,13 +174,13 @@ class JavaSinkTask(JavaTask, HostedSink):
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone.
 
-        Raises RefusedReportError, or RetriableError if not all that was reported is a dead letter: none is committed.
+        Raises RefusedReportError, or RetriableError if not all that was reported is a dead letter, or the host has
+        taken along what may have been reported: none is committed.
         """
         try:
             effects = self._task.close(partitions)
         except HostEndedError as error:
-            log.warning("task %s: its partitions are released without Java's close: %s", self._id, error)
-            return
+            raise RetriableError(f"its partitions are released without Java's close: {error}") from error
         self._heed(effects)
         self._late_reports.extend(map(self._report_of, effects.errant))
         self._kept.forget(partitions)

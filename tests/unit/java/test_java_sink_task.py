@@ -5,7 +5,7 @@ not safe.
 """
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -525,6 +525,23 @@ def test_nothing_is_committed_when_the_host_ends_before_it_has_flushed(tmp_path:
 
     with pytest.raises(HostLostError):
         stage.run(stage.assigned(a=0), records((A, 0)), killed, records((A, 0)))
+    assert stage.committed() == []
+
+
+def test_nothing_is_committed_when_the_host_ends_while_it_closes(tmp_path: Path) -> None:
+    """Java may have reported records in its `close`, which nobody knows then."""
+    stage = Stage(tmp_path)
+
+    def allows_and_dies(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        stage.host.end = "exit code 3: out of memory"
+        return offsets
+
+    def released() -> Fetched:
+        stage.sink.allowed = allows_and_dies
+        return stage.taken_back([A], stage.loop.revoked)()
+
+    with pytest.raises(HostLostError):
+        stage.run(stage.assigned(a=0, b=0), records((A, 0), (B, 0)), released, records((B, 1)))
     assert stage.committed() == []
 
 
