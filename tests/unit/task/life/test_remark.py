@@ -95,15 +95,16 @@ def test_a_task_waits_for_kafka_if_the_innermost_of_our_calls_is_one_of_its_clie
     control: Control, caller: str, called: str, hangs: bool
 ) -> None:
     """A client may have called the connector, and the connector a client."""
-    over = threading.Event()
+    over, inside = threading.Event(), threading.Event()
     inner: dict[str, object] = {"__name__": called}
     outer: dict[str, object] = {"__name__": caller, "called": inner}
-    exec("def call(over):\n    over.wait(60)", inner)
-    exec("def call(over):\n    called['call'](over)", outer)
-    thread = threading.Thread(target=outer["call"], args=(over,))  # type: ignore[arg-type]
+    exec("def call(inside, over):\n    inside.set()\n    over.wait(60)", inner)
+    exec("def call(*events):\n    called['call'](*events)", outer)
+    thread = threading.Thread(target=outer["call"], args=(inside, over))  # type: ignore[arg-type]
     thread.start()
     control.moved_at -= 61
     try:
+        assert inside.wait(60)
         remark = Remark(TaskSpec("c", 0, 1, "i", {}, {}), control, lambda: thread)
         assert remark.of(RunState.RUNNING)[1] == {STANDS_STILL: 1.0, HANGS: float(hangs)}
     finally:
@@ -121,7 +122,7 @@ def test_the_thread_that_looks_up_a_value_for_a_task_is_named_too() -> None:
     thread.start()
     try:
         assert inside.wait(60)
-        assert "done.result(" in stack_of(thread).partition("This waits for:")[0]
+        eventually(lambda: "done.result(" in stack_of(thread).partition("This waits for:")[0])
         assert "in asks_the_store" in stack_of(thread).partition("This waits for:")[2]
     finally:
         over.set()
