@@ -54,7 +54,7 @@ class GroupInput:
         self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
         self.edges = LogEdges(self._client, self._in_client)
-        self.read_ahead = self._assignment.read_ahead
+        self.read_ahead = self._read_ahead
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -106,6 +106,14 @@ class GroupInput:
         revoked, begins = set(self._assignment.revoked), self._assignment.begins
         self._assignment.fetcher.seek({place: begins[place] for place in revoked if place in begins})
         return fetched.without(revoked)
+
+    def _read_ahead(self, most: int) -> None:
+        """Read as `AssignedPartitions.read_ahead` does, unless another thread is making this member leave."""
+        if self._in_client.acquire(blocking=False):
+            try:
+                self._assignment.read_ahead(most)
+            finally:
+                self._in_client.release()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continue at these offsets, in partitions of the assignment."""
