@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import socket
 
 from fencepost.config.check import each, one_of, parsed_by
 from fencepost.config.errors import ConfigError
@@ -70,12 +71,13 @@ class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig
     def names_of(self, listener: Listener) -> frozenset[str] | None:
         """Return by which names a listener that asks for no credentials may be called, in lower case; None: by any.
 
-        With https, the browser has compared the name with the certificate.
+        Other workers call it by the machine's name if no other is advertised. With https, the browser has compared the
+        name with the certificate.
         """
         given = {name.lower() for name in self.host_names}
         if listener.is_tls or _ANY_NAME in given or not (given or listener.is_loopback):
             return None
-        own = {self.rest_advertised_host_name or "", *(one.host for one in self.all_listeners)}
+        own = {self.rest_advertised_host_name or socket.gethostname(), *(one.host for one in self.all_listeners)}
         return frozenset(given | {name.lower() for name in own if name})
 
     @property

@@ -1,6 +1,7 @@
 """A worker that asks no credentials is called by its own names alone: pages cannot lead theirs to it."""
 
 import logging
+import socket
 
 import pytest
 from starlette.testclient import TestClient
@@ -61,21 +62,26 @@ def test_what_is_refused_is_in_both_logs(client: TestClient, caplog: pytest.LogC
 
 def names(listeners: str, **more: str) -> list[set[str] | None]:
     config = WorkerConfig({**SETTINGS, "listeners": listeners, **more})
-    found = [config.names_of(one) for one in config.rest_listeners]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "Vm-1")
+        found = [config.names_of(one) for one in config.rest_listeners]
     return [None if each is None else set(each) for each in found]
 
 
 def test_on_loopback_only_a_worker_s_own_names_count() -> None:
     own = "http://127.0.0.1:8083"
-    assert names(own) == [{"127.0.0.1"}]
+    assert names(own) == [{"127.0.0.1", "vm-1"}]
     assert names(own, **{"rest.advertised.host.name": "Worker.example"}) == [{"127.0.0.1", "worker.example"}]
-    assert names(own, **{"rest.host.names": "Proxy.example, connect"}) == [{"127.0.0.1", "proxy.example", "connect"}]
+    assert names(own, **{"rest.host.names": "Proxy.example, connect"}) == [
+        {"127.0.0.1", "vm-1", "proxy.example", "connect"}
+    ]
     assert names(own, **{"rest.host.names": "*"}) == [None]
 
 
 def test_where_other_machines_reach_it_any_name_counts_unless_some_are_given() -> None:
-    assert names("http://0.0.0.0:8083,http://localhost:1") == [None, {"0.0.0.0", "localhost"}]
-    assert names("http://:8083", **{"rest.host.names": "connect"}) == [{"connect"}]
+    assert names("http://0.0.0.0:8083,http://localhost:1") == [None, {"0.0.0.0", "localhost", "vm-1"}]
+    # other workers call it by the name of its machine
+    assert names("http://:8083", **{"rest.host.names": "connect"}) == [{"connect", "vm-1"}]
 
 
 def test_with_https_the_certificate_decides() -> None:

@@ -38,8 +38,9 @@ async def _content(visit: Visit) -> dict[str, Any]:
         found = await _rated(found, visit.series)
     listing = Listing.of(await run_in_threadpool(selected, found, wanted), wanted.page)
     shown = [with_spark(row, visit.series) for row in listing.rows]
-    content = {"wanted": wanted, "counts": counts(found), "rows": shown, "listing": listing}
-    return {**content, "seen": digest([shown, listing.page, listing.total])}
+    tally = counts(found)
+    content = {"wanted": wanted, "counts": tally, "rows": shown, "listing": listing}
+    return {**content, "seen": digest([shown, listing.page, listing.total, tally])}
 
 
 async def _rated(found: list[Row], series: Series) -> list[Row]:

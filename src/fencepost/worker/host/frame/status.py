@@ -37,7 +37,8 @@ class FrameStatus:
             if state is RunState.RUNNING:
                 self._remark.trace = self.retried.trace or self.waits_for
             self._publish(self._remark.of(state))
-            self.is_silent |= state.is_over
+            if state.is_over:  # `abandon` may set it at the same moment
+                self.is_silent = True
 
     def look(self) -> None:
         """Report whether the task stands still, if that has changed."""

@@ -65,7 +65,10 @@ class RunningFrames:
                 if not tasks:
                     self._watching.discard(name)
                     return
-            look(tasks, runtime)
+            try:
+                look(tasks, runtime)
+            except Exception:  # the next look may succeed, and without this thread nobody would look again
+                log.exception("looking at DataFrame tasks failed")
 
 
 def _look(tasks: Sequence[FrameLife], runtime: FrameRuntime | str) -> None:

@@ -26,7 +26,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.offset.write import OffsetWriter
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, known
 from fencepost.worker.supervision.offset.held import read_offsets
 from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 
@@ -96,7 +96,7 @@ class SourceOffsets:
         if self._settings.is_exactly_once:
             self._fence(connector, config, snapshot)
         with _as_operation_error(connector):
-            ensure_own_topic(self._settings, config)
+            ensure_own_topic(self._settings, config, known(self._settings.config, config))
             view = self._view(connector, config)  # 3
             is_apart = view.own is not None or self._settings.offsets_in_group(connector, config) is not None
             wanted = _replacing(view, offsets)
@@ -147,7 +147,7 @@ class SourceOffsets:
         snapshot = lead(ensure)
         config = snapshot.connectors[connector]
         with _as_operation_error(connector):
-            ensure_own_topic(self._settings, config)
+            ensure_own_topic(self._settings, config, known(self._settings.config, config))
             offsets = wanted(self._view(connector, config))  # 3
             is_external = self._ask_connector(connector, config, offsets)  # 4
             self._apply(connector, config, offsets, lambda: _ignore(lead(ensure)))  # 5

@@ -79,7 +79,7 @@ class Preparation:
         try:
             spec = task_spec(self.settings, snapshot, handle)
             if not handle.identity.is_sink:
-                ensure_own_topic(self.settings, spec.connector_config)  # step 4
+                ensure_own_topic(self.settings, spec.connector_config, spec.connector_config)  # step 4
         except RetriableError as error:  # of Kafka, or of a store with secrets
             kind = AbandonedError if isinstance(error, KafkaUnavailableError) else AwayError
             raise kind(str(error)) from error

@@ -123,7 +123,7 @@ class SourceOffsetsStage:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> SourceOffsetsStage:
-    monkeypatch.setattr(offset_change, "ensure_own_topic", lambda settings, config: None)
+    monkeypatch.setattr(offset_change, "ensure_own_topic", lambda *_: None)
     return SourceOffsetsStage()
 
 

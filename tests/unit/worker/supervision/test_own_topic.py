@@ -1,0 +1,15 @@
+"""A connector's own topics are looked for with values that were looked up once."""
+
+from typing import Any
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task.own_topic import ensure_own_topic
+from support.settings import SETTINGS
+
+
+def test_a_value_that_looks_like_a_reference_is_no_more_looked_up() -> None:
+    config: dict[str, Any] = {"name": "files", "connection.password": "${ab:cd}"}
+    ensure_own_topic(
+        WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me"), config, config
+    )  # no such provider is configured
