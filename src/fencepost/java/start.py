@@ -62,11 +62,10 @@ def start_host(options: HostOptions) -> JavaHost:
     archived = archive_options(java, jars, options.jvm, partial(started, "host that archives its classes"))
     try:
         return started(options.label, *archived)
-    except JavaUnavailableError:
-        if not archived:
-            raise
-        host = started(options.label)
-        discard_archive(java, jars)
+    except JavaUnavailableError:  # the archive is damaged, or this build of Java lacks what others of its version have
+        host = HostClient([str(java.path), *_OPTIONS, *options.jvm, "-cp", classpath, MAIN], options.label)
+        if archived:
+            discard_archive(java, jars)
         return host
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.java import archive
+from fencepost.java import archive, start
 from fencepost.java.port import HostOptions
 from fencepost.java.start import start_host
 from fencepost.testing import eventually
@@ -31,3 +31,9 @@ def test_a_host_starts_without_an_archive_that_is_cut_off(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)  # for what Java writes down of its crash
     assert archive_of_a_host() is None
     assert os.stat(cut_off).st_size == 0
+
+
+def test_a_host_starts_with_a_java_that_cannot_trim_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(start, "jvm_options", lambda _: [*start._OPTIONS, "-XX:NoSuchOption=1"])
+    assert archive_of_a_host() is None
