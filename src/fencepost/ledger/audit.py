@@ -16,7 +16,7 @@ from typing import Any
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import read_produced
 from fencepost.ledger.entries import ConnectorEntries, LedgerRuns
-from fencepost.ledger.finding import Difference, PartitionFindings
+from fencepost.ledger.finding import Difference, Findings, PartitionFindings
 from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
 from fencepost.record import TopicPartition
 
@@ -26,25 +26,21 @@ OnPartition = Callable[[TopicPartition, int, int], None]
 
 
 @dataclass
-class AuditReport:
-    """What an audit has found."""
+class AuditReport(Findings):
+    """What the audit of a ledger has found."""
 
-    connector: str
     ledger: str
     entries: int
-    partitions: list[PartitionFindings] = field(default_factory=list)
     lost_entries: list[Difference] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def differences(self) -> list[Difference]:
-        """Return all differences, those of each partition in the order of its offsets."""
-        return [*self.lost_entries, *(each for found in self.partitions for each in found.differences)]
+        """Return the lost entries, and all differences of partitions."""
+        return [*self.lost_entries, *super().differences]
 
     @property
-    def is_complete(self) -> bool:
-        """Return whether everything was compared that can be compared at all."""
-        return self.entries > 0 and not self.notes and all(found.is_complete for found in self.partitions)
+    def has_compared(self) -> bool:
+        return self.entries > 0
 
 
 class Audit:

@@ -10,7 +10,7 @@ Nothing is changed, and the sink may run meanwhile. The order of steps avoids fa
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from fencepost.connector.files.moves import names_of_topic, shown_parts
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import read_produced
 from fencepost.ledger.file_rows import FileForm
-from fencepost.ledger.finding import Difference, PartitionFindings
+from fencepost.ledger.finding import Findings, PartitionFindings
 from fencepost.ledger.range_check import FileRange, LogRecords, RangeCheck
 from fencepost.record import TopicPartition
 
@@ -47,24 +47,11 @@ class FilesScope:
 
 
 @dataclass
-class FilesReport:
+class FilesReport(Findings):
     """What the audit of a files sink has found."""
 
-    connector: str
     path: Path
     files: int = 0
-    partitions: list[PartitionFindings] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def differences(self) -> list[Difference]:
-        """Return all differences, those of each partition in the order of its offsets."""
-        return [each for found in self.partitions for each in found.differences]
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether everything was compared that can be compared at all."""
-        return bool(self.partitions) and not self.notes and all(found.is_complete for found in self.partitions)
 
 
 class _Stretch(NamedTuple):

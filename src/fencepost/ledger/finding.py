@@ -89,3 +89,27 @@ class PartitionFindings:
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_complete: bool = True
+
+
+@dataclass
+class Findings:
+    """What an audit has found, whatever it compares."""
+
+    connector: str
+    partitions: list[PartitionFindings] = field(default_factory=list, kw_only=True)
+    notes: list[str] = field(default_factory=list, kw_only=True)
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Return all differences, those of each partition in the order in which they come."""
+        return [each for found in self.partitions for each in found.differences]
+
+    @property
+    def has_compared(self) -> bool:
+        """Return whether there was anything to compare."""
+        return bool(self.partitions)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was compared that can be compared at all."""
+        return self.has_compared and not self.notes and all(found.is_complete for found in self.partitions)

@@ -9,13 +9,13 @@ Nothing is changed, and the mirror may run meanwhile. The order of steps avoids 
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import Produced, read_produced
 from fencepost.ledger.copy_check import CopyCheck, aligned
-from fencepost.ledger.finding import Difference, PartitionFindings
+from fencepost.ledger.finding import Findings, PartitionFindings
 from fencepost.ledger.record_stream import RecordStream
 from fencepost.record import TopicPartition
 
@@ -50,22 +50,8 @@ class MirrorScope:
 
 
 @dataclass
-class MirrorReport:
+class MirrorReport(Findings):
     """What the audit of a mirror has found. Partitions are those of the source."""
-
-    connector: str
-    partitions: list[PartitionFindings] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def differences(self) -> list[Difference]:
-        """Return all differences, those of each partition in the order in which they come."""
-        return [each for found in self.partitions for each in found.differences]
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether everything was compared that can be compared at all."""
-        return bool(self.partitions) and not self.notes and all(found.is_complete for found in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
