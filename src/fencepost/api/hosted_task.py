@@ -96,7 +96,33 @@ class HostLostError(ConnectError):
         self.is_crash = is_crash
 
 
-class HostedTask(SourceTask):
+class InOtherProcess:
+    """What any thread may ask of a task whose code runs in another process."""
+
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
+        return {}
+
+    def waits_since(self) -> float | None:
+        """Return since when a call of the other process has not returned, on the monotonic clock, though the task's
+        thread goes on. None: there is none. Called by any thread, also before `start`."""
+        return None
+
+    def waits_for_kafka(self) -> bool:
+        """Say whether that call is known to wait for Kafka."""
+        return False
+
+    def stack(self) -> str:
+        """Return where the other process is for this task, innermost call first; empty if that is not known.
+
+        Called by a thread that may wait for the answer; it may never come."""
+        return ""
+
+    def abandon(self) -> None:
+        """End the other process at once: the task has not stopped in time. Called by any thread."""
+
+
+class HostedTask(InOtherProcess, SourceTask):
     """A task whose `poll` returns what another process has transformed and converted already, as columns of bytes.
 
     The transforms, predicates and converters of its config are not applied here. Its batches have no offsets of single
@@ -122,28 +148,6 @@ class HostedTask(SourceTask):
     @classmethod
     def form(cls, config: Any) -> Form:
         return Form.COLUMNS
-
-    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
-        """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
-        return {}
-
-    def waits_since(self) -> float | None:
-        """Return since when a call of the other process has not returned, on the monotonic clock, though the task's
-        thread goes on. None: there is none. Called by any thread, also before `start`."""
-        return None
-
-    def waits_for_kafka(self) -> bool:
-        """Say whether that call is known to wait for Kafka."""
-        return False
-
-    def stack(self) -> str:
-        """Return where the other process is for this task, innermost call first; empty if that is not known.
-
-        Called by a thread that may wait for the answer; it may never come."""
-        return ""
-
-    def abandon(self) -> None:
-        """End the other process at once: the task has not stopped in time. Called by any thread."""
 
 
 class GroupMember(NamedTuple):
@@ -298,7 +302,7 @@ class RefusedReportError(FatalError):
     """A record that a sink task has reported in its `pre_commit` can neither be a dead letter nor be tolerated."""
 
 
-class HostedSink(SinkTask):
+class HostedSink(InOtherProcess, SinkTask):
     """A task that gets records as bytes, which another process converts and transforms.
 
     The transforms, predicates and converters of its config are not applied here.
@@ -317,28 +321,6 @@ class HostedSink(SinkTask):
     @staticmethod
     def require_form(record: SinkRecord) -> None:
         """Raise RecordError if a record of a mixed chain has a value that cannot be sent to the other process."""
-
-    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
-        """Return metrics, as `MirrorTask.figures` does. Called by any thread, also before `start`."""
-        return {}
-
-    def waits_since(self) -> float | None:
-        """Return since when a call of the other process has not returned, on the monotonic clock, though the task's
-        thread goes on. None: there is none. Called by any thread, also before `start`."""
-        return None
-
-    def waits_for_kafka(self) -> bool:
-        """Say whether that call is known to wait for Kafka."""
-        return False
-
-    def stack(self) -> str:
-        """Return where the other process is for this task, innermost call first; empty if that is not known.
-
-        Called by a thread that may wait for the answer; it may never come."""
-        return ""
-
-    def abandon(self) -> None:
-        """End the other process at once: the task has not stopped in time. Called by any thread."""
 
 
 def converts_itself(task: object) -> TypeGuard[type[HostedTask | HostedSink]]:
