@@ -14,6 +14,7 @@ import typer
 from bench import page, plot, readme
 from bench.options import Options, say
 from bench.result import COMMITTED
+from fencepost.spark.session.archive_making import ensure_archive
 
 _QUICK_RESULTS = Path("build/bench")
 
@@ -42,6 +43,8 @@ def main(
     unknown = set(parts or ()) - {*page.PARTS, "page"}
     if unknown:
         raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(page.PARTS)}")
+    if set(parts or page.PARTS) != {"page"}:
+        ensure_archive()  # a worker makes one after a minute, which few of the bench's workers live
     for part in parts or page.PARTS:
         if part != "page":
             _run(part, options)
