@@ -12,6 +12,14 @@ from fencepost.embedded.error import JavaMissingError
 
 MINIMUM_VERSION = 17
 INSTALL_COMMAND = "apt-get install -y openjdk-17-jre-headless"
+# The optimizing compiler takes seconds of processor time while a JVM starts. With ten times Java's own thresholds it
+# compiles only what runs for each record.
+LATE_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 
 
 @dataclass(frozen=True)

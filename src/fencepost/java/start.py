@@ -6,7 +6,7 @@ import sys
 from functools import partial
 
 from fencepost.embedded import EmbeddedKafkaError
-from fencepost.embedded.java import Java, find_java
+from fencepost.embedded.java import LATE_COMPILER, Java, find_java
 from fencepost.java.archive import archive_options, discard_archive
 from fencepost.java.client.host import HostClient
 from fencepost.java.error import JavaUnavailableError
@@ -14,14 +14,6 @@ from fencepost.java.host_jar import MAIN, ensure_jar
 from fencepost.java.port import HostOptions, JavaHost
 from fencepost.java.runtime import ensure_runtime
 
-# The optimizing compiler halves what a record costs, but costs seconds of processor time while a plug-in starts. With
-# ten times Java's own thresholds it compiles only what runs for each record.
-_COMPILER = (
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
-)
 # The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses.
 _HEAP = (
     "-Xms16m",
@@ -38,7 +30,7 @@ _OPTIONS = (
     *_HEAP,
     "-Xss512k",
     "-XX:+UseSerialGC",
-    *_COMPILER,
+    *LATE_COMPILER,
     "-Xshare:auto",
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:-CreateCoredumpOnCrash",

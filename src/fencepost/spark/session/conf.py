@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from fencepost.embedded.java import LATE_COMPILER
 from fencepost.telemetry.secret import hide
 
 NOMINAL_CORES = 64
@@ -96,7 +97,7 @@ def _redaction(given: Mapping[str, str]) -> dict[str, str]:
 
 def _java_options(own: str) -> str:
     """Return the JVM's options: quiet, small and quick to start, unless the user sets others."""
-    options = ["-XX:-UsePerfData"]
+    options = ["-XX:-UsePerfData", *LATE_COMPILER]
     if "-Dfile.encoding" not in own:
         options.append(_TEXT)
     if "log4j2.configurationFile" not in own:

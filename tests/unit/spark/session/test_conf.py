@@ -40,6 +40,12 @@ def test_the_heap_of_a_driver_grows_with_its_use() -> None:
     assert "-Xms32m" in spark_properties({})["spark.driver.extraJavaOptions"].split()
 
 
+def test_a_driver_optimizes_late_unless_the_user_says_when() -> None:
+    own = "-XX:Tier4InvocationThreshold=5000"
+    options = spark_properties({"spark.driver.extraJavaOptions": own})["spark.driver.extraJavaOptions"].split()
+    assert options.index("-XX:Tier4InvocationThreshold=50000") < options.index(own)  # Java heeds the last one
+
+
 def test_the_users_properties_win() -> None:
     given = {
         "spark.master": "spark://there:7077",
