@@ -9,8 +9,9 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fencepost.api import ConnectError, SourceRecord
@@ -36,7 +37,7 @@ _CONFIG = {
 }
 _NAME = "java-host"
 _UNUSED_S = 30 * 24 * 3600.0
-_DUMP_S = 60.0
+_LIMIT_S = 30.0  # to start, and again for the rest: a user waits for the first host
 _TERMINATED = 128 + signal.SIGTERM
 
 
@@ -46,7 +47,7 @@ def archive_options(
     """Return the options with which a host uses the archive, which is made now if there is none.
 
     `jars` are its class path, `own` the user's options, and `start` starts a host with more options. Nothing that
-    goes wrong here is an error: the host does without.
+    goes wrong here is an error, and nothing takes longer than twice `_LIMIT_S`: the host does without.
     """
     if any(option.startswith(OWN_CHOICE) for option in own):
         return []
@@ -58,6 +59,9 @@ def archive_options(
         os.utime(archive)  # it is in use
     except OSError as error:
         log.debug("a host starts without an archive of its classes: %s", error)
+        return []
+    except Exception:  # a fault of ours: what is only quicker must not keep a host from starting
+        log.warning("a host starts without an archive of its classes", exc_info=True)
         return []
     return options and [*options, "-Xlog:cds*=off"]  # an archive that does not fit is no news for the log
 
@@ -96,33 +100,46 @@ def _make(archive: Path, start: Callable[..., HostClient]) -> None:
             if older.name.startswith(f"{place}-") or time.time() - older.stat().st_mtime > _UNUSED_S:
                 older.unlink(missing_ok=True)
         try:
-            _train(start(f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable"))
-        except (ConnectError, subprocess.TimeoutExpired) as error:
-            log.info("hosts start without an archive of their classes, which cannot be made: %s", error)
+            with start(f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable", within_s=_LIMIT_S) as host, _limited(host):
+                _train(host)
+        except Exception as error:  # whatever it is, an empty file says that it is not tried again for a day
+            is_ours = not isinstance(error, (ConnectError, subprocess.TimeoutExpired, OSError))
+            log.info("hosts start without an archive of their classes: %s", error, exc_info=is_ours)
             fresh.unlink(missing_ok=True)
 
     make(archive, archive.with_name(f"{place}.lock"), f".{place}-", train, waits=False)
 
 
+@contextlib.contextmanager
+def _limited(host: HostClient) -> Iterator[None]:
+    """Kill a host that takes too long: each call waits for as long as it runs."""
+    timer = threading.Timer(_LIMIT_S, host.kill, ["it has not archived its classes in time"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _train(host: HostClient) -> None:
     """Let a host do what hosts do, and end in good order, which writes the archive."""
-    with host:
-        host.set_levels({"": "ERROR"})
-        host.ask.validate(_HOIST, {"field": "value"})
-        task = host.source_task(
-            SourceTaskStart(
-                connector="training",
-                task=0,
-                java_class=JavaClass("fencepost.host.Training"),
-                task_config={},
-                connector_config=_CONFIG,
-            )
+    host.set_levels({"": "ERROR"})
+    host.ask.validate(_HOIST, {"field": "value"})
+    task = host.source_task(
+        SourceTaskStart(
+            connector="training",
+            task=0,
+            java_class=JavaClass("fencepost.host.Training"),
+            task_config={},
+            connector_config=_CONFIG,
         )
-        task.poll()
-        task.stop(_DUMP_S)
-        chain = host.chain(ChainStart("training", True, _CONFIG, [ChainStep("transform", _HOIST, "transforms.hoist.")]))
-        chain.run([SourceRecord({}, {}, "t", "value")], 0, 1, None)
-        chain.close()
-        code = host.terminate(_DUMP_S)
+    )
+    task.poll()
+    task.stop(_LIMIT_S)
+    chain = host.chain(ChainStart("training", True, _CONFIG, [ChainStep("transform", _HOIST, "transforms.hoist.")]))
+    chain.run([SourceRecord({}, {}, "t", "value")], 0, 1, None)
+    chain.close()
+    code = host.terminate(_LIMIT_S)
     if code != _TERMINATED:
         raise JavaUnavailableError(f"the JVM that was to write it ended with exit code {code}")

@@ -192,7 +192,10 @@ class HostedConnector(Protocol):
         """Return the newest metrics of the connector, a few seconds old at most. Any thread; does not wait."""
 
     def interrupt(self) -> None:
-        """Interrupt the connector's thread, from any thread: a call in a sleep ends with a JavaError."""
+        """Interrupt the connector's thread, from any thread: a call in a sleep ends with a JavaError.
+
+        Returns within seconds, also if the host is stopped, which then does nothing.
+        """
 
     def close(self) -> None:
         """Forget the connector without a call of it."""
@@ -308,7 +311,10 @@ class HostedTask(Protocol):
         """Stop the task and close its transforms and converters. Kills the host if that takes longer."""
 
     def interrupt(self) -> None:
-        """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError."""
+        """Interrupt the task's thread, from any thread: a `poll` in a sleep or a queue ends with a JavaError.
+
+        Returns within seconds, also if the host is stopped, which then does nothing.
+        """
 
 
 class HostedSourceTask(HostedTask, Protocol):

@@ -3,12 +3,13 @@
 import os
 import re
 import sys
-from functools import partial
+from collections.abc import Sequence
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.java import LATE_COMPILER, Java, find_java
 from fencepost.java.archive import archive_options, discard_archive
 from fencepost.java.client.host import HostClient
+from fencepost.java.client.process import START_S
 from fencepost.java.error import JavaUnavailableError
 from fencepost.java.host_jar import MAIN, ensure_jar
 from fencepost.java.port import HostOptions, JavaHost
@@ -46,16 +47,20 @@ def start_host(options: HostOptions) -> JavaHost:
         jars = [ensure_jar(java), *ensure_runtime(java)]
     except EmbeddedKafkaError as error:
         raise JavaUnavailableError(str(error)) from error
-    classpath = os.pathsep.join(map(str, jars))
+    classpath, own = os.pathsep.join(map(str, jars)), jvm_options(java)
 
-    def started(label: str, *more: str) -> HostClient:
-        return HostClient([str(java.path), *jvm_options(java), *more, *options.jvm, "-cp", classpath, MAIN], label)
+    def started(label: str, chosen: Sequence[str], within_s: float = START_S) -> HostClient:
+        command = [str(java.path), *chosen, *options.jvm, "-cp", classpath, MAIN]
+        return HostClient(command, label, within_s)
 
-    archived = archive_options(java, jars, options.jvm, partial(started, "host that archives its classes"))
+    def training(*more: str, within_s: float) -> HostClient:
+        return started("host that archives its classes", [*own, *more], within_s)
+
+    archived = archive_options(java, jars, options.jvm, training)
     try:
-        return started(options.label, *archived)
+        return started(options.label, [*own, *archived])
     except JavaUnavailableError:  # the archive is damaged, or this build of Java lacks what others of its version have
-        host = HostClient([str(java.path), *_OPTIONS, *options.jvm, "-cp", classpath, MAIN], options.label)
+        host = started(options.label, _OPTIONS)
         if archived:
             discard_archive(java, jars)
         return host

@@ -28,9 +28,20 @@ def test_a_host_starts_without_an_archive_that_is_cut_off(tmp_path: Path, monkey
     cut_off = tmp_path / whole.name
     cut_off.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    monkeypatch.chdir(tmp_path)  # for what Java writes down of its crash
+    monkeypatch.chdir(tmp_path)
     assert archive_of_a_host() is None
     assert os.stat(cut_off).st_size == 0
+    assert not list(tmp_path.glob("*.log"))  # what Java writes down of its crash
+
+
+def test_a_host_does_not_wait_for_long_for_the_one_that_makes_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
+    assert archive_of_a_host() is None
+    (given_up,) = tmp_path.glob("*.jsa")
+    assert given_up.stat().st_size == 0
 
 
 def test_a_host_starts_with_a_java_that_cannot_trim_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,21 @@ def test_a_lack_of_memory_ends_the_host(lost: JavaHost, scripted: Starter) -> No
     assert "Terminating due to java.lang.OutOfMemoryError" in str(raised.value)
 
 
+def test_a_crash_of_java_is_reported_with_the_thread_and_its_stack_and_leaves_no_file(
+    lost: JavaHost, scripted: Starter
+) -> None:
+    with pytest.raises(HostEndedError, match="its exit code is 1") as raised:
+        scripted(lost, "!crash").poll()
+    found = str(raised.value)
+    assert 'JavaThread "made-0"' in found
+    assert "tests.Hang.crash" in found
+    assert "Command Line" not in found
+    assert lost.end == found
+    assert not list(Path.cwd().glob("*_pid*.log"))
+    lost.close()
+    assert lost.end == found
+
+
 def test_a_signal_is_reported(lost: JavaHost, scripted: Starter) -> None:
     task = scripted(lost, "a")
     os.kill(lost.pid, signal.SIGKILL)
@@ -159,6 +174,20 @@ def test_a_poll_that_sleeps_is_interrupted(
     task.interrupt()  # nothing is under way
     assert task.poll() is None
     task.stop(60)
+
+
+def test_an_interrupt_does_not_wait_for_a_host_that_is_stopped(
+    lost: JavaHost, scripted: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.java.client.host._INTERRUPT_S", 0.2)
+    task = scripted(lost, "a;b")
+    os.kill(lost.pid, signal.SIGSTOP)
+    task.interrupt()
+    os.kill(lost.pid, signal.SIGCONT)
+    assert task.poll() is not None
+    monkeypatch.undo()
+    task.interrupt()
+    assert task.poll() is not None
 
 
 @pytest.mark.parametrize(("act", "method"), [("loop", "loop"), ("socket", "readSocket"), ("deadlock", "deadlock")])

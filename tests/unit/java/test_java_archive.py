@@ -2,13 +2,34 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, Self
 
 import pytest
 
 from fencepost.embedded.java import Java
 from fencepost.java import archive
-from fencepost.java.error import JavaUnavailableError
+from fencepost.java.error import HostEndedError, JavaUnavailableError
+
+
+class Host:
+    """One that writes an archive."""
+
+    def __init__(self, option: str) -> None:
+        self.archive = Path(option.removeprefix("-XX:ArchiveClassesAtExit="))
+        self.is_killed = Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def kill(self, why: str) -> None:
+        self.is_killed.set()
+
+
+def writes(host: Host) -> None:
+    host.archive.write_text("classes")
 
 
 class Hosts:
@@ -27,17 +48,17 @@ class Hosts:
     def options(self, *own: str) -> list[str]:
         return archive.archive_options(self.java, self.jars, own, self._start)
 
-    def _start(self, option: str, *more: str) -> Any:
+    def _start(self, option: str, *more: str, within_s: float) -> Any:
         self.starts += 1
         if self.error is not None:
             raise self.error
-        return option.removeprefix("-XX:ArchiveClassesAtExit=")
+        return Host(option)
 
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(archive, "_train", lambda path: Path(path).write_text("classes"))
+    monkeypatch.setattr(archive, "_train", writes)
     return Hosts(tmp_path)
 
 
@@ -79,19 +100,36 @@ def test_another_installation_keeps_its_own_for_a_month(hosts: Hosts, tmp_path: 
     assert len(archives(tmp_path)) == 2
 
 
-def test_one_that_cannot_be_made_is_no_error_and_not_tried_by_each_host(hosts: Hosts) -> None:
-    hosts.error = JavaUnavailableError("no such option")
+@pytest.mark.parametrize("error", [JavaUnavailableError("no such option"), RuntimeError("can't start new thread")])
+def test_one_that_cannot_be_made_is_no_error_and_not_tried_by_each_host(hosts: Hosts, error: Exception) -> None:
+    hosts.error = error
     assert [hosts.options(), hosts.options()] == [[], []]
     assert hosts.starts == 1
+
+
+def test_a_jvm_that_hangs_while_it_makes_one_is_killed(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(host: Host) -> None:
+        assert host.is_killed.wait(60)
+        raise HostEndedError("it was killed")
+
+    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(archive, "_train", hangs)
+    assert [hosts.options(), hosts.options()] == [[], []]
+    assert hosts.starts == 1
+
+
+def test_a_fault_of_what_looks_for_one_stops_no_host(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_make", lambda *_: {}["missing"])
+    assert hosts.options() == []
 
 
 def test_a_host_does_not_wait_for_another_one_that_makes_it(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """That may be in a slot which was stopped."""
     meanwhile: list[list[str]] = []
 
-    def train(path: Any) -> None:
+    def train(host: Host) -> None:
         meanwhile.append(hosts.options())
-        Path(path).write_text("classes")
+        writes(host)
 
     monkeypatch.setattr(archive, "_train", train)
     assert hosts.options()

@@ -1,5 +1,6 @@
 """A running host."""
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -12,7 +13,8 @@ from fencepost.java.client.hosted_connector import ConnectorClient
 from fencepost.java.client.hosted_sink import SinkTaskClient, replies_of
 from fencepost.java.client.hosted_source import SourceTaskClient, listed
 from fencepost.java.client.line import Line
-from fencepost.java.client.process import HostProcess
+from fencepost.java.client.process import START_S, HostProcess
+from fencepost.java.error import ConnectionLostError
 from fencepost.java.port import (
     Callbacks,
     Description,
@@ -25,6 +27,10 @@ from fencepost.java.port import (
     SourceTaskStart,
     TaskStart,
 )
+
+log = logging.getLogger(__name__)
+
+_INTERRUPT_S = 5.0
 
 
 class ClassesClient:
@@ -65,9 +71,9 @@ class ClassesClient:
 class HostClient:
     """Implements `JavaHost`."""
 
-    def __init__(self, command: Sequence[str], label: str) -> None:
-        """Start a host. Raises JavaUnavailableError."""
-        self._process = HostProcess(command, label)
+    def __init__(self, command: Sequence[str], label: str, within_s: float = START_S) -> None:
+        """Start a host. Raises JavaUnavailableError, also if it does not answer `within_s`."""
+        self._process = HostProcess(command, label, within_s)
         self._events = Events(self._process.events, label)
         self._lock = threading.Lock()
         self._control: Line | None = None
@@ -116,10 +122,13 @@ class HostClient:
         return ChainClient(Line(self._process, {**opening, "steps": steps}), is_source=start.is_source)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
-        self._controlled("levels", levels=dict(levels))
+        with self._lock:
+            if self._control is None:
+                self._control = Line(self._process, {"op": "control"})
+            self._control.result("levels", levels=dict(levels))
 
     def threads(self) -> str:
-        line = Line(self._process, {"op": "control"})  # no interrupt waits for the answer, which may not come
+        line = Line(self._process, {"op": "control"})  # nothing else waits for the answer, which may not come
         try:
             found: str = line.result("threads")
             return found
@@ -142,13 +151,15 @@ class HostClient:
         self.close()
 
     def _interrupt(self, session: int) -> None:
-        self._controlled("interrupt", session=session)
-
-    def _controlled(self, operation: str, **arguments: Any) -> Any:
-        with self._lock:
-            if self._control is None:
-                self._control = Line(self._process, {"op": "control"})
-            return self._control.result(operation, **arguments)
+        """Interrupt a session's thread. Gives up soon on a JVM that is stopped, which its caller may kill next."""
+        try:
+            line = Line(self._process, {"op": "control"}, spares_s=_INTERRUPT_S)
+            try:
+                line.result("interrupt", session=session)
+            finally:
+                line.close()
+        except ConnectionLostError as error:
+            log.info("a thread was not interrupted: %s", error)
 
 
 def _described(java_class: JavaClass) -> list[Any]:

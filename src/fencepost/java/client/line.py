@@ -18,20 +18,34 @@ Reply = Callable[[str, Mapping[str, Any]], Any]
 class Line:
     """Asks, and waits for the answer. `close` may be called from any thread."""
 
-    def __init__(self, process: HostProcess, opening: dict[str, Any], reply: Reply | None = None) -> None:
+    def __init__(
+        self,
+        process: HostProcess,
+        opening: dict[str, Any],
+        reply: Reply | None = None,
+        *,
+        spares_s: float | None = None,
+    ) -> None:
         """Connect, and ask for what the connection is for: `opened` is the answer.
 
-        `reply` is called in the thread that waits for an answer.
+        Args:
+            process: The host's.
+            opening: What the connection is for.
+            reply: Called in the thread that waits for an answer.
+            spares_s: How long to wait for each answer; after that the connection ends, and the host is not killed.
 
         Raises:
             HostEndedError: and what the plug-in has thrown.
         """
         self._process = process
         self._reply = reply
+        self._spares_s = spares_s
         self._lock = threading.Lock()
         self._end: HostEndedError | None = None
         try:
-            self._socket: socket.socket = process.connect()
+            self._socket: socket.socket = process.connect(spares_s)
+        except TimeoutError:
+            raise self._silence("a connection", spares_s) from None
         except OSError:
             raise HostEndedError(process.await_end()) from None
         try:
@@ -56,7 +70,7 @@ class Line:
         with self._lock:
             if self._socket.fileno() < 0:
                 raise self._end or HostEndedError(f"{request['op']} came after the end of its task or connector")
-            answer = self._exchanged(request, buffers, timeout_s, meanwhile)
+            answer = self._exchanged(request, buffers, timeout_s or self._spares_s, meanwhile)
         if answer is None:
             self.close()
             self._end = self._ended(request["op"])
@@ -93,6 +107,9 @@ class Line:
                 answer = wire.receive(self._socket)
             return answer
         except TimeoutError:
+            if self._spares_s is not None:
+                self.close()
+                raise self._silence(request["op"], timeout_s) from None
             why = f"{request['op']} did not return within {timeout_s:g} s"
             self._process.kill(why)
             raise HostTimeoutError(self._process.await_end()) from None
@@ -101,6 +118,11 @@ class Line:
         except BaseException:
             self.close()  # an answer that nobody has read would be taken for that of the next request
             raise
+
+    def _silence(self, operation: str, timeout_s: float | None) -> ConnectionLostError:
+        return ConnectionLostError(
+            f"{operation} was not answered within {timeout_s:g} s by the {self._process.label} (a JVM), which runs"
+        )
 
     def _ended(self, operation: str) -> HostEndedError:
         how = self._process.end_soon()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 
 from fencepost.java.client.socket_directory import SocketDirectory
 from fencepost.java.error import JavaUnavailableError
@@ -16,22 +17,28 @@ from fencepost.telemetry.resident import hosts
 
 log = logging.getLogger(__name__)
 
-_START_S = 120.0
+START_S = 120.0
+"""How long a JVM may take until it answers."""
+
 _LOOK_S = 0.1
 _END_S = 10.0
 _LAST_LINES_S = 2.0
 _SHOWN_LINES = 20
+_CRASH = "crash"
+_MOST_OF_CRASH = 200_000
+_CRASH_LINES = 60
+_AFTER_STACKS = ("siginfo:", "Registers:", "Register to memory", "---------------")
 _OUT_OF_MEMORY = 3  # the exit code of ExitOnOutOfMemoryError
 
 
 class HostProcess:
     """A JVM, the child of this process, which ends with the connection `events`. Thread-safe."""
 
-    def __init__(self, command: Sequence[str], label: str) -> None:
+    def __init__(self, command: Sequence[str], label: str, within_s: float = START_S) -> None:
         """Start the JVM and wait until it listens. `command` lacks its last argument, the directory of its sockets.
 
         Raises:
-            JavaUnavailableError: It has ended, or does not answer. The text has what it printed.
+            JavaUnavailableError: It has ended, or does not answer `within_s`. The text has what it printed.
         """
         self.label = label
         self._killed: str | None = None
@@ -42,7 +49,7 @@ class HostProcess:
             try:
                 listener.bind(str(self._directory.path / "worker"))
                 listener.listen(1)
-                self._process = _started([*command, str(self._directory.path)])
+                self._process = _started([*self._with_crash_files(command), str(self._directory.path)])
             except OSError as error:
                 self.clear()
                 raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
@@ -50,7 +57,7 @@ class HostProcess:
             self._reader = threading.Thread(target=self._read, name=f"output of {label}", daemon=True)
             self._reader.start()
             try:
-                self.events = self._accept(listener)
+                self.events = self._accept(listener, within_s)
             except BaseException:
                 self.kill("it did not start")
                 self.clear()
@@ -60,10 +67,11 @@ class HostProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def connect(self) -> socket.socket:
-        """Return a new connection. Raises OSError if the JVM has ended."""
+    def connect(self, timeout_s: float | None = None) -> socket.socket:
+        """Return a new connection. Raises OSError if the JVM has ended, or TimeoutError if it does not take it."""
         connection = socket.socket(socket.AF_UNIX)
         try:
+            connection.settimeout(timeout_s)
             connection.connect(str(self._directory.path / "host"))
         except BaseException:
             connection.close()
@@ -78,6 +86,9 @@ class HostProcess:
         self._reader.join(self._last_lines_s)  # what it printed last
         self._last_lines_s = 0.0  # a process that a plug-in has started may still have the pipe
         how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
+        crash = self._read_crash()
+        if crash and crash not in self._last:
+            self._last.append(crash)
         printed = "\n".join(self._last)
         if code == _OUT_OF_MEMORY and "OutOfMemoryError" in printed:
             how += "; give it more memory with java.host.options, such as -Xmx256m"
@@ -115,8 +126,22 @@ class HostProcess:
         """Remove the directory of the sockets."""
         self._directory.remove()
 
-    def _accept(self, listener: socket.socket) -> socket.socket:
-        deadline = time.monotonic() + _START_S
+    def _with_crash_files(self, command: Sequence[str]) -> list[str]:
+        """Return the command with which Java writes nothing of a crash to our working directory."""
+        java, *options = command
+        own = self._directory.path
+        return [java, f"-XX:ErrorFile={own / _CRASH}", f"-XX:ReplayDataFile={own / 'replay'}", *options]
+
+    def _read_crash(self) -> str:
+        """Return what Java says of the thread that has crashed; empty if none has, or a user's option says where."""
+        try:
+            with (self._directory.path / _CRASH).open(errors="replace") as file:
+                return crashed_thread(file.read(_MOST_OF_CRASH))
+        except OSError:
+            return ""
+
+    def _accept(self, listener: socket.socket, within_s: float) -> socket.socket:
+        deadline = time.monotonic() + within_s
         listener.settimeout(_LOOK_S)
         while self._process.poll() is None and time.monotonic() < deadline:
             try:
@@ -125,7 +150,7 @@ class HostProcess:
                 continue
             connection.setblocking(True)
             return connection
-        raise JavaUnavailableError(self.end() or f"the {self.label} (a JVM) did not answer within {_START_S:g} s")
+        raise JavaUnavailableError(self.end() or f"the {self.label} (a JVM) did not answer within {within_s:g} s")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -133,6 +158,13 @@ class HostProcess:
             for line in lines:
                 self._last.append(line.rstrip())
                 log.info("%s printed: %s", self.label, line.rstrip())
+
+
+def crashed_thread(report: str) -> str:
+    """Return which thread has crashed and where it was, by Java's report (`hs_err`): no options, no environment."""
+    _, begins, found = report.partition("\nCurrent thread")
+    lines = takewhile(lambda line: not line.startswith(_AFTER_STACKS), f"{begins}{found}".splitlines())
+    return "\n".join([line for line in lines if line.strip()][:_CRASH_LINES])
 
 
 def _started(command: Sequence[str]) -> "subprocess.Popen[str]":

@@ -25,6 +25,7 @@ final class Hang {
             case "socket" -> readSocket();
             case "exit" -> System.exit(7);
             case "memory" -> hoard();
+            case "crash" -> crash();
             default -> throw new IllegalArgumentException(what);
         }
     }
@@ -44,6 +45,17 @@ final class Hang {
         List<long[]> kept = new ArrayList<>();
         while (true) {
             kept.add(new long[1 << 20]);
+        }
+    }
+
+    /** Write to where nothing is, as a native library with a fault. */
+    private static void crash() {
+        try {
+            var field = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
+            field.setAccessible(true);
+            ((sun.misc.Unsafe) field.get(null)).putLong(0L, 0L);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
         }
     }
 
