@@ -26,6 +26,7 @@ from fencepost.rest.app import Parts, RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.limits import Limits
 from fencepost.rest.server import Endpoint, RestServer
+from fencepost.telemetry.lock_watch import watch_of_worker
 from fencepost.worker.declaration import Declared
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.process import WorkerProcess
@@ -50,6 +51,7 @@ def serve(
     Raises ConfigError for settings that it cannot serve.
     """
     faulthandler.enable()  # shows Python's stack if Kafka's client crashes
+    watch_of_worker(sys.stderr).start()
     is_over = threading.Event()
 
     def over(_signal: int, _frame: FrameType | None) -> None:

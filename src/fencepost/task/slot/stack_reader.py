@@ -11,8 +11,10 @@ import re
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import NamedTuple
 
 MOVES = b"moves\n"  # after a dump: it was a pause
@@ -23,7 +25,7 @@ _STACK = b"Stack ("
 _THREAD = re.compile(rb"^Thread (0x[0-9a-f]+) ")
 _QUIET_S = 0.3  # at least: after that a dump, which is written in pieces, is whole
 _QUIET = 0.4  # of the time after which a process is late: to wait for `MOVES`
-_ONE_S = 0.03  # the same for the stack of one thread
+_LOOK_S = 0.002  # whether a thread has written its stack
 _MOST_TEXT = 8_000
 
 Send = Callable[[Mapping[str, str]], None]
@@ -98,15 +100,35 @@ class Reader:
         for task in [task for task in self.tasks.values() if task.incarnation not in stacks]:
             if not _signal(self.pid, task.native_id):
                 continue  # the thread has ended
-            if not self._goes_on(self.quiet_s):
+            if not self._is_handled(task.native_id):
                 break  # the process is paused, or the thread has blocked the signal
             said = b""
-            while self._goes_on(_ONE_S) and (more := os.read(self.reading, 65_536)):
+            while self._goes_on(0) and (more := os.read(self.reading, 65_536)):
                 said += more
-            if not said.startswith(_STACK):  # the process moves, or a task has begun
-                return said
-            stacks[task.incarnation] = _text(said.splitlines()[1:])
+            lines = said.splitlines(keepends=True)
+            if any(line == MOVES or _TASK.match(line.rstrip()) for line in lines):
+                return said  # the process moves, or a task has begun
+            own = list(dropwhile(lambda line: not line.startswith(_STACK), lines))  # after what was left of the dump
+            if own:
+                stacks[task.incarnation] = _text(line.rstrip() for line in own[1:])
         return b""
+
+    def _is_handled(self, thread: int) -> bool:
+        """Wait until a thread has dumped its stack: the signal is pending before, and blocked meanwhile."""
+        until_s = time.monotonic() + self.quiet_s
+        while _has_signal(self.pid, thread):
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+
+def _has_signal(pid: int, thread: int) -> bool:
+    """Say whether a thread has the signal before it, or is inside its handler; no thread has none."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as status:
+        masks = (int(line.split()[1], 16) for line in status if line.startswith((b"SigPnd:", b"SigBlk:")))
+        return any(mask >> (SIGNAL - 1) & 1 for mask in masks)
+    return False
 
 
 def _signal(pid: int, thread: int) -> bool:

@@ -19,12 +19,10 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 
 from fencepost.task.slot.stack_reader import MOST_BYTES, MOVES, SIGNAL
-
-_TURN = 0.2  # of the time after which a process is late: between two turns
+from fencepost.telemetry.lock_watch import LockWatch
 
 
 class Watchdog:
@@ -35,9 +33,6 @@ class Watchdog:
 
         That process ends with this one, as its pipe does. It imports what this one can.
         """
-        self._after_s = after_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="slot-watchdog", daemon=True)
         reading, self._writing = os.pipe()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
@@ -51,6 +46,7 @@ class Watchdog:
         os.set_blocking(self._writing, False)  # a full pipe must stop neither this process nor its fault handler
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, MOST_BYTES)
+        self._watch = LockWatch(after_s, self._writing, lambda _: self._write(MOVES))
 
     @property
     def reader_pid(self) -> int:
@@ -58,8 +54,8 @@ class Watchdog:
         return self._reader.pid
 
     def start(self) -> None:
-        """Watch from now on, in a thread that does nothing else: one that waits for the worker would be late."""
-        self._thread.start()
+        """Watch from now on."""
+        self._watch.start()
 
     def names(self, thread: threading.Thread, incarnation: str) -> None:
         """Say which task runs in a thread that has been started."""
@@ -67,26 +63,12 @@ class Watchdog:
 
     def close(self) -> None:
         """Stop watching, and end the other process."""
-        self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._watch.close()
         if self._reader.poll() is None:  # it may not see the pipe's end: a task's forks have it, too
             self._reader.kill()
         self._reader.wait()
         faulthandler.unregister(SIGNAL)  # without its handler, a signal would end this process
         os.close(self._writing)
-
-    def _watch(self) -> None:
-        last_s = time.monotonic()
-        while True:
-            faulthandler.dump_traceback_later(self._after_s, file=self._writing)
-            now_s = time.monotonic()
-            if now_s - last_s > self._after_s / 2:
-                self._write(MOVES)
-            last_s = now_s
-            if self._over.wait(self._after_s * _TURN):
-                faulthandler.cancel_dump_traceback_later()
-                return
 
     def _write(self, line: bytes) -> None:
         with contextlib.suppress(OSError):  # whoever would read it is gone, or does not read

@@ -31,11 +31,12 @@ def into(file: Path, after_s: float = 0.2) -> list[str]:
     """Return the command of a reader that writes the stacks that it would send to a file; one beside it says that it
     reads."""
     return reader(
-        f"pathlib.Path({str(file)!r} + '.ready').touch()\n"
+        f"file = pathlib.Path({str(file)!r})\n"
+        "file.with_suffix('.ready').touch()\n"
         "def send(stacks):\n"
-        "    for incarnation, stack in stacks.items():\n"
-        f"        with pathlib.Path({str(file)!r}).open('a') as out:\n"
-        "            out.write(f'{incarnation}\\n{stack}\\n')\n",
+        "    text = ''.join(f'{incarnation}\\n{stack}\\n' for incarnation, stack in stacks.items())\n"
+        "    file.with_suffix('.new').write_text(text)\n"
+        "    file.with_suffix('.new').rename(file)\n",
         after_s,
     )
 
@@ -49,11 +50,16 @@ def reader(send: str, after_s: float = 0.2) -> list[str]:
 DEAF = reader("send = print", 60)
 
 
-def holds_the_lock(seconds: int) -> None:
-    """Read from a pipe that ends after that time: signals do not end such a call."""
-    with subprocess.Popen(["sleep", str(seconds)], stdout=subprocess.PIPE) as sleeping:
+def holds_the_lock(until: str) -> None:
+    """Read from a pipe that ends with this command of a shell: signals do not end such a call."""
+    with subprocess.Popen(["sh", "-c", until], stdout=subprocess.PIPE) as sleeping:
         assert sleeping.stdout is not None
         ctypes.PyDLL(None).read(sleeping.stdout.fileno(), ctypes.create_string_buffer(1), 1)
+
+
+def is_there(file: Path) -> str:
+    """Return the command that ends once there is this file, or after a minute."""
+    return f"for _ in $(seq 600); do [ -e {file} ] && break; sleep 0.1; done"
 
 
 def waits(over: threading.Event) -> None:
@@ -63,15 +69,15 @@ def waits(over: threading.Event) -> None:
 def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) -> None:
     file, over = tmp_path / "stacks", threading.Event()
     watchdog = Watchdog(0.2, into(file))
-    eventually(Path(f"{file}.ready").exists, within_s=60)
+    eventually(file.with_suffix(".ready").exists, within_s=60)
     idle = threading.Thread(target=waits, args=(over,))
     idle.start()
     watchdog.names(idle, "idle")
     watchdog.names(threading.current_thread(), "stuck")
     try:
         watchdog.start()
-        holds_the_lock(2)
-        said = eventually(file.read_text)
+        holds_the_lock(is_there(file))
+        said = file.read_text()
     finally:
         over.set()
         watchdog.close()
@@ -90,7 +96,7 @@ def test_the_program_of_a_slot_sends_the_stacks_to_its_worker(monkeypatch: pytes
     watchdog.start()
 
     def is_sent() -> bool:
-        holds_the_lock(1)  # again, as long as the program starts
+        holds_the_lock("sleep 1")  # again, as long as the program starts
         return bool(sent)
 
     try:
@@ -105,12 +111,12 @@ def test_the_program_of_a_slot_sends_the_stacks_to_its_worker(monkeypatch: pytes
 def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hundred_threads(tmp_path: Path) -> None:
     """The newest ones; these tasks have the oldest."""
     file, begins, over = tmp_path / "stacks", threading.Event(), threading.Event()
-    watchdog = Watchdog(0.2, into(file))
-    eventually(Path(f"{file}.ready").exists, within_s=60)
+    watchdog = Watchdog(0.2, into(file, 5))
+    eventually(file.with_suffix(".ready").exists, within_s=60)
 
     def task() -> None:
         begins.wait()
-        holds_the_lock(4)
+        holds_the_lock(is_there(file))
 
     stuck, idle = threading.Thread(target=task), threading.Thread(target=waits, args=(over,))
     others = [threading.Thread(target=waits, args=(over,)) for _ in range(120)]
@@ -123,7 +129,7 @@ def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hu
         watchdog.start()
         begins.set()
         stuck.join()
-        said = eventually(file.read_text)
+        said = file.read_text()
     finally:
         over.set()
         watchdog.close()

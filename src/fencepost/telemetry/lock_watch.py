@@ -1,0 +1,70 @@
+"""Says where all threads of a process are while a call holds Python's interpreter lock, which stops every one of them.
+
+A regular expression that backtracks for hours does that, or native code. Python's fault handler has a thread in C that
+needs no lock; as long as the process moves, a thread of Python's puts it off.
+"""
+
+import faulthandler
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+log = logging.getLogger(__name__)
+
+_TURN = 0.2  # of the time after which a process is late: between two turns
+_AFTER_S = 10.0
+
+
+class LockWatch:
+    """Has the stacks of this process written to a file when its own thread could not run for `after_s`."""
+
+    def __init__(self, after_s: float, file: IO[str] | int, moves: Callable[[float], None]) -> None:
+        """`moves` is called with the seconds for which nothing moved, if that was half of `after_s` or more."""
+        self._after_s = after_s
+        self._file = file
+        self._moves = moves
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lock-watch", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on, in a thread that does nothing else: one that waits for something would be late."""
+        faulthandler.dump_traceback_later(self._after_s, file=self._file)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        last_s = time.monotonic()
+        while True:
+            faulthandler.dump_traceback_later(self._after_s, file=self._file)
+            now_s = time.monotonic()
+            if now_s - last_s > self._after_s / 2:
+                self._moves(now_s - last_s)
+            last_s = now_s
+            if self._over.wait(self._after_s * _TURN):
+                faulthandler.cancel_dump_traceback_later()
+                return
+
+
+def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> LockWatch:
+    """Return the watch of a worker's process, whose log goes to `stderr`.
+
+    The stacks are there as the fault handler writes them, a line for each call, while everything stands still. They
+    have no values. A line of the log follows if the process moves again.
+    """
+
+    def moves(stood_s: float) -> None:
+        if stood_s >= after_s:
+            log.error(
+                "nothing in this process moved for %.0f s: a call held Python's interpreter lock (the stacks of all "
+                "threads are above), or the process was paused",
+                stood_s,
+            )
+
+    return LockWatch(after_s, stderr, moves)
