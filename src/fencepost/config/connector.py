@@ -102,7 +102,8 @@ class RuntimeChoice(RestartChoice):
         "progress.timeout.ms", type=Type.LONG, default=20_000, check=at_least(0), importance=LOW,
         doc="After how long a task that is inside one call (of a poll, a put, a transform, a request to Kafka) is said "
         "to stand still: its status then has the stack of its thread, and of Java's. 0: never. A DataFrame task moves "
-        "as long as the figures of its Spark jobs change, which takes up to 15 s to see.",
+        "as long as the figures of its Spark jobs change, which takes up to 15 s to see, or Spark's driver works for "
+        "it; one whose jobs wait for executors is said to do so, and does not stand still.",
     )  # fmt: skip
     progress_timeout_action: str = setting(
         "progress.timeout.action", type=Type.STRING, default="report", check=one_of("report", "fail"), importance=LOW,

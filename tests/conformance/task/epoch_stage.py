@@ -139,6 +139,9 @@ class Runtime:
 
     def adopt_thread(self, tag: str) -> None: ...
 
+    def driver_thread(self) -> int:
+        return 1
+
 
 class Stage:
     """A topic of two partitions, and starts of the task, one after the other or at the same time."""

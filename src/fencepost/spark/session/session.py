@@ -136,6 +136,10 @@ class SparkRuntime:
         session.sparkContext.addJobTag(tag)
         session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
+    def driver_thread(self) -> int:
+        """Return the number of the thread in Spark's driver that works for the calling one, always the same."""
+        return int(self.session._jvm.java.lang.Thread.currentThread().getId())
+
     @property
     def context(self) -> Any:
         """Return the SparkContext. Raises SparkError before `start` and after `stop`."""

@@ -2,15 +2,23 @@
 
 Spark's own store of statuses has it, with and without Spark's UI. Executors send the figures of running tasks every
 `spark.executor.heartbeatInterval`, which is ten seconds, so a job that moves may seem to stand still for that long.
+
+Between jobs Spark works in its driver, for the thread that has called it: it plans queries, lists files, and renames
+what a write has left. Such work is seen by the memory that the thread allocates; a thread that waits allocates none.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+import logging
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+log = logging.getLogger(__name__)
+
 FIGURES_S = 15.0
-"""For how long the figures of a job may stay the same though it moves."""
+"""For how long the figures of a job may stay the same though it moves, and may say that no task of it runs."""
 
 _FIGURES = (
+    "numTasks",
     "numActiveTasks",
     "numCompleteTasks",
     "numFailedTasks",
@@ -28,33 +36,68 @@ _FIGURES = (
 _MOST_TASKS, _MOST_TEXT = 3, 4_000
 
 
+@dataclass(frozen=True)
+class JobFigures:
+    """What is known of the running jobs of one task.
+
+    `figures` change as long as one of them moves. `waits_for_executors`: tasks are left to do, and none of them runs.
+    """
+
+    figures: Hashable
+    waits_for_executors: bool
+
+
 class RunningJobs:
     """Asks the JVM, whose answer may take long if that hangs. For one thread."""
 
     def __init__(self) -> None:
         self._tags: dict[int, frozenset[str]] = {}
 
-    def figures(self, context: Any, tags: frozenset[str]) -> Mapping[str, Hashable]:
-        """Return figures of the running jobs with each of these tags, which change as long as one of the jobs moves.
-
-        Tags without a job are left out.
-        """
-        found: dict[str, list[Hashable]] = {}
+    def figures(self, context: Any, tags: frozenset[str]) -> Mapping[str, JobFigures]:
+        """Return figures of the running jobs with each of these tags; tags without a job are left out."""
+        found: dict[str, list[tuple[int, list[_Stage]]]] = {}
         active = [int(job) for job in context.statusTracker().getActiveJobsIds()]
         self._tags = {job: tags_ for job, tags_ in self._tags.items() if job in active}
         for job in active:
             if job not in self._tags:
                 self._tags[job] = _tags_of(context, job)
             for tag in tags & self._tags[job]:
-                stages = [tuple(getattr(stage, each)() for each in _FIGURES) for stage in _stages(context, job)]
-                found.setdefault(tag, []).append((job, *stages))
-        return {tag: tuple(jobs) for tag, jobs in found.items()}
+                stages = [_figures_of(stage) for stage in _stages(context, job)]
+                found.setdefault(tag, []).append((job, stages))
+        return {tag: _summary(jobs) for tag, jobs in found.items()}
+
+    def allocated(self, context: Any, threads: Iterable[int]) -> Mapping[int, int]:
+        """Return how many bytes each of these threads of the driver's JVM has ever allocated; -1 if it has ended.
+
+        Empty with a JVM that does not count them, unlike OpenJDK's.
+        """
+        try:
+            bean = context._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+            return {thread: int(bean.getThreadAllocatedBytes(thread)) for thread in threads}
+        except Exception as error:
+            log.debug("what Spark's driver does is not known: %s", error)
+            return {}
 
     def stacks(self, context: Any, tag: str) -> str:
         """Return the stacks of the first tasks that run in jobs with this tag, in the JVMs of their executors."""
         jobs = [int(job) for job in context.statusTracker().getActiveJobsIds()]
         found = [dump for job in jobs if tag in _tags_of(context, job) for dump in _dumps(context, job)]
         return "\n".join(dump[:_MOST_TEXT] for dump in found[:_MOST_TASKS])
+
+
+_Stage = dict[str, int]
+
+
+def _figures_of(stage: Any) -> _Stage:
+    return {each: int(getattr(stage, each)()) for each in _FIGURES}
+
+
+def _summary(jobs: list[tuple[int, list[_Stage]]]) -> JobFigures:
+    stages = [stage for _, of_job in jobs for stage in of_job]
+    runs = any(stage["numActiveTasks"] for stage in stages)
+    is_left = any(stage["numTasks"] > stage["numCompleteTasks"] for stage in stages)
+    figures = tuple((job, *(tuple(stage.values()) for stage in of_job)) for job, of_job in jobs)
+    return JobFigures(figures, is_left and not runs)
 
 
 def _store(context: Any) -> Any:

@@ -158,11 +158,17 @@ class _Stillness:
 def _text(state: RunState, stands_s: float, thread: threading.Thread | None) -> str:
     """Return since when a task stands still, and where; without a thread it does so in another process."""
     what = "has been starting" if state is RunState.STARTING else "has stood still"
-    since = (datetime.now(UTC) - timedelta(seconds=stands_s)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    since = utc_of(time.monotonic() - stands_s)
     where = "a call of another process" if thread is None else f"this call:\n{stack_of(thread)}"
     return (
         f"The task {what} since {since}, for longer than {RuntimeChoice.key_of('progress_timeout_ms')}, inside {where}"
     )
+
+
+def utc_of(at_s: float) -> str:
+    """Return the time of day of a moment on the monotonic clock, in UTC as ISO 8601 writes it."""
+    found = datetime.now(UTC) - timedelta(seconds=time.monotonic() - at_s)
+    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def stack_of(thread: threading.Thread) -> str:

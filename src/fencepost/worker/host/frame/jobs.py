@@ -21,11 +21,14 @@ class FrameRuntime(Protocol):
 
     def adopt_thread(self, tag: str) -> None: ...
 
+    def driver_thread(self) -> int: ...
+
 
 class FrameJobs:
     """Jobs that run in one group of jobs at a time, so that they can be cancelled. `task` is named in logs.
 
     All jobs of this start of the task have the `tag`. `run` is what the channel knows the work by that is under way.
+    `driver_thread` is the number of the thread in Spark's driver that works for the thread adopted last.
     """
 
     def __init__(self, runtime: FrameRuntime, task: str) -> None:
@@ -34,10 +37,15 @@ class FrameJobs:
         self.tag = f"frame-{uuid.uuid4().hex}"
         self.group: str | None = None  # of the jobs that run
         self.run = ""
+        self.driver_thread: int | None = None
+        self._adopted: threading.Thread | None = None
 
     def adopt_thread(self) -> None:
         """Let the calling thread run jobs of this task."""
         self.runtime.adopt_thread(self.tag)
+        calling = threading.current_thread()
+        if calling is not self._adopted:  # idle tasks come here several times a second, and to ask takes a millisecond
+            self._adopted, self.driver_thread = calling, self.runtime.driver_thread()
 
     def cancel(self, group: str) -> None:
         try:

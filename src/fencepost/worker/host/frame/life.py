@@ -249,8 +249,8 @@ class FrameLife(ABC):
         self._host.events.reported([report])
 
     def look(self) -> None:
-        """Report it if the task stands still, or moves again. Any thread."""
-        self._status.look()
+        """Report it if the task stands still, waits for executors, or moves again. Any thread."""
+        self._status.look(self.work.wait.text)
 
 
 def _is_final(error: Exception) -> bool:

@@ -1,15 +1,53 @@
 """The work that Spark does for a DataFrame task, as seen from outside: whether it moves, and where it is."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 
-from fencepost.spark.slot.running_jobs import FIGURES_S, RunningJobs
+from fencepost.spark.slot.running_jobs import FIGURES_S, JobFigures, RunningJobs
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.life.remark import progress_timeout_s
+from fencepost.task.life.remark import progress_timeout_s, utc_of
 from fencepost.worker.host.frame.jobs import FrameJobs
+
+log = logging.getLogger(__name__)
+
+
+class ExecutorWait:
+    """How long the jobs of one task have waited for executors, which is no fault of its code.
+
+    `text` says so in its status, once that has lasted longer than figures may be late; None otherwise.
+    """
+
+    def __init__(self, task: str) -> None:
+        self.text: str | None = None
+        self._task = task
+        self._since_s: float | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Say whether they did when they were last looked at."""
+        return self._since_s is not None
+
+    def note(self, *, waits: bool) -> None:
+        """Take whether they wait now. Called every second."""
+        now = time.monotonic()
+        if not waits:
+            self._since_s = None
+            if self.text is not None:
+                self.text = None
+                log.info("task %s: its Spark jobs have executors", self._task)
+        elif self._since_s is None:
+            self._since_s = now
+        elif self.text is None and now - self._since_s >= FIGURES_S:
+            self.text = (
+                f"Waits for executors: since {utc_of(self._since_s)} no task of its Spark jobs runs, and Spark has no "
+                "free core for those that are left. The cores are in use, or the cluster's manager gives no executors "
+                "(see spark.dynamicAllocation and spark.cores.max)"
+            )
+            log.warning("task %s: %s", self._task, self.text)
 
 
 class SparkWork:
@@ -19,25 +57,39 @@ class SparkWork:
         self, spec: TaskSpec, control: Control, jobs: FrameJobs, whereabouts: Callable[[str], Sequence[Whereabouts]]
     ) -> None:
         """`whereabouts`: where the executors of a run were in the last seconds."""
+        self.wait = ExecutorWait(spec.id)
         self._control = control
         self._jobs = jobs
         self._whereabouts = whereabouts
         self._grace_s = max(0.0, FIGURES_S - (progress_timeout_s(spec) or 0.0))
         self._figures: Hashable | None = None
         self._changed_s = 0.0
+        self._allocated: int | None = None
 
     @property
     def tag(self) -> str:
         return self._jobs.tag
 
-    def saw(self, figures: Hashable | None) -> None:
-        """Take the figures of the task's running jobs, if there are any. Called every second."""
-        if figures is None:
+    @property
+    def driver_thread(self) -> int | None:
+        """Return the number of the thread in Spark's driver that works for the task, if there is one."""
+        return self._jobs.driver_thread
+
+    def saw(self, jobs: JobFigures | None, allocated: int | None) -> None:
+        """Take the figures of the task's running jobs, if there are any. Called every second.
+
+        `allocated`: the bytes of memory that the task's thread in the driver has allocated so far, if that is known.
+        """
+        before, self._allocated = self._allocated, allocated
+        self.wait.note(waits=jobs is not None and jobs.waits_for_executors)
+        if self.wait.is_on or (before is not None and before != allocated):
+            self._control.move()
+        if jobs is None:
             self._figures = None
             return
         now = time.monotonic()
-        if figures != self._figures:
-            self._figures, self._changed_s = figures, now
+        if jobs.figures != self._figures:
+            self._figures, self._changed_s = jobs.figures, now
         if now - self._changed_s <= self._grace_s:
             self._control.move()
 

@@ -40,10 +40,13 @@ class FrameStatus:
             if state.is_over:  # `abandon` may set it at the same moment
                 self.is_silent = True
 
-    def look(self) -> None:
-        """Report whether the task stands still, if that has changed."""
+    def look(self, spark_waits: str | None) -> None:
+        """Report whether the task stands still, and what its Spark jobs wait for, if either has changed."""
         with self._lock:
-            said = self._remark.of(self._counters().state)
+            state = self._counters().state
+            trace, counters = self._remark.of(state)
+            waits = spark_waits if state is RunState.RUNNING else None
+            said = "\n\n".join(filter(None, (trace, waits))) or None, counters
             if said != self._said:
                 self._publish(said)
 

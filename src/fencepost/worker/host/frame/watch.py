@@ -83,13 +83,20 @@ class _Asking:
         self._jobs = RunningJobs()
 
     def look(self, tasks: Sequence[FrameLife], runtime: FrameRuntime | str) -> None:
-        waiting = {task.work.tag: task for task in tasks if time.monotonic() - task.control.moved_at > _EVERY_S}
+        waiting: dict[str, FrameLife] = {}
+        for task in tasks:
+            if time.monotonic() - task.control.moved_at > _EVERY_S or task.work.wait.is_on:
+                waiting[task.work.tag] = task
         if not waiting or isinstance(runtime, str):
             return
+        threads = {thread for task in waiting.values() if (thread := task.work.driver_thread) is not None}
         try:
-            found = self._jobs.figures(runtime.session.sparkContext, frozenset(waiting))
+            context = runtime.session.sparkContext
+            found = self._jobs.figures(context, frozenset(waiting))
+            allocated = self._jobs.allocated(context, threads)
         except Exception as error:  # a job has just ended, or the JVM
             log.debug("what Spark's jobs do is not known: %s", error)
             return
         for tag, task in waiting.items():
-            task.work.saw(found.get(tag))
+            thread = task.work.driver_thread
+            task.work.saw(found.get(tag), None if thread is None else allocated.get(thread))

@@ -13,6 +13,7 @@ from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.running_jobs import JobFigures
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
@@ -20,6 +21,7 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.testing import eventually
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame import life as frame_life
+from fencepost.worker.host.frame import spark_work
 from fencepost.worker.host.split import task as module
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.host.split.task import FrameTask
@@ -40,6 +42,9 @@ class Runtime:
 
     def adopt_thread(self, tag: str) -> None:
         _ = self.session
+
+    def driver_thread(self) -> int:
+        return 1
 
 
 class Events:
@@ -376,12 +381,12 @@ def test_a_task_moves_while_spark_does_and_says_where_its_executors_are_when_it_
         eventually(lambda: it.runs)
         for figures in range(3):
             it.task.control.moved_at -= 61
-            it.task.work.saw(figures)
+            it.task.work.saw(JobFigures(figures, waits_for_executors=False), None)
             it.task.look()
         assert it.events.counters.get("stands_still", 0.0) == 0.0
         told()
         it.task.control.moved_at -= 61
-        it.task.work.saw(2)
+        it.task.work.saw(JobFigures(2, waits_for_executors=False), None)
         said = eventually(lambda: "process 7:\n  in send" in shown(it) and shown(it))
         assert "in write" in said
         assert it.events.counters["hangs"] == 1.0
@@ -395,6 +400,54 @@ def test_a_task_moves_while_spark_does_and_says_where_its_executors_are_when_it_
         over.set()
         it.task.thread.join(60)
     assert it.written == ["a"]
+
+
+def stuck(it: Stage, over: threading.Event, look: Callable[[], None]) -> bool:
+    """Return whether a task that is inside a call for longer than it may is said to stand still after a look."""
+    it.trouble = lambda _: over.wait(60) and None
+    if it.task.thread.ident is None:
+        it.task.thread.start()
+    eventually(lambda: it.runs)
+    it.task.control.moved_at -= 61
+    look()
+    it.task.look()
+    return it.events.counters.get("stands_still", 0.0) == 1.0
+
+
+def test_a_task_whose_jobs_wait_for_executors_says_so_and_does_not_stand_still(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    it, over = stage("a"), threading.Event()
+    waits, runs = JobFigures(7, waits_for_executors=True), JobFigures(7, waits_for_executors=False)
+    try:
+        for _ in range(3):
+            assert not stuck(it, over, lambda: it.task.work.saw(waits, None))
+        assert shown(it) == ""
+        monkeypatch.setattr(spark_work, "FIGURES_S", 0.0)
+        assert not stuck(it, over, lambda: it.task.work.saw(waits, None))
+        assert shown(it).startswith("Waits for executors: since ")
+        assert "Waits for executors" in caplog.text
+        monkeypatch.undo()
+        it.task.work.saw(runs, None)
+        assert shown(it) == ""
+        assert stuck(it, over, lambda: it.task.work.saw(runs, None))
+    finally:
+        over.set()
+        it.task.thread.join(60)
+    assert it.written == ["a"]
+
+
+def test_a_task_moves_while_sparks_driver_works_for_it_without_a_job(stage: Callable[..., Stage]) -> None:
+    it, over = stage("a"), threading.Event()
+    try:
+        it.task.work.saw(None, 100)
+        assert not stuck(it, over, lambda: it.task.work.saw(None, 101))
+        assert not stuck(it, over, lambda: it.task.work.saw(None, 102))
+        assert stuck(it, over, lambda: it.task.work.saw(None, 102))
+        assert "in stuck" in shown(it) or "in wait" in shown(it)
+    finally:
+        over.set()
+        it.task.thread.join(60)
 
 
 # Spark goes
