@@ -4,7 +4,8 @@
 """
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
-from support.chaos.hangs import FRAMES, JAVA, LOCK, PYTHON, SLOW_S, Planting
+from support.chaos.hangs import FRAMES, JAVA, LOCK, NEIGHBOUR, PYTHON, SLOW_S, Hang, Planting
 from support.java_plugins import compile_plugins
 from support.long_form import IS_LONG
 from support.worker import Worker
@@ -25,14 +26,34 @@ SETTINGS = {
     "config.providers": "hanging",
     "config.providers.hanging.class": "HangingProvider",
 }
-AT_ONCE = 15
-NEIGHBOUR = {"connector.class": "hanging.HangingSource", "last": str(10**9), "pause.ms": "50"}
+Plant = Callable[..., None]
+ALL = [*PYTHON, *FRAMES, *JAVA]
+PARTS = 3
 
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long"),
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(1200),
 ]
+
+
+class Neighbour:
+    """A task in the slot of those that hang, which writes 0, 1, 2 and so on."""
+
+    def __init__(self, name: str, reader: CommittedReader) -> None:
+        self._name, self._reader = name, reader
+        eventually(self._count, within_s=SLOW_S)
+
+    def _count(self) -> int:
+        return len(self._reader.seen_of(self._name, 0))
+
+    def must_move(self) -> None:
+        """Wait until it has written more, and check that each number is there once."""
+        mark = self._count()
+        eventually(lambda: self._count() > mark + 20, within_s=SLOW_S)
+        seen = [int(each.value or b"-1") for each in self._reader.seen_of(self._name, 0)]
+        found = judge({0: list(range(len(seen)))}, [(0, number) for number in seen])
+        assert found.is_clean, str(found)
 
 
 @pytest.fixture
@@ -44,34 +65,67 @@ def worker(kafka: EmbeddedKafka, tmp_path: Path, topic_name: str) -> Iterator[Wo
         yield running
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["reported", "failed"])
+@pytest.fixture
+def neighbour(worker: Worker, kafka: EmbeddedKafka, topic_name: str) -> Iterator[Neighbour]:
+    name = f"{topic_name}-neighbour"
+    assert worker.create(name, {**NEIGHBOUR, "topic": name}).status_code == 201
+    with CommittedReader(kafka.bootstrap_servers, [name]) as reader:
+        yield Neighbour(name, reader)
+
+
+@pytest.fixture
+def plant(
+    worker: Worker, neighbour: Neighbour, kafka: EmbeddedKafka, tmp_path: Path, topic_name: str, seed: int,
+    capfd: pytest.CaptureFixture[str],
+) -> Plant:  # fmt: skip
+    def plant(hangs: Sequence[Hang], *, fails: bool = False) -> None:
+        """Plant hangs, and wait until each was named and what they have held up has arrived."""
+        planting = Planting(worker, kafka.bootstrap_servers, tmp_path, topic_name, fails)
+        planting.plant(hangs)
+        planting.await_named()
+        with capfd.disabled():
+            print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+            print(*(f"{took_s:5.1f} s {name}" for name, took_s in planting.named_s.items()), sep="\n")
+            print(f"{len(planting.named_s)} of {len(hangs)}, the last after {max(planting.named_s.values()):.1f} s")
+        neighbour.must_move()
+        planting.restart()
+        planting.ensure_delivered()
+        planting.delete()
+        neighbour.must_move()
+
+    return plant
+
+
+@pytest.mark.parametrize("part", range(PARTS))
 def test_every_call_that_never_returns_is_named_and_costs_no_record_and_no_neighbour(
-    worker: Worker, kafka: EmbeddedKafka, tmp_path: Path, topic_name: str, seed: int, capfd: pytest.CaptureFixture[str],
-    fails: bool,
-) -> None:  # fmt: skip
-    """Those that are to fail are a draw: as each takes its slot, with all that runs there, a few do so at a time."""
-    drawn = random.Random(seed)
-    hangs = drawn.sample([*PYTHON, *FRAMES, *JAVA], len(PYTHON) + len(FRAMES) + len(JAVA))
-    parts = [hangs[first : first + AT_ONCE] for first in range(0, len(hangs), AT_ONCE)]
-    if fails:
-        parts = [[LOCK], *(drawn.sample(group, 3) for group in (PYTHON, PYTHON, FRAMES, JAVA))]
-    neighbour = f"{topic_name}-neighbour"
-    assert worker.create(neighbour, {**NEIGHBOUR, "topic": neighbour}).status_code == 201
-    with capfd.disabled(), CommittedReader(kafka.bootstrap_servers, [neighbour]) as reader:
-        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        eventually(lambda: reader.seen_of(neighbour, 0), within_s=SLOW_S)
-        for number, part in enumerate(parts):
-            planting = Planting(worker, kafka.bootstrap_servers, tmp_path, f"{topic_name}-{number}", fails)
-            planting.plant(part)
-            planting.await_named()
-            print(*(f"{took_s:5.1f} s {name}" for name, took_s in planting.named_s.items()), sep="\n", flush=True)
-            mark = len(reader.seen_of(neighbour, 0))
-            eventually(lambda: len(reader.seen_of(neighbour, 0)) > mark + 20, within_s=SLOW_S)  # noqa: B023
-            planting.restart()
-            planting.ensure_delivered()
-            planting.delete()
-        mark = len(reader.seen_of(neighbour, 0))
-        eventually(lambda: len(reader.seen_of(neighbour, 0)) > mark + 20, within_s=SLOW_S)
-        seen = [int(each.value or b"-1") for each in reader.seen_of(neighbour, 0)]
-    found = judge({0: list(range(len(seen)))}, [(0, number) for number in seen])
-    assert found.is_clean, str(found)
+    plant: Plant, seed: int, part: int
+) -> None:
+    hangs = ALL[part::PARTS]
+    plant(random.Random(seed).sample(hangs, len(hangs)))
+
+
+@pytest.mark.parametrize("group", [[LOCK], PYTHON, FRAMES, JAVA], ids=["lock", "python", "frames", "java"])
+def test_tasks_that_fail_as_they_stand_still_start_again_and_cost_no_record_and_no_neighbour(
+    plant: Plant, seed: int, group: Sequence[Hang]
+) -> None:
+    """A draw: as each takes its slot, with all that runs there, a few do so at a time."""
+    plant(random.Random(seed).sample(group, min(3, len(group))), fails=True)
+
+
+def test_a_call_that_stops_the_whole_worker_is_named_in_its_log(
+    worker: Worker, topic_name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It holds the interpreter's lock in the worker's own process, where DataFrame tasks are planned."""
+    once = tmp_path / "once"
+    hangs = {"hang.in": "splits", "hang.how": "matches_a_regular_expression", "hang.once": str(once)}
+    config = {"connector.class": "hanging.HangingFrames", "topic": topic_name, **hangs}
+    assert worker.create(topic_name, config).status_code == 201
+    said = eventually(
+        lambda: "in matches_a_regular_expression" in (text := worker.log_text()) and text, within_s=SLOW_S
+    )
+    with capfd.disabled():
+        print(f"named {time.time() - once.stat().st_mtime:.1f} s after it began, at most")
+    assert "in splits" in said
+    worker.kill()
+    worker.start(within_s=SLOW_S)
+    worker.wait_for_tasks(topic_name, "RUNNING", within_s=SLOW_S)

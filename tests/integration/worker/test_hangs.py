@@ -5,10 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafka
-from support.chaos.hangs import FRAMES, PYTHON, Planting
+from support.chaos.hangs import FRAMES, NEIGHBOUR, PYTHON, Planting
 from support.worker import Worker
-
-NEIGHBOUR = {"connector.class": "hanging.HangingSource", "last": str(10**9), "pause.ms": "50"}
 
 
 def test_a_call_that_never_returns_is_named_its_neighbours_go_on_and_nothing_is_lost_by_a_restart(

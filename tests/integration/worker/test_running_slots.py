@@ -145,11 +145,12 @@ def test_a_task_that_stops_all_of_python_is_named_and_put_apart_from_its_neighbo
     with Worker(kafka.bootstrap_servers, tmp_path, settings, group=topic_name) as worker:
         created(worker, neighbour, file_source(file, neighbour))
         worker.wait_for_tasks(neighbour, "RUNNING", within_s=SLOW_S)
-        created(worker, stuck, {"connector.class": "worker_suite.StuckConnector"})
+        hangs = {"hang.in": "start", "hang.how": "matches_a_regular_expression"}
+        created(worker, stuck, {"connector.class": "hanging.HangingSource", "topic": stuck, **hangs})
         eventually(lambda: "holds Python's interpreter lock" in trace_of(worker, stuck), within_s=SLOW_S)
         worker.wait_for_tasks(stuck, "FAILED", within_s=SLOW_S)
-        assert "in poll" in trace_of(worker, stuck)
-        assert "worker_suite.py" in trace_of(worker, stuck)
+        assert "in start" in trace_of(worker, stuck)
+        assert "hanging.py" in trace_of(worker, stuck)
         worker.wait_for_tasks(neighbour, "RUNNING", within_s=SLOW_S)
         append(file, numbered(1, 10))
         with CommittedReader(kafka.bootstrap_servers, [neighbour]) as reader:

@@ -1,7 +1,7 @@
 """Plug-ins one call of which never returns: `hang.in` says which, `hang.how` in which way, `hang.once` is a file.
 
-The file is made when the call begins to hang, and then the next start does not. Functions have telling names, as they
-are looked for in stacks.
+The file is made when the call begins to hang, and then the next start does not; without one, each start does.
+Functions have telling names, as they are looked for in stacks.
 """
 
 import asyncio
@@ -134,7 +134,9 @@ def runs_a_coroutine() -> None:
 
 
 def begins(once: str) -> bool:
-    """Say once that a hang begins."""
+    """Say once that a hang begins; always without a file."""
+    if not once:
+        return True
     try:
         with open(once, "x"):
             return True
@@ -147,7 +149,7 @@ class Hanging(Config):
 
     hang_in: str = setting("hang.in", default="", doc="The call that hangs.")
     hang_how: str = setting("hang.how", default="sleeps", doc="The function in which it does.")
-    hang_once: str = setting("hang.once", default="", doc="A file; once it is there, nothing hangs.")
+    hang_once: str = setting("hang.once", default="", doc="A file; once it is there, nothing hangs. Without: always.")
 
     def maybe_hang(self, call: str) -> None:
         if self.hang_in == call and begins(self.hang_once):

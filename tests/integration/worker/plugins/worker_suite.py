@@ -1,6 +1,5 @@
 """Plug-ins of the worker's tests: found in `plugin.path`, as a third party's would be."""
 
-import ctypes
 import json
 import os
 import signal
@@ -205,20 +204,6 @@ class DeadlyConnector(SourceConnector):
     """Takes its neighbours with it."""
 
     task = DeadlyTask
-
-
-class StuckTask(SourceTask):
-    """Holds Python's interpreter lock for good, as a regular expression can that backtracks."""
-
-    def poll(self) -> list[SourceRecord] | None:
-        ctypes.PyDLL(None).pause()
-        return None
-
-
-class StuckConnector(SourceConnector):
-    """Stops its neighbours, too."""
-
-    task = StuckTask
 
 
 class ExpiringProvider(ConfigProvider):
