@@ -40,11 +40,6 @@ class Questions:
             self._late = {url: sending for url, sending in known.items() if not sending.done()}  # some have left
         return {url: body for url, each in asked.items() if each in done and (body := _body(url, each)) is not None}
 
-    @property
-    def late(self) -> Collection[str]:
-        """Return the workers that were late, as of the last answer; those whose requests have ended are forgotten."""
-        return self._late.keys()
-
     def _begin(self, url: str, path: str) -> "Future[httpx.Response] | None":
         with self._lock:
             late = self._late.get(url)

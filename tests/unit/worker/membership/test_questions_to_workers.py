@@ -61,6 +61,6 @@ def test_a_worker_that_was_late_is_forgotten_once_its_request_has_ended() -> Non
         questions = Questions(peers, "HmacSHA256", LateClient())
         eventually(lambda: questions.ask([quick], "/figures", 5.0) == {quick: b"ok"}, within_s=60)
         assert questions.ask([stopped], "/figures", 0.01) == {}
-        assert set(questions.late) == {stopped}
+        assert questions._late.keys() == {stopped}
         goes_on.set()  # and then it leaves: nobody asks it again
-        eventually(lambda: questions.ask([], "/figures", 0.01) == {} and not questions.late, within_s=60)
+        eventually(lambda: questions.ask([], "/figures", 0.01) == {} and not questions._late, within_s=60)

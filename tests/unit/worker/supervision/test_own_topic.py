@@ -3,6 +3,7 @@
 from typing import Any
 
 from fencepost.config.worker import WorkerConfig
+from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 from support.settings import SETTINGS
@@ -10,6 +11,5 @@ from support.settings import SETTINGS
 
 def test_a_value_that_looks_like_a_reference_is_no_more_looked_up() -> None:
     config: dict[str, Any] = {"name": "files", "connection.password": "${ab:cd}"}
-    ensure_own_topic(
-        WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me"), config, config
-    )  # no such provider is configured
+    settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
+    ensure_own_topic(settings, config, ledger_topic(settings.config, config))  # no such provider is configured

@@ -24,6 +24,7 @@ from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
+from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.offset.write import OffsetWriter
 from fencepost.worker.settings import WorkerSettings, known
@@ -96,7 +97,7 @@ class SourceOffsets:
         if self._settings.is_exactly_once:
             self._fence(connector, config, snapshot)
         with _as_operation_error(connector):
-            ensure_own_topic(self._settings, config, known(self._settings.config, config))
+            self._ensure_own_topic(config)
             view = self._view(connector, config)  # 3
             is_apart = view.own is not None or self._settings.offsets_in_group(connector, config) is not None
             wanted = _replacing(view, offsets)
@@ -118,6 +119,10 @@ class SourceOffsets:
                 ) from error
             raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
+
+    def _ensure_own_topic(self, config: RawConfig) -> None:
+        worker = self._settings.config
+        ensure_own_topic(self._settings, config, ledger_topic(worker, known(worker, config)))
 
     def _put_back(
         self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
@@ -147,7 +152,7 @@ class SourceOffsets:
         snapshot = lead(ensure)
         config = snapshot.connectors[connector]
         with _as_operation_error(connector):
-            ensure_own_topic(self._settings, config, known(self._settings.config, config))
+            self._ensure_own_topic(config)
             offsets = wanted(self._view(connector, config))  # 3
             is_external = self._ask_connector(connector, config, offsets)  # 4
             self._apply(connector, config, offsets, lambda: _ignore(lead(ensure)))  # 5

@@ -4,17 +4,15 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.storage.internal_topics import ensure_own_offsets_topic
 from fencepost.storage.ledger_topic import ensure_ledger_topic
-from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.settings import WorkerSettings
 
 
-def ensure_own_topic(settings: WorkerSettings, config: RawConfig, values: RawConfig) -> None:
+def ensure_own_topic(settings: WorkerSettings, config: RawConfig, ledger: str) -> None:
     """Create the connector's own topics, if it has any, as its principal (KIP-618); refuse ones that lose data.
 
-    `values` is the config with its references looked up; a value may look like a reference, and is no more looked up.
+    `ledger` is the topic of its ledger (`ledger_topic`); empty if it has none.
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
-    ledger = ledger_topic(settings.config, values)
     has_offsets = settings.has_own_offsets(config)
     if not has_offsets and not ledger:
         return

@@ -124,6 +124,7 @@ class SourceOffsetsStage:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> SourceOffsetsStage:
     monkeypatch.setattr(offset_change, "ensure_own_topic", lambda *_: None)
+    monkeypatch.setattr(offset_change, "ledger_topic", lambda *_: "")
     return SourceOffsetsStage()
 
 
