@@ -24,6 +24,7 @@ from fencepost.testing.verdict import Observation, Sequenced
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
+from support.host_processes import hosts
 from support.long_form import IS_LONG
 from support.mariadb import PASSWORD, USER, running_mariadb
 from support.maven_plugin import plugin
@@ -34,6 +35,9 @@ pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPO
 WITHIN_S = 240
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
 BEFORE, ROWS = 500, 200
+LARGE_ROWS, MORE_LARGE_ROWS, ROW = 2000, 500, 100_000
+_TEXT = {"mysql": "mediumtext", "postgres": "text"}
+_NUMBERS = {"mysql": "seq from shop.seq_{}_to_{}", "postgres": "seq from generate_series({}, {}) seq"}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -69,6 +73,7 @@ def database(kind: str) -> Iterator[Database]:
             found.sql("select pg_reload_conf()")
         found.sql("create schema shop")
         found.sql("create table shop.orders (id integer primary key, name varchar(60))")
+        found.sql(f"create table shop.documents (id integer primary key, body {_TEXT[kind]})")
         yield found
 
 
@@ -107,7 +112,7 @@ def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
             "connect.keep.alive.interval.ms": "2000",  # when it looks for a database that is gone; else a minute
             "database.include.list": "shop",
             "schema.history.internal.kafka.bootstrap.servers": bootstrap,
-            "schema.history.internal.kafka.topic": f"history-{kind}",
+            "schema.history.internal.kafka.topic": f"history-{kind}-{database.port}",
         },
     }
     return own[kind] | {
@@ -117,6 +122,7 @@ def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
         "database.password": PASSWORD,
         "topic.prefix": kind,
         "table.include.list": "shop.orders",
+        "heartbeat.interval.ms": "500",  # offsets go on without rows, too
         "exactly.once.support": "required",
         "value.converter": _JSON,
         "value.converter.schemas.enable": "false",
@@ -208,5 +214,49 @@ def test_debezium_loses_and_doubles_nothing(
     assert found.is_clean, found
 
 
-def _missing(worker: Worker, seen: int, total: int) -> bool:
-    raise AssertionError(f"{seen} of {total} rows have arrived: {worker.status('orders')}")
+def insert_large(database: Database, kind: str, first: int, last: int) -> None:
+    """Insert rows of ROW characters, all in one transaction."""
+    numbers = _NUMBERS[kind].format(first, last)
+    database.sql(
+        f"insert into shop.documents select seq, lpad(concat(seq, ''), {ROW}, '0') from (select {numbers}) of_all"
+    )
+
+
+@pytest.mark.timeout(600)
+def test_large_rows_of_a_snapshot_and_of_a_transaction_arrive(
+    worker: Worker, kafka: EmbeddedKafka, kind: str, database: Database, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A poll of Debezium's has up to 2,048 rows, and its queue four times as many: each row is 100 kB here."""
+    insert_large(database, kind, 1, LARGE_ROWS)
+    with capfd.disabled(), CommittedReader(kafka.bootstrap_servers, [f"{kind}.shop.documents"]) as reader:
+        own = {"table.include.list": "shop.documents", "topic.prefix": kind, "errors.restart.enabled": "false"}
+        answer = worker.create("documents", config(kind, database, kafka.bootstrap_servers) | own)
+        assert answer.status_code == 201, answer.text
+
+        def arrive(count: int) -> None:
+            eventually(
+                lambda: len(reader.seen()) >= count or _missing(worker, len(reader.seen()), count, "documents"),
+                within_s=WITHIN_S,
+            )
+
+        arrive(LARGE_ROWS)
+        (host,) = hosts(worker)
+        insert_large(database, kind, LARGE_ROWS + 1, LARGE_ROWS + MORE_LARGE_ROWS)
+        arrive(LARGE_ROWS + MORE_LARGE_ROWS)
+        slot = host.parent()
+        assert hosts(worker) == [host], "its host has ended meanwhile"
+        assert slot is not None
+        print(f"\n{kind}: at most {_peak_mb(host.pid)} MB in the host, {_peak_mb(slot.pid)} in its slot", flush=True)
+        rows = [json.loads(one.value or b"{}") for one in reader.read_all(60)]
+    assert [row["id"] for row in rows] == list(range(1, LARGE_ROWS + MORE_LARGE_ROWS + 1))
+    assert all(row["body"] == str(row["id"]).zfill(ROW) for row in rows)
+
+
+def _peak_mb(pid: int) -> int:
+    """Return how much memory a process had at most."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) // 1024
+
+
+def _missing(worker: Worker, seen: int, total: int, name: str = "orders") -> bool:
+    raise AssertionError(f"{seen} of {total} rows have arrived: {worker.status(name)}")

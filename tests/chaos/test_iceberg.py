@@ -12,15 +12,18 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
+from support.host_processes import hosts
 from support.iceberg import SETTINGS, iceberg, rows, sink_config
 from support.long_form import IS_LONG
 from support.worker import Worker
@@ -30,6 +33,11 @@ WITHIN_S = 240
 TABLE = "shop.orders"
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
 RECORDS = 200
+SOON = {
+    "iceberg.kafka.session.timeout.ms": "6000",  # when it notices its own dead
+    "iceberg.kafka.heartbeat.interval.ms": "2000",
+    "iceberg.kafka.transaction.timeout.ms": "10000",  # when the broker ends what its dead have begun
+}
 FAULTS = (
     JavaFault.KILL_HOST,
     JavaFault.KILL_SLOT,
@@ -76,8 +84,7 @@ def test_its_table_has_each_record_once(
     warehouse = tmp_path / "warehouse"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=tasks, replication=1)
     produce(kafka, topic_name, tasks, 0, RECORDS)
-    soon = {"iceberg.kafka.session.timeout.ms": "6000", "iceberg.kafka.heartbeat.interval.ms": "2000"}
-    config = sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE) | soon  # when it notices its own dead
+    config = sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE) | SOON
     config["tasks.max"] = str(tasks)
     answer = worker.create(topic_name, config)
     assert answer.status_code == 201, answer.text
@@ -105,3 +112,52 @@ def test_its_table_has_each_record_once(
         assert ids() == Counter(range(total))
         print(f"{total} records, each once", flush=True)
         evidence.records, evidence.verdict = total, "clean"
+
+
+@pytest.mark.timeout(600)
+def test_a_kill_within_a_transaction_of_its_own_costs_no_record(
+    worker: Worker, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The next start has other transactional ids: until the broker ends the transaction, nobody reads past it."""
+    warehouse = tmp_path / "warehouse"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
+    produce(kafka, topic_name, 1, 0, RECORDS)
+    answer = worker.create(topic_name, sink_config(topic_name, kafka.bootstrap_servers, warehouse, TABLE) | SOON)
+    assert answer.status_code == 201, answer.text
+
+    def ids() -> Counter[int]:
+        return Counter(row["id"] for row in rows(warehouse, TABLE))
+
+    eventually(lambda: len(ids()) == RECORDS, within_s=WITHIN_S)
+    with contextlib.closing(TransactionAdmin({"bootstrap.servers": kafka.bootstrap_servers})) as transactions:
+        (host,) = hosts(worker)
+        produce(kafka, topic_name, 1, RECORDS, RECORDS)
+        left = eventually(lambda: _stopped_within(host, transactions), within_s=WITHIN_S, every_s=0)
+        worker.kill()
+        began = time.monotonic()
+        worker.start()
+        produce(kafka, topic_name, 1, 2 * RECORDS, RECORDS)
+        eventually(lambda: len(ids()) >= 3 * RECORDS, within_s=WITHIN_S)
+        took_s = time.monotonic() - began
+        with capfd.disabled():
+            print(f"\n{took_s:.1f} s to the records after a kill within {left}", flush=True)
+    eventually(lambda: sum(worker.sink_offsets(topic_name).values()) == 3 * RECORDS, within_s=WITHIN_S)
+    assert ids() == Counter(range(3 * RECORDS))
+
+
+def _stopped_within(host: psutil.Process, transactions: TransactionAdmin) -> str | None:
+    """Stop a host if a transaction of Iceberg's is open; return its id if it has stayed so."""
+    if not _open(transactions):
+        return None
+    host.suspend()
+    left: list[str] = []
+    for _ in range(50):  # what it has sent by now has an effect meanwhile
+        left = _open(transactions)
+    if not left:
+        host.resume()
+    return next(iter(left), None)
+
+
+def _open(transactions: TransactionAdmin) -> list[str]:
+    listed = transactions.list(["Ongoing"])
+    return [each.transactional_id for each in listed if each.state == "Ongoing" and "-txn-" in each.transactional_id]

@@ -31,6 +31,7 @@ SETTINGS = {
     "spark.master": "local[32]",
     "task.shutdown.graceful.timeout.ms": "2000",
     "slot.lease.ms": "4000",
+    "java.host.options": "-Xmx128m",  # of which "memory" takes all
 }
 
 

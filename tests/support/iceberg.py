@@ -14,7 +14,7 @@ from fencepost.embedded.ivy import pyspark_jars
 from support.maven_plugin import plugin
 
 ICEBERG = "1.12.0"
-SETTINGS = {"java.host.options": "-Xmx256m", "offset.flush.interval.ms": "500"}
+SETTINGS = {"offset.flush.interval.ms": "500"}
 """Of the worker. Iceberg's sink looks at its control topic when records are put, or it is time to put none."""
 _DELETED = 2  # the status of an entry of a manifest
 

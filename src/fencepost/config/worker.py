@@ -209,7 +209,8 @@ class SlotConfig(Config):
         default="",
         importance=LOW,
         doc="Options of the JVMs that run Java plug-ins, such as `-Xmx512m`, separated by spaces. Each slot with Java "
-        "tasks has such a JVM; by default, its heap has 128 MB.",
+        "tasks has such a JVM; by default, its heap takes what it needs, up to a quarter of the machine's or the "
+        "container's memory.",
     )
 
     @property

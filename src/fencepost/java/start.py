@@ -15,10 +15,10 @@ from fencepost.java.host_jar import MAIN, ensure_jar
 from fencepost.java.port import HostOptions, JavaHost
 from fencepost.java.runtime import ensure_runtime
 
-# The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses.
+# The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses. How large
+# it may become, and stacks, is left to Java: a poll of Debezium's may have thousands of large rows.
 _HEAP = (
     "-Xms16m",
-    "-Xmx128m",
     "-XX:MinHeapFreeRatio=20",
     "-XX:MaxHeapFreeRatio=40",
     "-XX:-ShrinkHeapInSteps",
@@ -29,7 +29,6 @@ _ALL_TRIM = 23
 _TRIM = "-XX:TrimNativeHeapInterval=10000"
 _OPTIONS = (
     *_HEAP,
-    "-Xss512k",
     "-XX:+UseSerialGC",
     *LATE_COMPILER,
     "-Xshare:auto",

@@ -33,8 +33,8 @@ Starter = Callable[..., HostedSourceTask]
 
 @pytest.fixture
 def lost() -> Iterator[JavaHost]:
-    """Return a host that will not outlive the test."""
-    with start_host(HostOptions(label="host to be lost")) as started:
+    """Return a host that will not outlive the test, and soon has no memory left if a plug-in takes it."""
+    with start_host(HostOptions(["-Xmx128m"], "host to be lost")) as started:
         yield started
 
 

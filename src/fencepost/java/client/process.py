@@ -91,7 +91,7 @@ class HostProcess:
             self._last.append(crash)
         printed = "\n".join(self._last)
         if code == _OUT_OF_MEMORY and "OutOfMemoryError" in printed:
-            how += "; give it more memory with java.host.options, such as -Xmx256m"
+            how += "; give it more memory with java.host.options, such as -Xmx4g"
         return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")
 
     def await_end(self) -> str:

@@ -3,6 +3,7 @@ package tests;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -11,10 +12,14 @@ import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** Keeps lines until "flush", for which it asks. Values that start with "!" are acts. */
+/**
+ * Keeps lines until "flush", for which it asks, unless it is "patient". Values that start with "!" are acts. With "apart"
+ * each task has a file of its own.
+ */
 public final class LinesSinkTask extends SinkTask {
     private final StringBuilder lines = new StringBuilder();
     private Path file;
+    private boolean isPatient;
     private boolean hasRefused;
 
     @Override
@@ -24,7 +29,8 @@ public final class LinesSinkTask extends SinkTask {
 
     @Override
     public void start(Map<String, String> properties) {
-        file = Path.of(properties.get("file"));
+        file = Path.of(properties.get("file") + (properties.containsKey("apart") ? "-" + UUID.randomUUID() : ""));
+        isPatient = properties.containsKey("patient");
     }
 
     @Override
@@ -46,7 +52,7 @@ public final class LinesSinkTask extends SinkTask {
             lines.append(record.originalTopic()).append('-').append(record.originalKafkaPartition()).append('@')
                     .append(record.originalKafkaOffset()).append(' ').append(value).append('\n');
         }
-        if (lines.length() > 0) {
+        if (lines.length() > 0 && !isPatient) {
             context.requestCommit();
         }
     }
