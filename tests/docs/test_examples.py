@@ -25,10 +25,11 @@ from fencepost.api import (
     SourceTask,
     TopicPartition,
 )
-from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
+from fencepost.cli.dead_letters.output import lines, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
+from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import translate
@@ -356,7 +357,7 @@ def test_dead_letters_are_shown_as_their_page_shows_them() -> None:
     of_record = (TIMESTAMP, b"%d" % (at_ms - 2000))
     headers = (*((f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items()), of_record)
     letter = DeadLetter.of("orders-dead", TopicRecord(0, 0, at_ms, b"17", b'{"order": 17, "total":', headers))
-    shown = [*letter.lines(is_sent_again=False), "", summary([letter], "orders-dead", "orders-to-file")]
+    shown = [*lines(letter, is_sent_again=False), "", summary([letter], "orders-dead", "orders-to-file")]
     assert "\n".join(shown) in (ROOT / "docs/how-to/dead-letters.md").read_text()
 
 

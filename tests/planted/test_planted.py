@@ -113,6 +113,11 @@ PLANTS = {
         "test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter",
         "assert letters(waits=False) == []",
     ),
+    "selected_letter_forgotten": Plant(
+        "tests/conformance/dead_letter/test_selected_letters.py::"
+        "test_a_selected_letter_that_is_passed_over_is_never_sent",
+        "assert letters.resend() == 2",
+    ),
     "stopped_sink_left_out": Plant(
         f"{_KEEPER}::test_e9_a_sink_counts_while_it_is_stopped",
         "assert scene.start == 3",

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import Producer
+
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import RAISE, TestingSource
 from support.worker import Worker
 
@@ -39,6 +42,17 @@ def fill(worker: Worker, bootstrap: str, directory: Path) -> None:
         "consumer.override.auto.offset.reset": "earliest",
         "ssl.keystore.password": "never to be shown",
     }
+    picky = {
+        **sink,
+        "topics": "orders-picky",
+        "file": str(directory / "picky.txt"),
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "errors.deadletterqueue.topic.name": "orders-picky-dead",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        "errors.deadletterqueue.resend.topic.name": "orders-picky-again",
+    }
+    _write_no_json("orders-picky", bootstrap)
     bad = TestingSource(["one", RAISE(TRACE, times=1000)], topic="clicks", bootstrap=bootstrap)
     made = [
         worker.create("orders-source", rows),
@@ -46,6 +60,16 @@ def fill(worker: Worker, bootstrap: str, directory: Path) -> None:
         worker.create("clicks", bad.properties(name="clicks")),
         worker.create(NASTY, {**rows, "topic": "nasty", "rows.per.second": "1", "tasks.max": "1"}),
         worker.create("payments", {**rows, "topic": "payments", "tasks.max": "1"}, initial_state="STOPPED"),
+        worker.create("orders-picky", picky),
         worker.create("customers-to-file", {**sink, "topics": "nasty", "file": str(directory / "c.txt")}),
     ]
     assert [answer.status_code for answer in made] == [201] * len(made), [answer.text for answer in made]
+
+
+def _write_no_json(topic: str, bootstrap: str) -> None:
+    """Write values that a sink refuses: text that would be markup, text that is cut off, and bytes."""
+    Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=1, replication=1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in (NASTY.encode(), b'{"order": 17, "total":', b"\xff\x00"):
+        producer.produce(topic, value, NASTY, headers=[(NASTY, NASTY.encode())])
+    assert producer.flush(30) == 0

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fencepost.cluster.dead_letters import DeadLetterOperations
 from fencepost.cluster.figures import ConnectorFigures, ReportedTask
 from fencepost.cluster.info import (
     ConnectorInfo,
@@ -90,6 +91,10 @@ class ProbeOperations(Protocol):
 
 class ConnectorOperations(Protocol):
     """Connectors. A config that is passed to `create` or `put_config` contains `name`."""
+
+    @property
+    def dead_letters(self) -> DeadLetterOperations:
+        """Return what may be asked about their dead letters."""
 
     def info(self, name: str) -> ConnectorInfo:
         """NotFoundError "Connector C not found"."""

@@ -53,6 +53,18 @@ class ConnectorGapsBody(BaseModel):
     gaps: list[GapBody]
 
 
+class ResendBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    letters: list[str] | None = Field(
+        default=None, description="Single dead letters, such as orders-dead-0@4; without it, all that wait."
+    )
+    skip: list[str] | None = Field(
+        default=None,
+        description="Dead letters, and topics that they came from, that are passed over for good instead.",
+    )
+
+
 class MessageBody(BaseModel):
     message: str
 

@@ -56,6 +56,15 @@ class ClientRecipes:
         own = overrides(connector_config, _CONSUMER)
         return ClientRecipe("range", self._worker(_CONSUMER), own, (group,))
 
+    def dead_letter_reader(self, connector_config: RawConfig, group: str) -> ClientRecipe:
+        """Return the consumer that reads a connector's dead letters, where its producers write; only committed ones."""
+        worker = {**self._worker(_CONSUMER), **self.target(connector_config)}
+        own = {
+            key: v for key, v in overrides(connector_config, _CONSUMER).items() if key not in (BOOTSTRAP, "group.id")
+        }
+        committed = {"isolation.level": "read_committed"}
+        return ClientRecipe("range", {**worker, **committed}, {**own, **committed}, (group,))
+
     def sink_admin(self, connector_config: RawConfig) -> ClientRecipe:
         """Return the admin client for the cluster that a sink reads, with the admin's settings.
 

@@ -94,7 +94,7 @@ class WorkerProcess:
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
         probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures, logs)
         self.operations = worker_operations(
-            settings, topics, life.progress, membership, supervision, departures, self._retention, probes
+            settings, topics, life, membership, supervision, departures, self._retention, probes
         )
         self._declaration = Declaration(
             declared or Declared({}),

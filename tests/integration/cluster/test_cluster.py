@@ -1,14 +1,17 @@
 """Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rows import gone, hurry, judged, ok, rows
 
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import Cluster, identity, pause, resume
+from support.dead_letters import DeadLetters
 from support.long_form import IS_LONG
-from support.proxy import KafkaProxy
+from support.proxy import Action, ApiKey, KafkaProxy
 from support.worker import Worker
 
 pytestmark = pytest.mark.drawn(2)
@@ -280,3 +283,51 @@ def _starts(cluster: Cluster, name: str) -> list[int]:
     """Return how often each task was given to a slot, over all workers; replacing a struck producer is not that."""
     text = "".join(worker.log_text() for worker in cluster.workers)
     return [text.count(f"task {name}-{number} starts here") for number in range(TASKS)]
+
+
+def test_a_resend_whose_leader_is_killed_is_asked_for_again_and_sends_each_letter_once(
+    cluster: Cluster, name: str
+) -> None:
+    """Through a follower, which forwards; the leader dies between its first transaction and its second."""
+    admin = Admin({"bootstrap.servers": cluster.bootstrap})
+    letters, resend = DeadLetters(cluster.bootstrap, name), f"/connectors/{name}/dead-letters/resend"
+    for topic in (letters.topic, letters.dead):
+        admin.topics.create(topic, partitions=2, replication=1)
+    letters.bury(*map(str, range(700)))
+    leader, via = cluster.await_leader(), cluster.followers()[0]
+    with KafkaProxy(cluster.bootstrap) as proxy:
+        sink = {
+            "connector.class": "FileStreamSink",
+            "file": str(cluster.directory / f"{name}.txt"),
+            "topics": name,
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": letters.dead,
+            "consumer.override.bootstrap.servers": proxy.bootstrap_servers,
+            "producer.override.bootstrap.servers": proxy.bootstrap_servers,
+        }
+        ok(via.create(name, sink, initial_state="STOPPED"), 201)
+        proxy.on(ApiKey.END_TXN, Action.PASS, 1)
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        ok(via.rest.post(resend), 202)
+        end.await_met(within_s=60)
+        for worker in cluster.workers:
+            found = ok(worker.rest.get(resend), 200).json()
+            assert (found["state"], found["total"], found["sent"]) == ("sending", 700, 500)
+            refused = ok(worker.rest.post(resend), 409).json()["message"]
+            assert "are being resent already, and 500 of 700 are sent" in refused
+            page = ok(worker.rest.get(f"/connectors/{name}/dead-letters", params={"limit": 3}), 200).json()
+            assert [one["is_handled"] for one in page["letters"]] == [False] * 3
+        leader.kill()
+        end.discard()
+        cluster.await_leader(leader)
+        assert ok(via.rest.get(resend), 200).json()["state"] == "none"
+        ok(via.rest.post(resend), 202)
+        ended = eventually(lambda: _ended(via, resend), within_s=60)
+    assert ended is not None
+    assert (ended["state"], ended["total"], ended["sent"]) == ("done", 200, 200)
+    assert letters.values == [str(n) for n in range(700)]
+
+
+def _ended(worker: Worker, resend: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = ok(worker.rest.get(resend), 200).json()
+    return found if found["ended_ms"] is not None else None

@@ -201,7 +201,7 @@ class CanaryScene:
     def _asked(self, configs: Mapping[str, dict[str, str]]) -> dict[str, str]:
         rest = self._worker.rest
         below = ["", "/config", "/status", "/tasks", "/tasks-config", "/offsets", "/topics"]
-        below += ["/gaps", "/figures", "/logs", "/lineage"]
+        below += ["/gaps", "/figures", "/logs", "/lineage", "/dead-letters", "/dead-letters/resend"]
         pages = ("", "/live", "/config", "/edit", "/offsets", "/logs?level=DEBUG", "/dead-letters")
         paths = [f"/connectors/{name}{each}" for name in self.connectors for each in below]
         paths += [f"/ui/connectors/{name}{each}" for name in self.connectors for each in pages]

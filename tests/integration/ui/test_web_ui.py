@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -12,6 +13,7 @@ from support.browser import Browser
 from support.ui_scene import NASTY, TRACE, Scene
 
 ORDERS = ("connectors", "orders-source")
+PICKY = ("connectors", "orders-picky")
 PAGES = [
     (),
     ("lineage",),
@@ -23,6 +25,7 @@ PAGES = [
     ("connectors", NASTY),
     *(("connectors", "orders-to-file", page) for page in ("config", "edit", "offsets", "logs", "dead-letters")),
     ("connectors", "payments", "offsets"),
+    (*PICKY, "dead-letters"),
     ("connectors", "absent"),
 ]
 NAMED = ("button", "link", "textbox", "searchbox", "combobox", "checkbox", "image", "region", "navigation")
@@ -181,6 +184,46 @@ def test_offsets_are_moved_after_a_preview(browser: Browser, scene: Scene) -> No
     assert scene.worker.rest.get("/connectors/payments/offsets").json()["offsets"][0]["offset"] == {"row": 41}
 
 
+def test_dead_letters_are_seen_selected_and_resent_with_keys_alone(browser: Browser, scene: Scene) -> None:
+    before = eventually(lambda: _letters(scene) if len(_letters(scene)) >= 3 else None, within_s=120)
+    assert before is not None
+    browser.be("vera", "of vera")
+    browser.open(*PICKY, "dead-letters")
+    browser.see("needs the role operate")
+    assert NASTY not in browser.text()
+    browser.be("otto", "of otto")
+    browser.open(*PICKY, "dead-letters")
+    browser.see(NASTY, "#letters")
+    assert not browser.has("#letters form")
+    browser.be("sam", "of sam")
+    browser.open(*PICKY, "dead-letters")
+    chosen = before[0]["letter"]
+    _tab_to(browser, f"checkbox Select {chosen}", at_most=200)
+    browser.press(Keys.SPACE)
+    _tab_to(browser, "button Resend selected", at_most=200)
+    browser.press(Keys.ENTER)
+    browser.see("Resend 1 dead letter?")
+    browser.see("orders-picky-again, which only this sink reads")
+    assert not any(one["is_handled"] for one in _letters(scene) if one["letter"] in {b["letter"] for b in before})
+    _tab_to(browser, "button Resend")
+    browser.press(Keys.ENTER)
+    browser.see("Resent: 1", "#resend")
+    eventually(lambda: [one["letter"] for one in _letters(scene) if one["is_handled"]] == [chosen], within_s=60)
+    # The sink refuses it once more: the letter of the letter says where the record was at first.
+    again = eventually(lambda: _letters(scene) if len(_letters(scene)) > len(before) else None, within_s=120)
+    assert again is not None
+    assert again[0]["origin"]["topic"] == "orders-picky"
+    browser.open(*PICKY, "dead-letters")
+    browser.see("Handled", "#letters")
+    assert not browser.has(f"input[value='{chosen}']")
+    assert browser.has(f"input[value='{again[0]['letter']}']")
+
+
+def _letters(scene: Scene) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scene.worker.rest.get("/connectors/orders-picky/dead-letters").json()["letters"]
+    return found
+
+
 def test_pages_and_their_forms_work_without_scripts(browser: Browser) -> None:
     browser.use_scripts(is_on=False)
     try:
@@ -204,6 +247,9 @@ def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
         browser.open(*page)
         browser.see(" /s", within_s=90)
         browser.picture(directory / f"web-ui-{name}.png")
+    browser.open(*PICKY, "dead-letters")
+    browser.see("Waits", "#letters")
+    browser.picture(directory / "web-ui-dead-letters.png")
     browser.go_dark(is_dark=True)
     browser.open(*ORDERS, "edit")
     browser.picture(directory / "web-ui-form.png")

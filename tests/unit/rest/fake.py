@@ -4,6 +4,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fencepost.cluster.dead_letters import (
+    LetterContent,
+    LetterError,
+    LetterOrigin,
+    LetterPage,
+    LetterQuery,
+    ResendProgressInfo,
+    ResendRequest,
+    ShownBytes,
+    ShownHeader,
+    ShownLetter,
+)
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
 from fencepost.cluster.figures import ConnectorFigures, ReportedTask, SlotFigures, TaskFigures
 from fencepost.cluster.info import (
@@ -63,11 +75,40 @@ def _warnings(config: RawConfig) -> Sequence[KeyWarning]:
     return [KeyWarning("odd", "odd: nothing reads it")] if "odd" in config else []
 
 
+def dead_letter(text: str, place: str = "dead-0@4", *, is_handled: bool = False) -> ShownLetter:
+    """A dead letter that says this text wherever it says something."""
+    data = ShownBytes(text, False, len(text), False)
+    origin, error = LetterOrigin(text, text, {text: 7}, 1_000), LetterError(text, text, text, text, text)
+    return ShownLetter(place, 2_000, 0, origin, error, LetterContent(data, None, [ShownHeader(text, data)]), is_handled)
+
+
+class FakeDeadLetters:
+    """The `DeadLetterOperations` of a fake worker."""
+
+    def __init__(self, worker: "FakeWorker") -> None:
+        self._worker = worker
+
+    def read(self, name: str, query: LetterQuery) -> LetterPage:
+        self._worker.existing(name)
+        self._worker.calls.append(("letters", name, query))
+        return LetterPage("dead", self._worker.letters)
+
+    def resend(self, name: str, request: ResendRequest) -> ResendProgressInfo:
+        self._worker.existing(name)
+        self._worker.calls.append(("resend", name, request))
+        return ResendProgressInfo("counting", started_ms=1_000)
+
+    def progress(self, name: str) -> ResendProgressInfo:
+        self._worker.existing(name)
+        return self._worker.resend
+
+
 class FakeConnectors:
     """The `ConnectorOperations` of a fake worker."""
 
     def __init__(self, worker: "FakeWorker") -> None:
         self._worker = worker
+        self.dead_letters = FakeDeadLetters(worker)
 
     def info(self, name: str) -> ConnectorInfo:
         self._worker.existing(name)
@@ -214,6 +255,8 @@ class FakeWorker:
         self.connectors: dict[str, FakeConnector] = {}
         self.failure: BaseException | None = None
         self.gaps: list[Mapping[str, Any]] = []
+        self.letters: list[ShownLetter] = []
+        self.resend = ResendProgressInfo("none")
         self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
         self.is_tracking_topics = True

@@ -8,7 +8,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
-from fencepost.cluster import info
+from fencepost.cluster import dead_letters, info
 from fencepost.rest import model
 
 
@@ -28,6 +28,9 @@ from fencepost.rest import model
         ("GET", "/connectors/file/offsets", None, model.ConnectorOffsetsBody),
         ("GET", "/connectors/file/gaps", None, model.ConnectorGapsBody),
         ("DELETE", "/connectors/file/offsets", None, model.MessageBody),
+        ("GET", "/connectors/file/dead-letters", None, dead_letters.LetterPage),
+        ("GET", "/connectors/file/dead-letters/resend", None, dead_letters.ResendProgressInfo),
+        ("POST", "/connectors/file/dead-letters/resend", None, dead_letters.ResendProgressInfo),
         ("POST", "/connectors/file/restart?includeTasks=true", None, info.ConnectorStatus),
         ("PUT", "/connectors/new/config", {"connector.class": "X"}, info.ConnectorInfo),
         ("PATCH", "/connectors/file/config", {"a": "b"}, info.ConnectorInfo),
@@ -61,7 +64,7 @@ def _closed(schema: Any) -> Any:
 def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
-    assert len(operations) == 40
+    assert len(operations) == 43
     internal = {
         ("post", "/connectors/{name}/tasks"),
         ("put", "/connectors/{name}/fence"),

@@ -43,6 +43,9 @@ GET    /connectors/{name}/topics                    view     file
 PUT    /connectors/{name}/topics/reset              operate  file
 GET    /connectors/{name}/offsets                   view     file
 GET    /connectors/{name}/gaps                      view     file
+GET    /connectors/{name}/dead-letters              operate  file
+GET    /connectors/{name}/dead-letters/resend       operate  file
+POST   /connectors/{name}/dead-letters/resend       edit     file
 GET    /connectors/{name}/figures                   view     file
 GET    /connectors/{name}/logs                      operate  file
 GET    /connectors/{name}/lineage                   view     file
@@ -80,6 +83,9 @@ POST   /ui/connectors/{name}/offsets                edit     file
 GET    /ui/connectors/{name}/logs                   operate  file
 GET    /ui/connectors/{name}/logs/rows              operate  file
 GET    /ui/connectors/{name}/dead-letters           view     file
+GET    /ui/connectors/{name}/dead-letters/progress  operate  file
+POST   /ui/connectors/{name}/dead-letters/confirm   edit     file
+POST   /ui/connectors/{name}/dead-letters/resend    edit     file
 GET    /ui/new                                      edit     some
 POST   /ui/new                                      edit     file
 POST   /ui/new/check                                edit     some
@@ -103,6 +109,8 @@ BODIES: dict[str, Any] = {
 }
 TOKEN = "t" * 43
 FORMS = {
+    "POST /ui/connectors/{name}/dead-letters/confirm": {"what": "all"},
+    "POST /ui/connectors/{name}/dead-letters/resend": {"what": "all"},
     "POST /ui/connectors/{name}/edit": {"c.connector.class": "FileStreamSource", "c.file": "/g"},
     "POST /ui/connectors/{name}/edit/check": {"c.connector.class": "FileStreamSource"},
     "POST /ui/connectors/{name}/offsets/preview": {"p.1": '{"a": 1}', "o.1": '{"b": 2}'},

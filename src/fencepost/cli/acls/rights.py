@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from fencepost.cluster.fencing import leader_transactional_id, task_transactional_ids
+from fencepost.dead_letter.progress import progress_name
 
 
 class Resource(Enum):
@@ -151,6 +152,7 @@ KAFKA_CLUSTER = "kafka-cluster"
 EVERY = "*"  # every resource of a kind
 _ONLY_FOR_OFFSETS = "without it, offsets cannot be read or changed over REST"
 _ONLY_NOTES = "without it, only earlier tasks of the connector are fenced; the task logs and waits for other producers"
+_ONLY_RESENDS = "without it, dead letters cannot be seen and resent over REST and in the web UI"
 _OFFSETS_LOG = "__consumer_offsets"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it, the task uses one producer and logs a warning"
@@ -271,6 +273,7 @@ def sink_acls(sink: SinkAccess) -> list[Acl]:
         why = f"{sink.name} reads its dead letters again"
         listed += _topic(sink.consumer, sink.resends, why, Operation.READ)
         listed += _made_by(sink.admin, sink.resends, why)
+        listed += _resend_acls(sink) if sink.dead_letters else []
     offsets = f"the offsets of {sink.name} over REST"
     seen = _of(sink.admin, Resource.GROUP, sink.group, offsets, Operation.READ, Operation.DELETE)
     for name in sink.topics:
@@ -278,6 +281,17 @@ def sink_acls(sink: SinkAccess) -> list[Acl]:
     if sink.has_initial_offsets:
         return [*listed, *seen]
     return [*listed, *(replace(acl, need=Need.OPTIONAL, note=_ONLY_FOR_OFFSETS) for acl in seen)]
+
+
+def _resend_acls(sink: SinkAccess) -> list[Acl]:
+    """Return the rights with which workers resend dead letters to a topic that only this sink reads."""
+    why, name = f"dead letters of {sink.name} are resent over REST", progress_name(sink.name)
+    listed = _topic(sink.consumer, sink.dead_letters, why, Operation.READ)
+    for client in (sink.consumer, sink.producer):
+        listed += _of(client, Resource.GROUP, name, why, Operation.READ)
+    listed += _of(sink.producer, Resource.TRANSACTIONAL_ID, name, why, Operation.WRITE)
+    listed += _topic(sink.producer, sink.resends, why, Operation.WRITE)
+    return [replace(acl, need=Need.OPTIONAL, note=_ONLY_RESENDS) for acl in listed]
 
 
 def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:

@@ -1,23 +1,21 @@
 """Resends the dead letters of a sink, after the user has agreed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import typer
 
 from fencepost.cli.client import BOOTSTRAP
 from fencepost.cli.dead_letters.connector import ASK_S, DescribedConnector, Where, connector_at, reader_conf
-from fencepost.cli.dead_letters.progress import progress_name
-from fencepost.cli.dead_letters.resend import Resend, Skipped
 from fencepost.cli.progress import counting
 from fencepost.config import ConfigError
-from fencepost.config.connector import SinkChoice
+from fencepost.dead_letter.choice import Skipped
+from fencepost.dead_letter.progress import progress_name
+from fencepost.dead_letter.resend import Resend
+from fencepost.dead_letter.survey import RESEND
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import transactional_conf
-
-_RESEND = SinkChoice.key_of("resend_topic")
 
 
 def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool, skipped: Sequence[str] = ()) -> None:
@@ -31,45 +29,29 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
     group = progress_name(name)
     browser = TopicBrowser(conf, topic or connector.topic)
     with Bookmark(conf, group, browser.topic) as bookmark:
-        own_topic = (connector.config.get(_RESEND) or "").strip()
+        own_topic = (connector.config.get(RESEND) or "").strip()
         resend = Resend(name, browser, bookmark, own_topic, Skipped.of(skipped))
-        targets, skips = resend.targets(), resend.skips()
-        _ensure_have_somewhere_to_go(resend, targets, conf)
-        if not targets and not skips:
+        survey = resend.survey()
+        targets = survey.targets
+        if not own_topic:
+            survey.ensure_have_somewhere_to_go(name, Admin(conf, timeout_s=ASK_S).topics.partitions)
+        if not targets and not survey.skipped:
             typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
             return
-        if skips:
-            typer.echo(f"Passed and never sent again: {skips}")
+        if survey.skipped:
+            typer.echo(f"Passed and never sent again: {survey.skipped}")
         if not targets:
             pass
         elif own_topic:
             typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
         else:
             typer.echo(f"To their original topics, for every consumer there and not only {name}: {_listed(targets)}")
-            typer.echo(f"(With {_RESEND} in its config they would go to {name} alone.)")
+            typer.echo(f"(With {RESEND} in its config they would go to {name} alone.)")
         if not is_confirmed:
             typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
-        with counting("Sending", sum(targets.values())) as committed:
+        with counting("Sending", survey.total) as committed:
             sent = resend.send(transactional_conf(where.client(connector.config), group).conf, committed)
         typer.echo(f"Sent again: {sent}")
-
-
-def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], conf: Mapping[str, Any]) -> None:
-    """Raise ConfigError, with the next step, if dead letters came from topics or partitions that do not exist now."""
-    admin = Admin(conf, timeout_s=ASK_S)
-    nowhere = resend.nowhere({topic: None if resend.own_topic else admin.topics.partitions(topic) for topic in targets})
-    if not nowhere:
-        return
-    texts = [
-        f"{len(places)} of {what} ({', '.join(places[:3])}{', …' if len(places) > 3 else ''})"
-        for what, places in sorted(nowhere.items())
-    ]
-    raise ConfigError(
-        f"Dead letters of {resend.connector} came from topics or partitions that do not exist any more: "
-        f"{'; '.join(texts)}. Nothing is sent. Create what is missing, give the sink its own topic ({_RESEND}), or "
-        "pass over them permanently: --skip TOPIC passes over all dead letters that came from a topic, --skip LETTER "
-        f"over one, as in --skip {next(iter(nowhere.values()))[0]}"
-    )
 
 
 def _listed(targets: Mapping[str, int]) -> str:

@@ -6,8 +6,9 @@ from itertools import islice
 import typer
 
 from fencepost.cli.dead_letters.connector import Where, connector_at, reader_conf
-from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
-from fencepost.cli.dead_letters.progress import ResendProgress, is_mark, progress_name
+from fencepost.cli.dead_letters.output import lines, summary, to_json
+from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.progress import Handled, ResendProgress, is_mark, progress_name
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 
@@ -26,15 +27,14 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
     else:
         records = browser.newest(limit, is_shown)
     with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
-        passed = ResendProgress(name, browser, bookmark).read()
+        handled = ResendProgress(name, browser, bookmark).read()
     dead_letters = [DeadLetter.of(browser.topic, record) for record in records]
     for dead_letter in dead_letters:
-        is_sent_again = bool(dead_letter.origin) and dead_letter.record.offset < passed.get(
-            dead_letter.record.partition, 0
-        )
+        record = dead_letter.record
+        is_sent_again = bool(dead_letter.origin) and handled.get(record.partition, Handled(0)).has(record.offset)
         if as_json:
-            typer.echo(json.dumps(dead_letter.to_json(is_sent_again=is_sent_again), ensure_ascii=False))
+            typer.echo(json.dumps(to_json(dead_letter, is_sent_again=is_sent_again), ensure_ascii=False))
         else:
-            typer.echo("\n".join([*dead_letter.lines(is_sent_again=is_sent_again), ""]))
+            typer.echo("\n".join([*lines(dead_letter, is_sent_again=is_sent_again), ""]))
     if not as_json:
         typer.echo(summary(dead_letters, browser.topic, name))

@@ -6,6 +6,7 @@ it: in a transaction, a coordinator accepts offsets without a generation even if
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -14,6 +15,7 @@ from fencepost.api.errors import FatalError
 from fencepost.kafka.errors import new_client, translate
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.value.group_offset import GroupOffset
 
 
 class Bookmark:
@@ -41,7 +43,8 @@ class Bookmark:
 
     def ensure_no_members(self) -> None:
         """Raise FatalError if the group has members: the offsets then belong to them (E10)."""
-        members = GroupAdmin(self._conf, timeout_s=self._timeout_s).describe(self.group).members
+        with closing(GroupAdmin(self._conf, timeout_s=self._timeout_s)) as admin:
+            members = admin.describe(self.group).members
         if members:
             who = ", ".join(sorted(member.host for member in members))
             raise FatalError(f"Group {self.group} is for positions alone, and has members (at {who}): end them first")
@@ -51,8 +54,8 @@ class Bookmark:
         """Return the group metadata for a transaction."""
         return self._consumer.consumer_group_metadata()
 
-    def read(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the offset of the next record of each partition that has one. Raises what `translate` returns."""
+    def read(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+        """Return the offset of each partition that has one, with its metadata. Raises what `translate` returns."""
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         try:
             found = self._consumer.committed(asked, timeout=self._timeout_s)
@@ -61,4 +64,8 @@ class Bookmark:
         for each in found:
             if each.error is not None:
                 raise translate(each.error, f"reading the offsets of group {self.group}", self._bootstrap)
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        return {
+            each.partition: GroupOffset(self._topic, each.partition, each.offset, each.metadata or "")
+            for each in found
+            if each.offset >= 0
+        }

@@ -1,6 +1,7 @@
 """Reads parts of a topic, with headers, to show them to people. Joins no group and commits nothing."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,14 +43,14 @@ class TopicBrowser:
         self.topic = topic
         self._conf = conf
         self._timeout_s = timeout_s
-        admin = Admin(conf, timeout_s=timeout_s)
-        partitions = admin.topics.partitions(topic)
-        if partitions is None:
-            raise MissingTopicError(
-                f"There is no topic {topic} (bootstrap.servers={conf.get('bootstrap.servers')})", _UNKNOWN_TOPIC
-            )
-        places = [(topic, partition) for partition in range(partitions)]
-        starts, ends = admin.offsets.starts(places), admin.offsets.ends(places, read_committed=True)
+        with closing(Admin(conf, timeout_s=timeout_s)) as admin:
+            partitions = admin.topics.partitions(topic)
+            if partitions is None:
+                raise MissingTopicError(
+                    f"There is no topic {topic} (bootstrap.servers={conf.get('bootstrap.servers')})", _UNKNOWN_TOPIC
+                )
+            places = [(topic, partition) for partition in range(partitions)]
+            starts, ends = admin.offsets.starts(places), admin.offsets.ends(places, read_committed=True)
         self.ranges: dict[int, Range] = {place[1]: (starts[place], ends[place]) for place in places}
         """The offsets that can be read, by partition."""
 

@@ -13,7 +13,7 @@ from fencepost.rest.access.principal import Role
 
 _CHECKS = re.compile(
     r"PUT /connector-plugins/[^/]+/config/validate"
-    r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview))"
+    r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview|dead-letters/confirm))"
 )
 READING = ("GET", "HEAD", "OPTIONS")
 """The methods that change nothing."""
@@ -70,6 +70,9 @@ NEEDS: Mapping[str, Need] = {
     "GET /connectors/{name}/gaps": _VIEW,
     "PATCH /connectors/{name}/offsets": _EDIT,
     "DELETE /connectors/{name}/offsets": _EDIT,
+    "GET /connectors/{name}/dead-letters": _OPERATE,
+    "GET /connectors/{name}/dead-letters/resend": _OPERATE,
+    "POST /connectors/{name}/dead-letters/resend": _EDIT,
     "GET /connectors/{name}/figures": _VIEW,
     "GET /connectors/{name}/logs": _OPERATE,
     "GET /connectors/{name}/lineage": _VIEW,
@@ -105,6 +108,9 @@ NEEDS: Mapping[str, Need] = {
     "GET /ui/connectors/{name}/logs": _OPERATE,
     "GET /ui/connectors/{name}/logs/rows": _OPERATE,
     "GET /ui/connectors/{name}/dead-letters": _VIEW,
+    "GET /ui/connectors/{name}/dead-letters/progress": _OPERATE,
+    "POST /ui/connectors/{name}/dead-letters/confirm": _EDIT,
+    "POST /ui/connectors/{name}/dead-letters/resend": _EDIT,
     "GET /ui/new": _EDIT_SOMEWHERE,
     "POST /ui/new": _EDIT_SOMEWHERE,
     "POST /ui/new/check": _EDIT_SOMEWHERE,

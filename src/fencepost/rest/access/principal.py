@@ -8,9 +8,10 @@ from typing import Protocol
 class Role(IntEnum):
     """What a principal may do with a connector; each role includes those before it.
 
-    VIEW: config, status, tasks, figures, topics and offsets. OPERATE: pause, resume, stop, restart, and logs, as these
-    hold what plug-ins print, such as records. EDIT: create, change and delete it, and its offsets. ADMIN: the same, and
-    for all connectors also the log levels of workers.
+    VIEW: config, status, tasks, figures, topics and offsets. OPERATE: pause, resume, stop, restart, and to read logs,
+    which hold what plug-ins print, such as records, and dead letters, which are records. EDIT: create, change and
+    delete it, move its offsets, and resend dead letters. ADMIN: the same, and for all connectors also the log levels
+    of workers.
     """
 
     VIEW = 1

@@ -5,12 +5,15 @@ from fencepost.cluster.departure import Departures
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.retention.keeper import Retention
 from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.cluster.internal import InternalRequests
 from fencepost.worker.operation.cluster.probes import Probes
 from fencepost.worker.operation.cluster.worker_group import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
+from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.connector.local import LocalAnswers
+from fencepost.worker.operation.connector.resends import Resends
 from fencepost.worker.operation.connector.tasks import Tasks
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
@@ -18,7 +21,6 @@ from fencepost.worker.operation.offset.source import SourceOffsets
 from fencepost.worker.operation.offset.write import OffsetWriter
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.progress import Progress
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
@@ -27,7 +29,7 @@ from fencepost.worker.topics import WorkerTopics
 def worker_operations(
     settings: WorkerSettings,
     topics: WorkerTopics,
-    progress: Progress,
+    life: WorkerLife,
     membership: Membership,
     supervision: Supervision,
     departures: Departures,
@@ -36,7 +38,7 @@ def worker_operations(
 ) -> ConnectOperations:
     """Return the operations of a worker with these parts."""
     config, find = settings.config, ConnectorClasses().find
-    requests = Requests(settings.url, topics.config, membership, progress)
+    requests = Requests(settings.url, topics.config, membership, life.progress)
     writer = OffsetWriter(settings, topics.copies, now_ms)
     offsets = Offsets(
         requests,
@@ -45,13 +47,20 @@ def worker_operations(
         ),
         SinkOffsets(settings, find, departures.wait_for, retention.offsets_lock),
     )
+
+    def may_resend(connector: str) -> bool:
+        is_leading = membership.leader.is_leading and not life.stopping.is_set()
+        return is_leading and connector in topics.snapshot.connectors
+
+    dead_letters = DeadLetters(requests, settings, Resends(may_resend))
+    restart, statuses = supervision.connectors.restart, topics.status.table
     return ConnectOperations(
         LocalAnswers(config, topics),
         probes,
-        Connectors(requests, config, topics.status.table, topics.writer, offsets, supervision.connectors.restart),
+        Connectors(requests, config, statuses, topics.writer, offsets, restart, dead_letters),
         Tasks(requests, config, topics.status, supervision.supervisor.restart),
         offsets,
         Plugins(config),
         WorkerGroup(requests, membership.peers, topics.writer, retention),
-        InternalRequests(settings, requests, membership, progress),
+        InternalRequests(settings, requests, membership, life.progress),
     )

@@ -174,6 +174,17 @@ def test_a_sink_reads_the_topic_that_its_dead_letters_are_sent_again_to(worker: 
     found = rows(printed(worker, connector(tmp_path, config)))
     assert ["User:worker", "topic", "again", "Read", "required"] in found
     assert ["User:worker", "topic", "again", "Create", "required"] in found
+    assert not any("fencepost-dead-letters-c" in row for row in found)
+
+
+def test_what_resends_dead_letters_to_a_topic_of_the_sink_s_own_is_optional(worker: Path, tmp_path: Path) -> None:
+    again = {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.resend.topic.name": "again"}
+    found = rows(printed(worker, connector(tmp_path, {"connector.class": "FileStreamSink", "topics": "t", **again})))
+    assert ["User:producer", "topic", "again", "Write", "optional"] in found
+    assert ["User:worker", "topic", "dead", "Read", "optional"] in found
+    resend = "fencepost-dead-letters-c"
+    assert ["User:producer", "transactional-id", resend, "Write", "optional"] in found
+    assert {row[0] for row in found if row[1:4] == ["group", resend, "Read"]} == {"User:producer", "User:worker"}
 
 
 def test_a_sink_that_is_told_where_to_begin_needs_the_rights_to_its_group(worker: Path, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from fencepost.cli.dead_letters.dead_letter import DeadLetter, summary
+from fencepost.cli.dead_letters.output import lines, summary, to_json
+from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord
 
 
@@ -18,9 +19,9 @@ SINK = {"topic": "orders", "partition": "2", "offset": "8", "connector_name": "c
 def test_a_sinks_letter_tells_its_origin() -> None:
     own = letter(**SINK)
     assert (own.connector, own.origin, own.headers) == ("c", ("orders", 2), [])
-    [first, *_] = own.lines(is_sent_again=True)
+    [first, *_] = lines(own, is_sent_again=True)
     assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8  TASK_PUT  task 0  sent again"
-    assert own.to_json(is_sent_again=False)["origin"] == {
+    assert to_json(own, is_sent_again=False)["origin"] == {
         "topic": "orders",
         "partition": 2,
         "offset": 8,
@@ -31,7 +32,7 @@ def test_a_sinks_letter_tells_its_origin() -> None:
 def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
     own = letter(topic="t", partition='{"file":"a"}', offset='{"line":2}', connector_name="c")
     assert own.origin is None
-    assert own.to_json(is_sent_again=False)["origin"]["offset"] == {"line": 2}
+    assert to_json(own, is_sent_again=False)["origin"]["offset"] == {"line": 2}
 
 
 def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
@@ -49,8 +50,8 @@ def test_a_letter_tells_the_time_of_its_record() -> None:
     own = letter(own=(("__fencepost.record.timestamp", b"7"),), **SINK)
     assert (own.time_ms, own.headers) == (7, [])
     assert ("__fencepost.resent.timestamp", b"7") in own.resent_headers
-    assert own.to_json(is_sent_again=False)["origin"]["timestamp"] == 7
-    [first, *_] = own.lines(is_sent_again=False)
+    assert to_json(own, is_sent_again=False)["origin"]["timestamp"] == 7
+    [first, *_] = lines(own, is_sent_again=False)
     assert first.startswith("dead-0@4  1970-01-01 00:00:01Z  from orders-2@8 of 1970-01-01 00:00:00Z  TASK_PUT")
 
 
@@ -60,7 +61,8 @@ def test_the_letter_of_a_record_that_was_sent_again_tells_the_first_time() -> No
 
 
 def test_a_time_that_no_calendar_has_is_shown_as_a_number() -> None:
-    text = "\n".join(letter(own=(("__fencepost.record.timestamp", b"9" * 18),), **SINK).lines(is_sent_again=False))
+    own = letter(own=(("__fencepost.record.timestamp", b"9" * 18),), **SINK)
+    text = "\n".join(lines(own, is_sent_again=False))
     assert f"of {'9' * 18} ms" in text
 
 
@@ -69,9 +71,8 @@ def test_a_letter_of_an_older_version_has_the_time_of_its_record() -> None:
 
 
 def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
-    text = "\n".join(
-        letter(b"\x1b[31mred\n" + b"x" * 5_000, **SINK, exception_message="a\nb\x1b").lines(is_sent_again=False)
-    )
+    own = letter(b"\x1b[31mred\n" + b"x" * 5_000, **SINK, exception_message="a\nb\x1b")
+    text = "\n".join(lines(own, is_sent_again=False))
     assert "\x1b" not in text
     assert len(text.splitlines()) == 4
     assert max(map(len, text.splitlines())) < 200
@@ -79,13 +80,13 @@ def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
 
 def test_bytes_that_are_no_text_are_shown_too() -> None:
     own = letter(b"\xff\x00", **SINK)
-    assert "  value  \\xff\\x00" in list(own.lines(is_sent_again=False))
-    assert own.to_json(is_sent_again=False)["value"] == {"base64": "/wA="}
-    assert json.dumps(letter(None, **SINK).to_json(is_sent_again=False)["value"]) == "null"
+    assert "  value  \\xff\\x00" in list(lines(own, is_sent_again=False))
+    assert to_json(own, is_sent_again=False)["value"] == {"base64": "/wA="}
+    assert json.dumps(to_json(letter(None, **SINK), is_sent_again=False)["value"]) == "null"
 
 
 def test_a_letter_without_context_says_so() -> None:
     own = letter()
     assert own.connector is None
-    assert "without context headers" in "\n".join(own.lines(is_sent_again=False))
+    assert "without context headers" in "\n".join(lines(own, is_sent_again=False))
     assert summary([own], "dead", "c") == "1 dead letter of c in dead; 1 of them have no header with their connector"

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from fencepost.cluster.dead_letters import ResendProgressInfo
 from fencepost.cluster.figures import ConnectorFigures, SlotFigures, TaskFigures
 from fencepost.cluster.info import (
     ConnectorOffset,
@@ -26,7 +27,7 @@ from fencepost.cluster.operations import ConnectOperations
 from fencepost.config.raw import RawConfig
 from fencepost.rest import create_app
 from fencepost.rest.access.need import NEEDS
-from rest.fake import FakeConnector, FakeWorker
+from rest.fake import FakeConnector, FakeWorker, dead_letter
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -114,6 +115,8 @@ class HostileWorker(FakeWorker):
         self.connectors = {text: FakeConnector(config, self._state, topics=[text], trace=text)}
         self.offsets = {text: [ConnectorOffset({text: text}, {text: text})]}
         self.gaps = [{"topic": text, "partition": 0, "reason": text, "position": 1, "log_start": 2, "time_ms": 0}]
+        self.letters = [dead_letter(text, text)]
+        self.resend = ResendProgressInfo("failed", error=text)
 
     @property
     def operations(self) -> ConnectOperations:
@@ -147,7 +150,8 @@ def test_on_every_page_what_others_say_is_text(text: str, state: str) -> None:
     client.get("/ui")
     token = client.cookies["fencepost-form"]
     forms = {"c.connector.class": text, f"c.{text}": text, "more": f"{text}={text}", "p.1": f'{{"a": "{text}"}}',
-             "o.1": text, "p.new": text, "o.new": text, "seen": text, "token": token}  # fmt: skip
+             "o.1": text, "p.new": text, "o.new": text, "seen": text, "token": token,
+             "what": "selected", "letter.1": text}  # fmt: skip
     for request in NEEDS:
         method, path = request.split()
         if not path.startswith("/ui") or path in WITHOUT_TEXT:

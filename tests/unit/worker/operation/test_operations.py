@@ -41,7 +41,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> Operations:
     writer: Any = SimpleNamespace(write=write)
     unused: Any = None
     requests = Requests("http://w:1", topic, membership, Progress())
-    connectors = Connectors(requests, unused, unused, writer, unused, unused)
+    connectors = Connectors(requests, unused, unused, writer, unused, unused, unused)
     return Operations(connectors, WorkerGroup(requests, peers, writer, unused))
 
 

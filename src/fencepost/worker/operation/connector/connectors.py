@@ -27,6 +27,7 @@ from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.connector.answer import info_of, status_of, with_restarting
+from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.connector.masking import masked, unmasked
 from fencepost.worker.operation.connector.restart import plan_restart
 from fencepost.worker.operation.offset.offsets import Offsets
@@ -54,6 +55,7 @@ class Connectors:
         writer: TopicWriter,
         offsets: Offsets,
         restart_here: Callable[[str], Event],
+        dead_letters: DeadLetters,
     ) -> None:
         """`restart_here` restarts a connector that runs on this worker; it returns an event that is set afterwards."""
         self._requests = requests
@@ -62,6 +64,7 @@ class Connectors:
         self._writer = writer
         self._offsets = offsets
         self._restart_here = restart_here
+        self.dead_letters = dead_letters
 
     def info(self, name: str) -> ConnectorInfo:
         return info_of(self._requests.known(name), name)

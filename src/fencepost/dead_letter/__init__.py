@@ -1,0 +1,1 @@
+"""Dead letters: reads them, and resends those of sinks, each once. The command line and workers share this."""

@@ -1,0 +1,82 @@
+"""A dead letter: a record of a dead letter topic, with what its headers say."""
+
+from dataclasses import dataclass, field
+
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.task.failure.dead_letter import (
+    CONNECTOR,
+    OFFSET,
+    PARTITION,
+    PREFIX,
+    RESENT,
+    RESENT_OFFSET,
+    RESENT_PARTITION,
+    RESENT_TIMESTAMP,
+    RESENT_TOPIC,
+    TIMESTAMP,
+    TOPIC,
+)
+
+_BEFORE = {TOPIC: RESENT_TOPIC, PARTITION: RESENT_PARTITION, OFFSET: RESENT_OFFSET}
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One record of a dead letter topic, with its context headers as `facts`, which may be empty."""
+
+    topic: str
+    record: TopicRecord
+    facts: dict[str, str] = field(repr=False)
+    time_ms: int | None = None
+    """When the failed record was written; if it was resent, when it was first written."""
+
+    @classmethod
+    def of(cls, topic: str, record: TopicRecord) -> "DeadLetter":
+        """Parse a record's headers. If a name occurs twice, the last one counts, as in Kafka Connect."""
+        texts = {name: (data or b"").decode("utf-8", "replace") for name, data in record.headers if _is_ours(name)}
+        facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
+        if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts
+            facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
+        times = (texts.get(RESENT_TIMESTAMP, ""), texts.get(TIMESTAMP, ""))
+        time_ms = next((int(text) for text in times if text.isdecimal()), record.timestamp_ms)
+        return cls(topic, record, facts, time_ms)
+
+    @property
+    def place(self) -> str:
+        """Return where the dead letter is, in the notation for people."""
+        return f"{self.topic}-{self.record.partition}@{self.record.offset}"
+
+    @property
+    def connector(self) -> str | None:
+        """Return the name of its connector; None if no header has it."""
+        return self.facts.get(CONNECTOR)
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the record's own headers."""
+        return [(name, data) for name, data in self.record.headers if not _is_ours(name)]
+
+    @property
+    def origin(self) -> tuple[str, int] | None:
+        """Return the topic and partition that a sink read the record from; None if no header has them."""
+        topic, partition = self.facts.get(TOPIC), self.facts.get(PARTITION, "")
+        return (topic, int(partition)) if topic and partition.isdecimal() else None
+
+    @property
+    def resent_headers(self) -> list[tuple[str, bytes | None]]:
+        """Return headers by which the sink treats a resent record as one of its original topic."""
+        origin = ((now, self.facts.get(name, "").encode()) for name, now in _BEFORE.items())
+        return [*self.headers, *origin, *self._time]
+
+    @property
+    def copied_headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers of a copy for all readers of the original topic."""
+        return [*self.headers, *self._time]
+
+    @property
+    def _time(self) -> list[tuple[str, bytes | None]]:
+        return [] if self.time_ms is None else [(RESENT_TIMESTAMP, b"%d" % self.time_ms)]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((PREFIX, RESENT)) or name == TIMESTAMP

@@ -1,0 +1,205 @@
+"""Resends the dead letters of a sink, each once, however often that is asked for, and whatever fails in between.
+
+1. The transactional id is taken: another process that sends the same dead letters is fenced.
+2. Only then is it read how far they were resent.
+3. Dead letters, and the position after them, become visible in one transaction; then the next.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.api import FatalError
+from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
+from fencepost.dead_letter.survey import Survey
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 500
+_AT_ONCE_BYTES = 8 << 20
+_ATTEMPTS = 3
+
+
+class DeadLetterRefusedError(FatalError):
+    """Kafka refuses a dead letter; nothing of its transaction is sent. The text names it."""
+
+    def __init__(self, what: str) -> None:
+        place = what.partition(" ")[0]
+        super().__init__(
+            f"Dead letter {what}. Fix that, or pass over it with --skip {place}. Dead letters before it are sent"
+        )
+
+
+@dataclass(frozen=True)
+class Resend:
+    """The dead letters of one sink that wait to be resent, as of the creation of the browser.
+
+    Attributes:
+        own_topic: a topic that only the sink reads, which treats them as records of their original topics. If it is
+            empty, they go to their original topics and partitions.
+        skipped: dead letters that are passed over.
+        selection: the only ones to send or pass over; None: all. The others go on waiting.
+        is_wanted: asked before each dead letter is read. If it is not, the resend ends with the transaction that is
+            open; another one continues from there.
+    """
+
+    connector: str
+    browser: TopicBrowser
+    bookmark: Bookmark
+    own_topic: str = ""
+    skipped: Skipped = field(default_factory=Skipped)
+    selection: Selection | None = None
+    is_wanted: Callable[[], bool] = lambda: True
+
+    def survey(self) -> Survey:
+        """Read what waits."""
+        return Survey.of(self._waiting(), self.skipped.has)
+
+    def send(self, conf: Mapping[str, Any], committed: Callable[[int], None] = lambda _: None) -> int:
+        """Send what waits; returns how many dead letters that were.
+
+        Args:
+            conf: Of a transactional producer.
+            committed: Called with how many were sent, after each transaction.
+
+        Raises what `TransactionalWriter` raises, if a second and a third try do not help; FatalError if the group has
+        members, or more single dead letters were sent than can be remembered; DeadLetterRefusedError, which names the
+        dead letter, if Kafka refuses one.
+        """
+        sent, failures, at_once = 0, 0, _AT_ONCE
+        while True:
+            self.bookmark.ensure_no_members()
+            writer = TransactionalWriter(conf, progress_name(self.connector))
+            refused: list[str] = []
+            try:
+                writer.open()  # 1
+                for count in self._transactions(writer, at_once, refused):
+                    sent, failures = sent + count, 0
+                    committed(count)
+                    if writer.is_struck:  # E5
+                        break
+                else:
+                    return sent
+            except (CommitUnknownError, ProduceError) as error:
+                failures += 1
+                if isinstance(error, ProduceError) and error.is_refused and refused:
+                    if at_once == 1:
+                        raise DeadLetterRefusedError(refused[0]) from error
+                    at_once = 1  # a broker refuses whole batches: one by one, the refused dead letter is found
+                    continue
+                if failures == _ATTEMPTS or (isinstance(error, ProduceError) and error.is_refused):
+                    raise
+                log.warning("resending dead letters of %s continues after an error: %s", self.connector, error)
+            finally:
+                writer.abort()
+                writer.close()
+
+    def _handled(self) -> Mapping[int, Handled]:
+        return ResendProgress(self.connector, self.browser, self.bookmark).read()
+
+    def _ranges(self, handled: Mapping[int, Handled]) -> dict[int, Range]:
+        """Return what has to be read of each partition: from the first dead letter that was not handled."""
+        found = {}
+        for partition, (first, end) in self.browser.ranges.items():
+            passed = handled[partition].passed if partition in handled else first
+            last = end if self.selection is None else min(end, self.selection.end(partition))
+            found[partition] = (max(passed, first), last)
+        return {partition: (first, end) for partition, (first, end) in found.items() if first < end}
+
+    def _waiting(self) -> Iterator[DeadLetter]:
+        """Yield the dead letters to send or to pass over."""
+        handled = self._handled()
+        for record in self._read(self._ranges(handled)):
+            dead_letter = self._mine(record, handled.get(record.partition, Handled(0)))
+            if dead_letter is not None and self._is_chosen(dead_letter):
+                yield dead_letter
+
+    def _read(self, ranges: Mapping[int, Range]) -> Iterator[TopicRecord]:
+        for record in self.browser.read(ranges):
+            if not self.is_wanted():
+                return
+            yield record
+
+    def _mine(self, record: TopicRecord, handled: Handled) -> DeadLetter | None:
+        """Return a dead letter of this connector that waits, and has a header about its origin."""
+        if handled.has(record.offset):
+            return None
+        dead_letter = DeadLetter.of(self.browser.topic, record)
+        is_mine = dead_letter.connector == self.connector and dead_letter.origin is not None
+        return dead_letter if is_mine else None
+
+    def _is_chosen(self, dead_letter: DeadLetter) -> bool:
+        return self.selection is None or self.selection.has(dead_letter)
+
+    def _transactions(self, writer: TransactionalWriter, at_once: int, refused: list[str]) -> Iterator[int]:
+        """Yield how many dead letters each transaction had, once it is committed; fills `refused` with refusals."""
+        known = self._handled()  # 2
+        for partition, (first, end) in self._ranges(known).items():
+            handled = Handled(first, known[partition].ahead if partition in known else frozenset())
+            reached = first
+            for chunk in _chunks(self._read({partition: (first, end)}), at_once):
+                waiting = [found for record in chunk if (found := self._mine(record, handled)) is not None]
+                chosen = [dead_letter for dead_letter in waiting if self._is_chosen(dead_letter)]
+                left = next((one.record.offset for one in waiting if not self._is_chosen(one)), None)
+                is_whole, reached = handled.passed == reached, chunk[-1].offset + 1
+                passed = (reached if left is None else left) if is_whole else handled.passed
+                ahead = handled.ahead.union(one.record.offset for one in chosen)
+                before, handled = handled, Handled(passed, frozenset(n for n in ahead if n >= passed))
+                if not chosen and handled == before:
+                    continue
+                handled.ensure_storable()
+                sent = [dead_letter for dead_letter in chosen if not self.skipped.has(dead_letter)]
+                for dead_letter in sent:
+                    self._send(writer, dead_letter, refused)
+                if chosen:
+                    self._mark(writer, partition, handled)
+                self._commit(writer, partition, handled)  # 3
+                yield len(sent)
+
+    def _send(self, writer: TransactionalWriter, dead_letter: DeadLetter, refused: list[str]) -> None:
+        assert dead_letter.origin is not None
+        topic, partition = (self.own_topic, None) if self.own_topic else dead_letter.origin
+        record, headers = (
+            dead_letter.record,
+            dead_letter.resent_headers if self.own_topic else dead_letter.copied_headers,
+        )
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is not None:
+                refused.append(f"{dead_letter.place} is refused by topic {topic}: {error.str()}")
+
+        fields = {"key": record.key, "partition": partition, "headers": headers or None, "on_delivery": delivered}
+        try:
+            writer.send(topic, record.value, **fields)
+        except ProduceError as error:
+            refused.append(f"{dead_letter.place} is refused by topic {topic}: {error}")
+            raise
+
+    def _mark(self, writer: TransactionalWriter, partition: int, handled: Handled) -> None:
+        mark = Mark.of(self.connector, handled)
+        writer.send(self.browser.topic, mark.value, key=mark.key, partition=partition, headers=mark.headers)
+
+    def _commit(self, writer: TransactionalWriter, partition: int, handled: Handled) -> None:
+        offsets = [GroupOffset(self.browser.topic, partition, handled.passed, handled.metadata)]
+        writer.commit(group_offsets=offsets, group_metadata=self.bookmark.metadata)
+
+
+def _chunks(records: Iterable[TopicRecord], most: int) -> Iterator[list[TopicRecord]]:
+    """Yield records together, as many as a transaction may have."""
+    chunk: list[TopicRecord] = []
+    size = 0
+    for record in records:
+        chunk.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if len(chunk) >= most or size >= _AT_ONCE_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

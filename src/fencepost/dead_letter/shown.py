@@ -1,0 +1,87 @@
+"""Dead letters as callers of REST get them: cut, and without secrets (E11)."""
+
+import base64
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fencepost.cluster.dead_letters import (
+    LetterContent,
+    LetterError,
+    LetterOrigin,
+    ShownBytes,
+    ShownHeader,
+    ShownLetter,
+)
+from fencepost.dead_letter.letter import DeadLetter
+from fencepost.task.failure.dead_letter import (
+    CLASS,
+    EXCEPTION,
+    MESSAGE,
+    OFFSET,
+    PARTITION,
+    STACKTRACE,
+    STAGE,
+    TASK,
+    TOPIC,
+)
+from fencepost.telemetry.secret import hide
+
+_KEY, _VALUE, _HEADER, _FACT, _STACK = 1_024, 4_096, 256, 2_048, 8_192
+_HEADERS = 20
+_HIDDEN_IN = 64 << 10  # as much of a text as is searched for secrets, before it is cut
+
+
+def shown(dead_letter: DeadLetter, *, is_handled: bool) -> ShownLetter:
+    """Return a dead letter with the beginnings of what is long."""
+    facts, record = dead_letter.facts, dead_letter.record
+    task = facts.get(TASK, "")
+    origin = LetterOrigin(
+        _fact(facts.get(TOPIC)), _parsed(facts.get(PARTITION)), _parsed(facts.get(OFFSET)), dead_letter.time_ms
+    )
+    stage, class_name, exception, message = (_fact(facts.get(name)) for name in (STAGE, CLASS, EXCEPTION, MESSAGE))
+    return ShownLetter(
+        dead_letter.place,
+        record.timestamp_ms,
+        int(task) if task.isdecimal() and len(task) < 10 else None,
+        origin,
+        LetterError(stage, class_name, exception, message, _fact(facts.get(STACKTRACE), _STACK)),
+        LetterContent(_bytes(record.key, _KEY), _bytes(record.value, _VALUE), list(_headers(dead_letter))),
+        is_handled and dead_letter.origin is not None,
+    )
+
+
+def _headers(dead_letter: DeadLetter) -> Iterator[ShownHeader]:
+    for name, data in dead_letter.headers[:_HEADERS]:
+        yield ShownHeader(_cut(name, _HEADER), _bytes(data, _HEADER))
+
+
+def _fact(text: str | None, most: int = _FACT) -> str | None:
+    return None if text is None else _cut(text, most)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, in which secrets are hidden before they could be cut in two."""
+    return hide(text[:_HIDDEN_IN])[:most]
+
+
+def _parsed(fact: str | None) -> Any:
+    """Return a number, or a source's position, parsed from JSON; other text unchanged."""
+    text = _fact(fact)
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _bytes(data: bytes | None, most: int) -> ShownBytes | None:
+    if data is None:
+        return None
+    start = data[:_HIDDEN_IN]
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) == len(data))
+    except UnicodeDecodeError:
+        return ShownBytes(base64.b64encode(data[:most]).decode(), True, len(data), len(data) > most)
+    hidden = hide(text)
+    return ShownBytes(hidden[:most], False, len(data), len(hidden) > most or len(start) < len(data))

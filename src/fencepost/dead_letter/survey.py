@@ -1,0 +1,83 @@
+"""What waits to be resent, and whether it has somewhere to go."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fencepost.config import ConfigError
+from fencepost.config.connector import SinkChoice
+from fencepost.dead_letter.letter import DeadLetter
+
+RESEND = SinkChoice.key_of("resend_topic")
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Survey:
+    """How many dead letters wait, by the topic and partition that they came from, and the places of the first ones.
+
+    `skipped` of those that wait are passed over; they are not among the counts.
+    """
+
+    counts: Counter[tuple[str, int]] = field(default_factory=Counter)
+    examples: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    skipped: int = 0
+
+    @classmethod
+    def of(cls, waiting: Iterable[DeadLetter], is_skipped: Callable[[DeadLetter], bool]) -> "Survey":
+        counts, examples, skipped = Counter[tuple[str, int]](), dict[tuple[str, int], list[str]](), 0
+        for dead_letter in waiting:
+            if is_skipped(dead_letter) or dead_letter.origin is None:
+                skipped += 1
+                continue
+            counts[dead_letter.origin] += 1
+            places = examples.setdefault(dead_letter.origin, [])
+            if len(places) < _EXAMPLES:
+                places.append(dead_letter.place)
+        return cls(counts, examples, skipped)
+
+    @property
+    def total(self) -> int:
+        """Return how many are to be sent."""
+        return self.counts.total()
+
+    @property
+    def targets(self) -> Counter[str]:
+        """Return how many are to be sent, by the topic that they came from."""
+        found = Counter[str]()
+        for (topic, _), count in self.counts.items():
+            found[topic] += count
+        return found
+
+    def ensure_have_somewhere_to_go(self, connector: str, partitions: Callable[[str], int | None]) -> None:
+        """Raise ConfigError, with the next step, if some came from topics or partitions that do not exist now.
+
+        `partitions` returns how many a topic has; None if it does not exist.
+        """
+        nowhere = self._nowhere({topic: partitions(topic) for topic in self.targets})
+        if not nowhere:
+            return
+        texts = [
+            f"{count} of {what} ({', '.join(places)}{', …' if count > len(places) else ''})"
+            for what, (count, places) in sorted(nowhere.items())
+        ]
+        _, places = next(iter(nowhere.values()))
+        raise ConfigError(
+            f"Dead letters of {connector} came from topics or partitions that do not exist any more: "
+            f"{'; '.join(texts)}. Nothing is sent. Create what is missing, give the sink its own topic ({RESEND}), or "
+            "pass over them permanently: --skip TOPIC passes over all dead letters that came from a topic, --skip "
+            f"LETTER over one, as in --skip {places[0]}"
+        )
+
+    def _nowhere(self, partitions: Mapping[str, int | None]) -> dict[str, tuple[int, list[str]]]:
+        """Return how many have no destination, and the first ones, by the missing topic or partition."""
+        found: dict[str, tuple[int, list[str]]] = {}
+        for (topic, partition), count in self.counts.items():
+            there = partitions[topic]
+            if there is not None and partition < there:
+                continue
+            missing = f"partition {partition} of topic {topic}, which has {there}"
+            what = f"topic {topic}, which does not exist" if there is None else missing
+            before, places = found.get(what, (0, []))
+            found[what] = before + count, [*places, *self.examples[(topic, partition)]][:_EXAMPLES]
+        return found

@@ -1,0 +1,130 @@
+"""Dead letters of connectors: any worker shows them, and the leader resends those of sinks."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fencepost.api import FatalError
+from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
+from fencepost.cluster.errors import BadRequestError, OperationError
+from fencepost.cluster.info import ConnectorType
+from fencepost.config import ConfigError
+from fencepost.config.connector import DeadLetterConfig, SinkConnectorConfig
+from fencepost.config.raw import RawConfig, given_values
+from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.dead_letter.page import read_page
+from fencepost.dead_letter.progress import Handled, progress_name
+from fencepost.dead_letter.survey import RESEND
+from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.retention.reading import SinkReading
+from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
+from fencepost.worker.connector_classes import type_of_config
+from fencepost.worker.operation.connector.resends import Resends, ResendWork
+from fencepost.worker.operation.request import Requests
+from fencepost.worker.settings import WorkerSettings, known, logged
+
+_TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
+_READER = "fencepost-dead-letters"  # a group without commits
+_MOST_READING = 4  # pages at the same time, as each may hold many large records
+
+
+class DeadLetters:
+    """The `DeadLetterOperations` of a worker."""
+
+    def __init__(self, requests: Requests, settings: WorkerSettings, resends: Resends) -> None:
+        self._requests = requests
+        self._settings = settings
+        self._resends = resends
+        self._room = threading.BoundedSemaphore(_MOST_READING)
+
+    def read(self, name: str, query: LetterQuery) -> LetterPage:
+        with self._asking(f"reading dead letters of connector {name}"), self._room:
+            config = self._config(name)
+            topic, conf = _topic(name, config), self._reader_conf(config)
+            try:
+                browser = TopicBrowser(conf, topic)
+            except MissingTopicError:
+                return LetterPage(topic, ())
+            with Bookmark(conf, progress_name(name), topic) as bookmark:
+                offsets = bookmark.read(browser.ranges)
+            handled = {partition: Handled.of_offset(one.offset, one.metadata) for partition, one in offsets.items()}
+            return read_page(browser, name, handled, limit=query.limit, before=query.before)
+
+    def resend(self, name: str, request: ResendRequest) -> ResendProgressInfo:
+        self._requests.ensure_leading()
+        with self._asking(f"looking up the config of connector {name}"):
+            config = self._config(name)
+            topic = _topic(name, config)
+            self._ensure_can_be_resent(name, config)
+            work = ResendWork(
+                name,
+                topic,
+                (config.get(RESEND) or "").strip(),
+                None if request.letters is None else Selection(topic, request.letters),
+                Skipped.of(request.skip),
+                _reading(name, config).covers,
+                self._reader_conf(config),
+                self._settings.fencing_conf(config),
+            )
+        return self._resends.begin(work)
+
+    def progress(self, name: str) -> ResendProgressInfo:
+        self._requests.known(name)
+        self._requests.ensure_leading()
+        return self._resends.progress(name)
+
+    def _config(self, name: str) -> RawConfig:
+        """Return a connector's config with its references replaced."""
+        return known(self._settings.config, self._requests.known(name).connectors[name])
+
+    def _reader_conf(self, config: RawConfig) -> dict[str, Any]:
+        recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
+        return logged(recipes.dead_letter_reader(config, _READER).translated(lambda own: own))
+
+    def _ensure_can_be_resent(self, name: str, config: RawConfig) -> None:
+        kind = type_of_config(config)
+        if kind is not ConnectorType.SINK:
+            raise BadRequestError(
+                f"{name} is a {kind.value}: its dead letters describe records, and cannot be resent as they were. "
+                "Correct the cause, stop the connector, move its offsets to before these records, and resume it"
+            )
+        reads = self._settings.consumer_properties(config)[BOOTSTRAP]
+        writes = self._settings.producer_properties(config)[BOOTSTRAP]
+        if _servers(reads) != _servers(writes):
+            raise BadRequestError(
+                f"{name} reads from another Kafka ({_text(reads)}) than the one with its dead letters "
+                f"({_text(writes)}): one transaction cannot span both"
+            )
+
+    @contextmanager
+    def _asking(self, stage: str) -> Iterator[None]:
+        with self._requests.asking(stage):
+            try:
+                yield
+            except ConfigError as error:
+                raise BadRequestError(str(error)) from error
+            except FatalError as error:
+                raise OperationError(str(error)) from error
+
+
+def _reading(name: str, config: RawConfig) -> SinkReading:
+    sink = SinkConnectorConfig(given_values(config))
+    return SinkReading(name, "", frozenset(sink.topics), sink.topics_regex or "", "")
+
+
+def _topic(name: str, config: RawConfig) -> str:
+    topic = (config.get(_TOPIC) or "").strip()
+    if not topic:
+        raise BadRequestError(f"{name} has no dead letter topic: set {_TOPIC} in its config")
+    return topic
+
+
+def _text(servers: object) -> str:
+    return ",".join(map(str, servers)) if isinstance(servers, list | tuple) else str(servers)
+
+
+def _servers(servers: object) -> set[str]:
+    return {one.strip() for one in _text(servers).split(",")}

@@ -1,0 +1,135 @@
+"""Resends that a worker runs, on the real broker: one at a time, what is said of them, and what their ends leave."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.dead_letters import ResendProgressInfo
+from fencepost.cluster.errors import ConflictError
+from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.testing import eventually
+from fencepost.worker.operation.connector.resends import Resends, ResendWork
+from support.dead_letters import DeadLetters
+from support.proxy import Action, ApiKey, KafkaProxy
+
+
+def work(letters: DeadLetters, via: str | None = None, **given: Any) -> ResendWork:
+    producer = transactional_conf({"bootstrap.servers": via or letters.bootstrap}, "any").conf
+    fields: dict[str, Any] = {"own_topic": "", "selection": None, "skipped": Skipped(), **given}
+    reads = given.get("reads", lambda topic: topic == letters.topic)
+    return ResendWork(
+        letters.topic,
+        letters.dead,
+        fields["own_topic"],
+        fields["selection"],
+        fields["skipped"],
+        reads,
+        dict(letters.reader_conf),
+        dict(producer),
+    )
+
+
+def ended(resends: Resends, letters: DeadLetters) -> ResendProgressInfo:
+    def found() -> ResendProgressInfo | None:
+        info = resends.progress(letters.topic)
+        return info if info.ended_ms is not None else None
+
+    info = eventually(found, within_s=120)
+    assert info is not None
+    return info
+
+
+def test_a_resend_says_how_far_it_is_and_how_it_has_ended(letters: DeadLetters) -> None:
+    letters.bury(*"abc")
+    resends = Resends(lambda _: True)
+    assert resends.progress(letters.topic).state == "none"
+    assert resends.begin(work(letters, skipped=Skipped.of([letters.place(1)]))).state == "counting"
+    info = ended(resends, letters)
+    assert (info.state, info.total, info.sent, info.skipped, info.error) == ("done", 2, 2, 1, None)
+    assert letters.values == ["a", "c"]
+
+
+def test_two_at_once_are_refused_and_each_letter_is_sent_once(letters: DeadLetters) -> None:
+    letters.bury("a", "b")
+    resends = Resends(lambda _: True)
+    with KafkaProxy(letters.bootstrap) as proxy:
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        resends.begin(work(letters, proxy.bootstrap_servers))
+        end.await_met(within_s=60)
+        assert resends.progress(letters.topic).total == 2
+        with pytest.raises(ConflictError, match="are being resent already, and 0 of 2 are sent: wait"):
+            resends.begin(work(letters))
+        end.release()
+        assert ended(resends, letters).state == "done"
+    assert letters.values == ["a", "b"]
+    resends.begin(work(letters))
+    assert ended(resends, letters).sent == 0
+    assert letters.values == ["a", "b"]
+
+
+def test_a_resend_that_is_fenced_by_another_process_doubles_nothing(letters: DeadLetters) -> None:
+    letters.bury("a", "b")
+    resends = Resends(lambda _: True)
+    with KafkaProxy(letters.bootstrap) as proxy:
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        resends.begin(work(letters, proxy.bootstrap_servers))
+        end.await_met(within_s=60)
+        assert letters.resend() == 2
+        end.release()
+        info = ended(resends, letters)
+    assert (info.state, info.sent) in (("done", 0), ("failed", 0))
+    assert letters.values == ["a", "b"]
+
+
+def test_a_resend_that_is_no_longer_wanted_ends_with_its_transaction_and_another_one_continues(
+    letters: DeadLetters,
+) -> None:
+    """As when a leader leaves, or the connector is deleted."""
+    letters.bury(*map(str, range(1_200)))
+    wanted = threading.Event()
+    wanted.set()
+    resends = Resends(lambda _: wanted.is_set())
+    with KafkaProxy(letters.bootstrap) as proxy:
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        resends.begin(work(letters, proxy.bootstrap_servers))
+        end.await_met(within_s=60)
+        wanted.clear()
+        end.release()
+        info = ended(resends, letters)
+    assert (info.state, info.total, info.sent) == ("stopped", 1_200, 500)
+    wanted.set()
+    resends.begin(work(letters))
+    info = ended(resends, letters)
+    assert (info.state, info.sent) == ("done", 700)
+    assert letters.values == [str(n) for n in range(1_200)]
+
+
+def test_a_header_does_not_lead_to_a_topic_that_the_sink_does_not_read(letters: DeadLetters) -> None:
+    """Who can write to the dead letter topic writes nowhere else with the worker's rights."""
+    letters.bury("a")
+    letters.bury("forged", origin=letters.dead)
+    resends = Resends(lambda _: True)
+    resends.begin(work(letters))
+    info = ended(resends, letters)
+    assert (info.state, info.sent) == ("failed", 0)
+    assert f"came from topics that it does not read: {letters.dead}" in (info.error or "")
+    assert letters.values == []
+    resends.begin(work(letters, selection=Selection(letters.dead, [letters.place(0)])))
+    assert ended(resends, letters).sent == 1
+    assert letters.values == ["a"]
+
+
+def test_a_failure_is_said_and_what_was_sent_before_it_stays_sent(letters: DeadLetters) -> None:
+    letters.alter(letters.topic, "max.message.bytes", "2000")
+    letters.bury("a", "b" * 5_000, "c")
+    resends = Resends(lambda _: True)
+    resends.begin(work(letters))
+    info = ended(resends, letters)
+    assert (info.state, info.total, info.sent) == ("failed", 3, 1)
+    assert f"Dead letter {letters.place(1)} is refused" in (info.error or "")
+    assert letters.values == ["a"]
+    resends.begin(work(letters, skipped=Skipped.of([letters.place(1)])))
+    assert ended(resends, letters).state == "done"
+    assert letters.values == ["a", "c"]

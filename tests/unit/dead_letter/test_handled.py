@@ -1,0 +1,54 @@
+"""The progress of a resend, as the offset of a group and as a mark keep it."""
+
+import random
+
+import pytest
+
+from fencepost.api import FatalError
+from fencepost.dead_letter.progress import Handled, Mark, handled_by, is_mark
+from fencepost.kafka.read.browse import TopicRecord
+from support.seed import new_seed
+
+CASES = [Handled(5), Handled(5, frozenset({7})), Handled(0, frozenset({1, 2, 3, 9, 11, 12}))]
+
+
+def record_of(mark: Mark) -> TopicRecord:
+    return TopicRecord(0, 99, 1_000, mark.key, mark.value, tuple(mark.headers))
+
+
+@pytest.mark.parametrize("handled", CASES)
+def test_it_is_the_same_when_it_is_read_back(handled: Handled) -> None:
+    assert Handled.of_offset(handled.passed, handled.metadata) == handled
+    record = record_of(Mark.of("c", handled))
+    assert is_mark(record)
+    assert handled_by(record, "c") == handled
+    assert handled_by(record, "other") is None
+
+
+def test_single_ones_are_kept_as_ranges() -> None:
+    assert Handled(0, frozenset({1, 2, 3, 9, 11, 12})).metadata == "ahead 1-3,9,11-12"
+    assert Handled(5).metadata == ""
+
+
+def test_metadata_of_others_say_nothing() -> None:
+    assert Handled.of_offset(5, "some tool") == Handled(5)
+
+
+@pytest.mark.parametrize("text", ["", "7-", "x", "1,,2", "0-9999999999999999999", "5;6"])
+def test_what_cannot_be_read_is_an_error_as_something_would_be_sent_twice(text: str) -> None:
+    with pytest.raises(FatalError, match="progress of resending cannot be read"):
+        Handled.of_offset(5, f"ahead {text}")
+
+
+def test_more_single_ones_than_a_broker_stores_are_refused() -> None:
+    Handled(0, frozenset(range(1, 1_000, 2))).ensure_storable()
+    with pytest.raises(FatalError, match="Too many single dead letters"):
+        Handled(0, frozenset(range(1, 100_000, 2))).ensure_storable()
+
+
+def test_any_set_of_offsets_is_read_back() -> None:
+    drawn = random.Random(new_seed())
+    for _ in range(200):
+        ahead = frozenset(drawn.sample(range(60), drawn.randint(0, 40)))
+        handled = Handled(drawn.randint(0, 60), ahead)
+        assert Handled.of_offset(handled.passed, handled.metadata) == handled

@@ -1,0 +1,156 @@
+"""Pages of dead letters: together they have all of a connector's, each once, the newest first."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.dead_letters import LetterPage
+from fencepost.config import ConfigError
+from fencepost.dead_letter.page import Effort, read_page
+from fencepost.dead_letter.progress import Handled, Mark
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.telemetry.secret import hold
+from support.seed import new_seed
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Log:
+    """A topic in memory, as `TopicBrowser` reads it."""
+
+    topic = "dead"
+
+    def __init__(self, *records: TopicRecord) -> None:
+        self.records = records
+        self.read_so_far = 0
+
+    @property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        ends = dict.fromkeys(sorted({one.partition for one in self.records}), 0)
+        for one in self.records:
+            ends[one.partition] = max(ends[one.partition], one.offset + 1)
+        return {partition: (0, end) for partition, end in ends.items()}
+
+    def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[TopicRecord]:
+        for partition, (first, end) in ranges.items():
+            for one in self.records:
+                if one.partition == partition and first <= one.offset < end:
+                    self.read_so_far += 1
+                    yield one
+
+
+def letter(
+    offset: int, connector: str | None = "c", value: bytes = b"v", partition: int = 0, at: int = 0
+) -> TopicRecord:
+    facts = {"topic": "orders", "partition": "1", "offset": "7", "exception.message": "no"}
+    context: Headers = tuple((f"__connect.errors.{name}", text.encode()) for name, text in facts.items())
+    context += () if connector is None else (("__connect.errors.connector.name", connector.encode()),)
+    return TopicRecord(partition, offset, at or 1_000 + offset, None, value, context if connector else ())
+
+
+def page(log: Log, handled: Mapping[int, Handled] | None = None, limit: int = 20, **options: Any) -> LetterPage:
+    browser: Any = log
+    return read_page(browser, "c", handled or {}, limit=limit, **options)
+
+
+def places(found: LetterPage) -> list[str]:
+    return [one.letter for one in found.letters]
+
+
+def test_a_page_has_the_newest_and_the_next_one_goes_on() -> None:
+    log = Log(*map(letter, range(5)))
+    first = page(log, limit=2)
+    assert places(first) == ["dead-0@4", "dead-0@3"]
+    second = page(log, limit=2, before=first.older)
+    assert places(second) == ["dead-0@2", "dead-0@1"]
+    last = page(log, limit=2, before=second.older)
+    assert (places(last), last.older) == (["dead-0@0"], None)
+
+
+def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() -> None:
+    drawn = random.Random(new_seed())
+    for _ in range(30):
+        log = Log(
+            *(
+                letter(offset, drawn.choice(["c", "c", "other", None]), partition=p, at=drawn.randint(1, 50))
+                for p in range(drawn.randint(1, 3))
+                for offset in range(drawn.randint(1, 400))
+            )
+        )
+        effort, limit, before = Effort(drawn.choice([1, 150, 10_000])), drawn.randint(1, 30), None
+        found: list[str] = []
+        while True:
+            part = page(log, limit=limit, before=before, effort=replace(effort))
+            assert len(part.letters) <= limit
+            found += places(part)
+            if part.older is None:
+                break
+            before = part.older
+        mine = [one for one in log.records if one.headers and one.headers[-1][1] == b"c"]
+        assert sorted(found) == sorted(f"dead-{one.partition}@{one.offset}" for one in mine)
+        offsets = {p: [int(one.partition("@")[2]) for one in found if one.startswith(f"dead-{p}@")] for p in range(3)}
+        assert all(one == sorted(one, reverse=True) for one in offsets.values())
+
+
+def test_letters_of_others_are_not_shown_and_unnamed_ones_are_counted() -> None:
+    """They may be of a connector that the caller may not view, or no dead letters at all."""
+    found = page(Log(letter(0), letter(1, "other"), letter(2, None)))
+    assert (places(found), found.unnamed) == (["dead-0@0"], 1)
+
+
+def test_others_records_end_a_page_before_they_take_long() -> None:
+    log = Log(*(letter(offset, "other") for offset in range(20_000)))
+    found = page(log, effort=Effort(records=1_000))
+    assert (found.letters, found.older is not None) == ([], True)
+    assert log.read_so_far < 4_000
+
+
+def test_what_was_sent_again_or_passed_over_is_said() -> None:
+    log = Log(*map(letter, range(5)))
+    found = page(log, {0: Handled(2, frozenset({3}))})
+    assert [one.is_handled for one in found.letters] == [False, True, False, True, True]
+
+
+@pytest.mark.parametrize("in_group", [None, Handled(0)])
+def test_a_mark_counts_unless_the_group_has_an_offset(in_group: Handled | None) -> None:
+    """A broker deletes the group after a week; offsets that somebody has set back are meant."""
+    mark = Mark.of("c", Handled(2))
+    log = Log(letter(0), letter(1), TopicRecord(0, 2, 1_002, mark.key, mark.value, tuple(mark.headers)), letter(3))
+    found = page(log, {} if in_group is None else {0: in_group})
+    assert [one.is_handled for one in found.letters] == [False, in_group is None, in_group is None]
+    assert found.unnamed == 0
+
+
+def test_a_long_value_is_cut_and_no_secret_is_shown_not_even_in_part() -> None:
+    secret = "s3cr3t-of-the-sink"
+    release = hold([secret])
+    try:
+        text = "x" * (4_096 - 5) + secret + "y" * 200_000
+        [one] = page(Log(letter(0, value=text.encode()))).letters
+        assert one.content.value is not None
+        assert (len(one.content.value.text), one.content.value.size_bytes) == (4_096, len(text))
+        assert one.content.value.is_cut
+        assert "s3cr" not in one.content.value.text
+        [short] = page(Log(letter(0, value=f"a {secret} b".encode()))).letters
+        assert short.content.value is not None
+        assert short.content.value.text == "a [hidden] b"
+    finally:
+        release()
+
+
+def test_bytes_that_are_no_text_and_characters_that_a_cut_divides_are_shown() -> None:
+    [binary] = page(Log(letter(0, value=b"\xff\x00"))).letters
+    assert binary.content.value is not None
+    assert (binary.content.value.text, binary.content.value.is_base64) == ("/wA=", True)
+    [text] = page(Log(letter(0, value="ü".encode() * 100_000 + b"x"))).letters
+    assert text.content.value is not None
+    assert (text.content.value.is_base64, set(text.content.value.text)) == (False, {"ü"})
+
+
+def test_a_place_that_is_none_is_refused() -> None:
+    for before in ("x", "0", "0:1:2", "0:x"):
+        with pytest.raises(ConfigError, match="is not the `older` of an earlier answer"):
+            page(Log(letter(0)), before=before)
