@@ -121,7 +121,7 @@ FRAMES = (
     *(_epochs(call) for call in ("started", "write", "publish", "published")),
 )
 JAVA = (
-    _java("sleep", "poll", "at java.base/java.lang.Thread.sleep"),
+    _java("sleep", "poll", "/java.lang.Thread.sleep"),
     _java("socket", "poll", "at tests.Hang.readSocket"),
     _java("loop", "poll", "at tests.Hang.loop"),
     _java("deadlock", "poll", "at tests.Hang.deadlock"),
