@@ -61,7 +61,7 @@ def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> LockWatch:
 
     def moves(stood_s: float) -> None:
         if stood_s >= after_s:
-            log.error(
+            log.warning(
                 "nothing in this process moved for %.0f s: a call held Python's interpreter lock (the stacks of all "
                 "threads are above), or the process was paused",
                 stood_s,
