@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import looks_secret
-from fencepost.telemetry.secret import HIDDEN, Secrets
+from fencepost.redaction import HIDDEN
+from fencepost.telemetry.secret import Secrets
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

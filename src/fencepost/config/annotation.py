@@ -8,6 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Union
 
+from fencepost.redaction import HIDDEN
+
 
 class Type(Enum):
     """The types of Kafka's ConfigDef, by the names that REST answers use. INT has 32 bits, LONG 64.
@@ -50,7 +52,7 @@ class Secret:
         return self._value
 
     def __repr__(self) -> str:
-        return "[hidden]"
+        return HIDDEN
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._value == self._value

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from fencepost.redaction import redacted
+
 T = TypeVar("T")
 
 
 class ConfigError(ValueError):
     """One or more settings are wrong. `messages` has one text per fault, each naming its key (E12).
+
+    Passwords in URLs and in JAAS configs are hidden, as a text may show the value that is wrong (E11).
 
     >>> from fencepost.api import Config, ConfigError, setting
     >>> class FeedConfig(Config):
@@ -20,7 +24,8 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, messages: str | Sequence[str]) -> None:
-        self.messages: tuple[str, ...] = (messages,) if isinstance(messages, str) else tuple(messages)
+        given = (messages,) if isinstance(messages, str) else messages
+        self.messages: tuple[str, ...] = tuple(map(redacted, given))
         super().__init__("\n".join(self.messages))
 
 

@@ -16,6 +16,7 @@ from fencepost.config.annotation import Shape, shape_of
 from fencepost.config.annotation import Type as Type
 from fencepost.config.check import Check
 from fencepost.config.errors import ConfigError
+from fencepost.redaction import HIDDEN
 
 
 class Importance(Enum):
@@ -300,7 +301,7 @@ def rendered(value: object, kind: Type) -> str | None:
     if value is None:
         return None
     if kind is Type.PASSWORD:
-        return "[hidden]"
+        return HIDDEN
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

@@ -19,7 +19,8 @@ from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.telemetry.secret import has_login, has_password, hold
+from fencepost.redaction import has_login, has_password
+from fencepost.telemetry.secret import hold
 
 _NAMED_LIKE_A_SECRET = re.compile(
     r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key|auth\.user\.info)$",
@@ -75,8 +76,8 @@ def looks_secret(key: str, value: str) -> bool:
 
 
 def _has_login(key: str, value: str) -> bool:
-    """Say whether a value has a password before the name of a host, which is no reference."""
-    return "@" in value and has_login(_without_references(key, value))
+    """Say whether a value is an address with a password that is no reference."""
+    return ("@" in value or "=" in value) and has_login(_without_references(key, value))
 
 
 def _without_references(key: str, value: str) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import structlog
 
+from fencepost.redaction import redacted
+from fencepost.telemetry.plain_line import is_json
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, add_subject
@@ -51,9 +53,9 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return record.name != "root" or record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
 
 
-def is_json() -> bool:
-    """Say whether logs are written as JSON, which `FENCEPOST_LOG_FORMAT=json` asks for."""
-    return os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
+def _redact(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Hide passwords that nobody knew, in the message and the trace."""
+    return event | {key: redacted(event[key]) for key in ("event", "exception") if isinstance(event.get(key), str)}
 
 
 def configure_logs(level: str | None = None) -> None:
@@ -66,6 +68,7 @@ def configure_logs(level: str | None = None) -> None:
         structlog.stdlib.ExtraAdder(FIELDS),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _redact,
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Repeats())

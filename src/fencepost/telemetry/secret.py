@@ -13,24 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from fencepost.redaction import HIDDEN, passwords, redacted
 from fencepost.telemetry.quoted import never_quoted, quoted_pattern
-
-HIDDEN = "[hidden]"
 
 _SHORTEST = 4
 _MOST = 2_000
-_LOGIN = re.compile(
-    r"""://[^/\s:@]*:([^/\s@]+)@"""  # of a URL
-    r"""|:(?:thin|oci8?):[^\s/@]{1,256}/([^\s@]{1,256})@"""  # of Oracle's URLs for JDBC
-    # name:password@host without any scheme, also in a list; neither a path nor an address such as mailto:name@host
-    r"""|(?:^|[\s,;="'|])(?!(?:jdbc|mailto|sips?|xmpp|acct):)[^\s/:@,;="'|]{0,256}"""
-    r""":(?![/\\"'])([^\s@,]{0,255}[^\s@:,])@(?=[\w\[])""",
-    re.IGNORECASE,
-)
-_PASSWORD = re.compile(
-    r"""(?i)\w*(?:password|secret)\w*\s*=\s*"""
-    r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;,&"']+))"""
-)
 _SECRET_FIELD = re.compile(r"(?i)password|passwd|secret|token|key|credential")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
@@ -101,23 +88,13 @@ def _compiled(text: str) -> Finder:
     return never_quoted(text), re.compile(quoted_pattern(text))
 
 
-def has_password(value: str) -> bool:
-    """Say whether a text contains a password, such as a JAAS config or a URL with one."""
-    return _PASSWORD.search(value) is not None or has_login(value)
-
-
-def has_login(value: str) -> bool:
-    """Say whether a text names a user with a password before a host: `db://me:pw@host`, `me:pw@host,me:pw@other`."""
-    return "@" in value and _LOGIN.search(value) is not None
-
-
 def _parts(value: str) -> Iterator[str]:
     """Yield the value as it is, without the white space around it, and what is a secret of its own in it.
 
     That is each line of a longer text, such as a key in PEM; a password in a JAAS config or a URL; a password, a token
     or a key in a JSON object.
     """
-    inner = [part for pattern in (_PASSWORD, _LOGIN) for found in pattern.findall(value) for part in found if part]
+    inner = [part for part in passwords(value) if part]
     plain = [re.sub(r"\\(.)", r"\1", part) for part in inner]
     fields = [line for text in _fields(value) for line in (text, text.strip(), *_lines(text))]
     for text in dict.fromkeys((value, value.strip(), *_lines(value), *inner, *plain, *fields)):
@@ -155,20 +132,32 @@ _secrets = Secrets()
 
 remember = _secrets.remember
 hold = _secrets.hold
-hide = _secrets.hide
+hide_known = _secrets.hide
+
+
+def hide(text: str) -> str:
+    """Return a message without the secrets that this process knows, and without any password in it.
+
+    What somebody parses goes through `hide_known`: in a value, `password=` may be followed by a pattern.
+    """
+    return redacted(hide_known(text))
+
 
 _STORES = re.compile(r"(boto3|botocore|s3transfer|urllib3|requests|hvac|azure|msal|google|grpc)(\.|$)")
 
 
 class _HidingFormatter(logging.Formatter):
-    """Formats as another formatter does, and hides secrets in the result, tracebacks included."""
+    """Formats as another formatter does, and hides known secrets in the result, tracebacks included.
+
+    Passwords that only their form tells are hidden by that formatter, before it makes JSON of a message.
+    """
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        return hide(self._inner.format(record))
+        return hide_known(self._inner.format(record))
 
 
 def shows_no_answer(record: logging.LogRecord) -> bool:

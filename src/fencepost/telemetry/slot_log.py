@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from fencepost.redaction import redacted
 from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, add_subject
 
@@ -27,7 +28,7 @@ class SlotFormatter(logging.Formatter):
             "time": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
-            "event": super().format(record),
+            "event": redacted(super().format(record)),
         }
         line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
         return orjson.dumps(_without_surrogates(line), default=str).decode()

@@ -24,6 +24,8 @@ AVRO = "io.confluent.connect.avro.AvroConverter"
         ({"value.converter.schema.registry.url": "http://registry:8081", "at": "mailto:me@here"}, set()),
         ({"url": "db://me:${env:PASSWORD}@host"}, set()),
         ({"connection.uri": "me:p@host:27017/db", "hosts": "a:1,me:p@b:2"}, {"connection.uri", "hosts"}),
+        ({"connection.url": "jdbc:sqlserver://h;user=me;password=p"}, {"connection.url"}),
+        ({"connection.url": "jdbc:sqlserver://h;user=me;password=${env:P}", "query": "SELECT secret=1"}, set()),
         ({"connection.uri": "me:${env:PASSWORD}@host:27017/db"}, set()),
         ({"transforms": "t", "transforms.t.type": "nobody.Knows", "transforms.t.token": "x"}, {"transforms.t.token"}),
     ],

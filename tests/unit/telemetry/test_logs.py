@@ -1,8 +1,11 @@
-"""What a log of a worker is spared."""
+"""What a log of a worker is spared, and what its lines do not show."""
 
+import json
 import logging
 
-from fencepost.telemetry.logs import Repeats
+import pytest
+
+from fencepost.telemetry.logs import Repeats, configure_logs
 
 REFUSED = (
     "FAIL [rdkafka#consumer-7] [thrd:b:1]: b:1: Connect to ipv4#b:1 failed: Connection refused (after {}ms in CONNECT)"
@@ -33,3 +36,21 @@ def test_other_lines_and_other_loggers_are_not_held_back() -> None:
     ]
     assert all(repeats.filter(each) for each in lines)
     assert not repeats.filter(record("kafka.net.manager", "Connection failed: 111 (backoff 0.09 secs)"))
+
+
+def test_a_line_of_json_shows_no_password_that_nobody_knew_and_stays_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    monkeypatch.setattr(logging.root, "handlers", [])
+    configure_logs()
+    extra = {"connector": "me@host", "task": 1}
+    text = 'no X required password="p\\"hunter22";'
+    try:
+        raise OSError(text)
+    except OSError:
+        logging.getLogger("test").exception("http://me:hunt@er22@host", extra=extra)
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["event"], line["connector"], line["task"]) == ("http://me:[hidden]@host", "me@host", 1)
+    assert 'password="[hidden]"' in line["exception"]
+    assert "hunter22" not in line["exception"]

@@ -11,7 +11,7 @@ from fencepost.cli.connector.view import AT_REST, ConnectorView
 from fencepost.cli.masking import Masking
 from fencepost.config.name_pattern import matches
 from fencepost.config.reference import is_placeholder
-from fencepost.telemetry.secret import HIDDEN
+from fencepost.redaction import HIDDEN
 
 FILL = re.compile(r"^\$\{fill:[^}]*\}$")
 """What `export` writes in place of a secret: `apply` keeps the value that the connector has."""

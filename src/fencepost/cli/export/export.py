@@ -14,7 +14,7 @@ from fencepost.cli.connector.view import AT_REST, ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
 from fencepost.cli.output import printable
 from fencepost.config import ConfigError
-from fencepost.telemetry.secret import HIDDEN
+from fencepost.redaction import HIDDEN
 
 
 def export_connectors(

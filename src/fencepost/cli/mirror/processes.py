@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import IO
 
+from fencepost.telemetry.plain_line import with_source
+
 log = logging.getLogger("fencepost.mirror")
 
 _Running = Mapping[str, "subprocess.Popen[bytes]"]
@@ -21,7 +23,8 @@ class Processes:
     """Runs commands until SIGTERM or Ctrl-C, or until one of them ends; the others are then asked to end.
 
     A supervisor that restarts this process thus restarts all of them. Their output is printed with their names before
-    each line. They run in separate sessions: Ctrl-C reaches only this process, which ends them once.
+    each line, or in it if it is JSON. They run in separate sessions: Ctrl-C reaches only this process, which ends them
+    once.
     """
 
     def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
@@ -86,8 +89,7 @@ class Processes:
 
 
 def _pass_on(name: str, lines: IO[bytes]) -> None:
-    prefix = f"[{name}] ".encode()
     for line in lines:  # without an end: a child whose output is not read would block
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.buffer.write(prefix + line)
+            sys.stderr.buffer.write(with_source(name, line))
             sys.stderr.buffer.flush()

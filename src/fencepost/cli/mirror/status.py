@@ -28,10 +28,10 @@ from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.mirror.source.gap import gap_of_offset
 from fencepost.mirror.source.position import place_within, position_of
 from fencepost.record import TopicPartition
+from fencepost.redaction import HIDDEN
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
-from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import class_of
 from fencepost.worker.supervision.offset.held import read_offsets
 

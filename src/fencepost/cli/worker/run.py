@@ -21,6 +21,7 @@ from fencepost.embedded.port import is_free
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
 from fencepost.task.slot.garbage import lasting_imports
+from fencepost.telemetry.plain_line import is_json
 from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
@@ -59,8 +60,7 @@ def run_worker(path: Path) -> int:
     except ConfigError as error:
         return refused(f"{path}: the worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
-        typer.echo(str(error), err=True)
-        return 1
+        return _without_kafka(error)
 
 
 def run_dev(
@@ -80,8 +80,15 @@ def run_dev(
     except ConfigError as error:
         return refused("The worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
-        typer.echo(str(error), err=True)
-        return 1
+        return _without_kafka(error)
+
+
+def _without_kafka(error: EmbeddedKafkaError) -> int:
+    """Print why there is neither a Java nor a Kafka. Returns the exit code."""
+    if is_json():
+        return refused("The worker cannot start:", ConfigError(str(error)))
+    typer.echo(str(error), err=True)
+    return 1
 
 
 def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
@@ -124,9 +131,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 def refused(title: str, error: ConfigError) -> int:
     """Print the faults, one in each line, or log each if the log is JSON. Returns the exit code."""
-    from fencepost.telemetry.logs import configure_logs, is_json
-
     if is_json():
+        from fencepost.telemetry.logs import configure_logs
+
         configure_logs()
         for message in error.messages:
             log.error("%s %s", title, message)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from fencepost.plugin.secret_keys import secret_keys, undecided_keys
+from fencepost.redaction import HIDDEN
 from fencepost.rest.gateway import Gateway
-from fencepost.telemetry.secret import HIDDEN, hide
+from fencepost.telemetry.secret import hide_known
 
 
 async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set[str]:
@@ -14,4 +15,4 @@ async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set
 
 def shown(config: Mapping[str, str | None], hidden: set[str]) -> dict[str, str]:
     """Return a config as a page shows it, sorted by key."""
-    return {key: HIDDEN if key in hidden else hide(value or "") for key, value in sorted(config.items())}
+    return {key: HIDDEN if key in hidden else hide_known(value or "") for key, value in sorted(config.items())}

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import hide_known
 
 OnLine = Callable[[str], None]
 
@@ -39,6 +39,6 @@ class Output:
         with stream:
             for line in stream:
                 if not any(noise in line for noise in _NOISE):
-                    shown = hide(line.rstrip())  # authors' code may print anything (E11)
+                    shown = hide_known(line.rstrip())  # authors' code may print anything (E11)
                     self._last.append(shown)
                     self._on_line(shown)

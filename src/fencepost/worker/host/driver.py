@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import secrets
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm
 from fencepost.task.channel.client import CA_VARIABLE
 from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.telemetry.plain_line import print_early
 from fencepost.telemetry.secret import hide
 from fencepost.telemetry.slot_log import log_again
 
@@ -78,7 +78,7 @@ class Driver:
 def print_line(line: str) -> None:
     """Log a line of Spark's or of its Python processes; an event of a slot's log as it was logged there."""
     if not logging.getLogger().handlers:  # the log is set up while the JVM starts
-        print(f"spark: {hide(line)}", file=sys.stderr, flush=True)
+        print_early(log.name, f"spark: {hide(line)}")
     elif not log_again(line):
         log.info("spark: %s", line)
 

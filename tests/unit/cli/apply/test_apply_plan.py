@@ -8,7 +8,7 @@ from fencepost.cli.apply.files import WantedConnector
 from fencepost.cli.apply.plan import Action, Plan, plan
 from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.masking import Masking
-from fencepost.telemetry.secret import HIDDEN
+from fencepost.redaction import HIDDEN
 
 STORED = {"connector.class": "X", "name": "c", "topic": "t"}
 

@@ -1,5 +1,6 @@
 """`fencepost mirror`: what it takes, and how its processes live and end."""
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from fencepost.config import ConfigError
 from fencepost.config.listener import Listener
 from fencepost.config.properties import parse_properties
 from fencepost.mirror.dedicated.file import MirrorFile
+from fencepost.testing import eventually
 
 FILE = MirrorFile(
     parse_properties("""
@@ -86,3 +88,21 @@ def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.Mon
     gives_up = "import os, threading; threading.Timer(30, os._exit, [3]).start(); "
     talks = gives_up + r"print('a line\n' * 100_000, flush=True); os._exit(4)"
     assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4
+
+
+def test_lines_of_json_name_the_flow_in_a_field(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    says = r"""print('{"event": "an event"}\nno event')"""
+    Processes({"A->B": [sys.executable, "-c", says]}).run()
+
+    def lines() -> list[dict[str, str]]:  # a thread passes them on
+        said.extend(map(json.loads, capfdbinary.readouterr().err.splitlines()))
+        return said if len(said) >= 2 else []
+
+    said: list[dict[str, str]] = []
+    assert eventually(lines, within_s=60) == [
+        {"flow": "A->B", "event": "an event"},
+        {"flow": "A->B", "event": "no event", "level": "info"},
+    ]

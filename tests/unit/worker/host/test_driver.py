@@ -1,9 +1,11 @@
 """How a worker logs what Spark prints."""
 
+import json
 import logging
 
 import pytest
 
+from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.host.driver import print_line
 
 
@@ -35,3 +37,18 @@ def test_what_spark_prints_before_there_is_a_log_is_shown(
     monkeypatch.setattr(logging.root, "handlers", [])
     print_line("Unrecognized option: -nonsense")
     assert capsys.readouterr().err == "spark: Unrecognized option: -nonsense\n"
+
+
+def test_the_first_line_is_json_as_all_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    monkeypatch.setattr(logging.root, "handlers", [])
+    line = 'Unrecognized option: "-nonsense" http://me:hunter22@host'
+    print_line(line)
+    configure_logs()
+    print_line(line)
+    first, later = (json.loads(each) for each in capsys.readouterr().err.splitlines())
+    assert first["event"] == 'spark: Unrecognized option: "-nonsense" http://me:[hidden]@host'
+    assert len(first.pop("timestamp")) == len(later.pop("timestamp"))
+    assert first == later

@@ -19,12 +19,12 @@ from fencepost.cluster.info import (
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
+from fencepost.redaction import HIDDEN
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import StatusTable
-from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.connector.answer import info_of, status_of, with_restarting
 from fencepost.worker.operation.connector.dead_letters import DeadLetters

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fencepost.cluster.lineage import Lineage, LineageEnd
 from fencepost.config.raw import RawConfig
+from fencepost.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.telemetry.secret import HIDDEN
 from fencepost.worker.connector_classes import is_stream, type_of
 from fencepost.worker.operation.connector.masking import masked
 

@@ -3,7 +3,8 @@
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
-from fencepost.telemetry.secret import HIDDEN, Secrets
+from fencepost.redaction import HIDDEN
+from fencepost.telemetry.secret import Secrets
 
 
 def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:

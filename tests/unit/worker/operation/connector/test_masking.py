@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.java.port import HostOptions
-from fencepost.telemetry.secret import HIDDEN
+from fencepost.redaction import HIDDEN
 from fencepost.testing import eventually
 from fencepost.worker.operation.connector.masking import masked, unmasked
 from support.java_host import ScriptedHost, ScriptedJava, definition

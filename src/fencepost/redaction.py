@@ -1,0 +1,90 @@
+"""Passwords within texts, known by their form alone: `user:password@host`, `password=…` (E11).
+
+It is below settings and logs: both show texts that users have written.
+"""
+
+import re
+from collections.abc import Iterator
+
+HIDDEN = "[hidden]"
+
+_WORDS = ("password", "passwd", "passphrase", "secret", "pwd=")
+_NAME = "(?:password|passwd|passphrase|secret)"
+# Repetitions have limits, so that no text takes long.
+# Up to the last @ before the path, as parsers of URLs read it. Behind a port there is no password.
+_URL = re.compile(r"""://(?!\[)[^/\s:]{0,256}:(?:([^/\s]{1,512})|(?!\d*/)([^\s"'<>]{1,512}))@""")
+_ORACLE = re.compile(r""":(?:thin|oci8?):[^\s/@]{1,256}/([^\s]{1,256})@""", re.IGNORECASE)  # JDBC, without //
+# Without any scheme, also in a list; neither a path nor an address such as mailto:name@host
+_ADDRESS = re.compile(
+    r"""(?:^|[\s,;="'|])(?!(?:jdbc|mailto|sips?|xmpp|acct):)[^\s/:@,;="'|]{0,256}"""
+    r""":(?![/\\"'])([^\s,]{0,255}[^\s@:,])@(?=[\w\[])""",
+    re.IGNORECASE,
+)
+_ASSIGNED = re.compile(
+    rf"""(?:{_NAME}\w{{0,64}}\s{{0,8}}=\s{{0,8}}|[;?&]pwd=)"""
+    r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'"""
+    r"""|(\\{1,8}["'])(.{1,512}?)(?<!\\)\3"""  # within a text that is quoted itself
+    r"""|\{((?:[^}]|\}\}){1,512})\}(?=[;\s"']|$)|(?!\\+["'])([^\s;&"']+))""",
+    re.IGNORECASE,
+)
+# In a URL; elsewhere, as in a query of SQL, `password = x` need not be one.
+_PARAMETER = re.compile(rf"[;?&](?:[\w.-]{{0,64}}{_NAME}\w{{0,64}}|pwd)=[^\s;&]", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_MOST_READINGS = 8
+
+
+def has_password(value: str) -> bool:
+    """Say whether a text contains a password, such as a JAAS config or a URL with one."""
+    return (_may_assign(value) and _ASSIGNED.search(value) is not None) or has_login(value)
+
+
+def has_login(value: str) -> bool:
+    """Say whether a text contains an address with a password.
+
+    That is a user with a password before a host, `db://me:pw@host`, `me:pw@host,me:pw@other`, or a parameter of a URL,
+    `jdbc:db://host;password=pw`.
+    """
+    if "@" in value and any(pattern.search(value) for pattern in (_URL, _ORACLE, _ADDRESS)):
+        return True
+    if not _may_assign(value):
+        return False
+    return any("://" in word or word.startswith("jdbc:") for word in value.split() if _PARAMETER.search(word))
+
+
+def passwords(value: str) -> Iterator[str]:
+    """Yield the passwords in a text, in each way in which one may be meant: it may contain `@` or a comma."""
+    for match in _ASSIGNED.finditer(value):
+        text = match[match.lastindex or 0]
+        yield text
+        yield text.partition(",")[0]
+    if "@" not in value:
+        return
+    for pattern in (_URL, _ORACLE, _ADDRESS):
+        for match in pattern.finditer(value):
+            text = match[match.lastindex or 0]
+            ends = [each.start() for each in re.finditer("@", text)][:_MOST_READINGS]
+            yield from (text[:end] for end in ends)
+            yield text
+            following = text.partition(",")[2]
+            yield from (other[1] for other in _ADDRESS.finditer(f",{following}@host"))
+
+
+def redacted(text: str) -> str:
+    """Return a text with `[hidden]` in place of the passwords in it. References to config providers stay."""
+    if "@" in text:
+        for pattern in (_URL, _ORACLE, _ADDRESS):
+            text = pattern.sub(_hidden, text)
+    return _ASSIGNED.sub(_hidden, text) if _may_assign(text) else text
+
+
+def _may_assign(text: str) -> bool:
+    """Say whether to search for passwords that have a name: nearly no line of a log has one."""
+    return "=" in text and any(word in text.lower() for word in _WORDS)
+
+
+def _hidden(match: re.Match[str]) -> str:
+    group = match.lastindex or 0
+    if not match[group] or _REFERENCE.fullmatch(match[group]):
+        return match[0]
+    start, end = (place - match.start() for place in match.span(group))
+    return f"{match[0][:start]}{HIDDEN}{match[0][end:]}"
