@@ -1,8 +1,8 @@
 """A connection of the REST server: HTTP/1.1 with limits on what a slow or silent client can hold, and its certificate.
 
-A client has `HEAD_S` to send the head of its first request, and of any later one once it has begun; as long to accept
-the TLS handshake; and `STALLED_S` to read on while an answer waits for it. After that the connection is closed. Bodies
-have a limit of their own (`body`), and an idle connection is closed by uvicorn.
+A client has `HEAD_S` to send the head of its first request, and of any later one once it has begun, and `STALLED_S` to
+read on while an answer waits for it. After that the connection is closed. TLS handshakes (`acceptor`) and bodies
+(`body`) have limits of their own, and an idle connection is closed by uvicorn.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from fencepost.rest.access.certificate import PEER, principal_of
 
 HEAD_S = 10.0
-HANDSHAKE_S = 10.0
 STALLED_S = 60.0
 MOST_CONNECTIONS = 1_000
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.types import ASGIApp
 
-from fencepost.rest.connection import HANDSHAKE_S, Connection
+from fencepost.rest.acceptor import Acceptor
+from fencepost.rest.connection import Connection
 
 GRACEFUL_SHUTDOWN_S = 60
 KEEP_ALIVE_S = 30
-SHUTDOWN_S = 30
 BACKLOG = 1024
 START_WITHIN_S = 30
 
@@ -91,26 +91,14 @@ class _Server(uvicorn.Server):
         self.is_up = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen as uvicorn does, but end the handshake of a client that is silent."""
+        """Listen as uvicorn does, with bounds."""
         await self.lifespan.startup()
-        loop, tls = asyncio.get_running_loop(), self.config.ssl
 
         def connection() -> Connection:
             return Connection(self.config, self.server_state, self.lifespan.state)
 
-        self.servers = [
-            await loop.create_server(
-                connection,
-                sock=each,
-                ssl=tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
-                # asyncio does not tell a protocol above TLS that an answer waits, if all of it was written at once: a
-                # client that does not read it is idle until KEEP_ALIVE_S, and has then this long before it is cut off.
-                ssl_shutdown_timeout=None if tls is None else SHUTDOWN_S,
-            )
-            for each in sockets or []
-        ]
+        # uvicorn closes these, and waits for their end.
+        self.servers = [Acceptor(each, connection, self.config.ssl) for each in sockets or []]  # type: ignore[misc]
         self.started = True
         self.is_up.set()
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from fencepost.rest import Endpoint, RestServer, body, create_app, server
+from fencepost.rest import Endpoint, RestServer, acceptor, body, create_app
 from fencepost.rest.connection import Connection
 from fencepost.testing import eventually
 from support.certificate import server_certificate
@@ -42,7 +42,7 @@ def running(
     monkeypatch.setattr(Connection, "head_s", SHORT_S)
     monkeypatch.setattr(Connection, "stalled_s", SHORT_S)
     monkeypatch.setattr(body, "BODY_S", SHORT_S)
-    monkeypatch.setattr(server, "SHUTDOWN_S", SHORT_S)
+    monkeypatch.setattr(acceptor, "SHUTDOWN_S", SHORT_S)
     files = server_certificate(tmp_path, HOST) if request.param == "https" else ()
     made = Running(create_app(worker.operations), *files)
     made.start()
@@ -149,12 +149,54 @@ def _open_connections(running: Running) -> int:
 def test_a_tls_handshake_that_does_not_begin_is_cut_off(
     worker: FakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HANDSHAKE_S", SHORT_S)
+    monkeypatch.setattr(acceptor, "HANDSHAKE_S", SHORT_S)
     made = Running(create_app(worker.operations), *server_certificate(tmp_path, HOST))
     made.start()
     with closing(socket.create_connection((HOST, made.port), timeout=60)) as client:
         assert is_answered(made)
         assert is_cut_off(client)
+    made.stop(0)
+
+
+def test_handshakes_that_do_not_end_are_bounded_and_hold_up_nobody(
+    worker: FakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "HANDSHAKE_S", 600.0)
+    monkeypatch.setattr(acceptor, "MOST_HANDSHAKES", 8)
+    monkeypatch.setattr(acceptor, "TURN_S", SHORT_S / 20)
+    made = Running(create_app(worker.operations), *server_certificate(tmp_path, HOST))
+    made.start()
+    with ExitStack() as stack:
+        silent = [stack.enter_context(closing(_begun_handshake(made))) for _ in range(100)]
+        assert is_answered(made)
+        assert all(map(is_cut_off, silent[:90]))
+        assert is_answered(made)
+        for one in silent:
+            one.close()
+        assert is_answered(made)
+    made.stop(0)
+
+
+def _begun_handshake(running: Running) -> socket.socket:
+    """Return a connection whose client sends the beginning of a handshake and nothing more."""
+    client = socket.create_connection((HOST, running.port), timeout=60)
+    client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    return client
+
+
+def test_a_slow_handshake_ends_if_there_is_room(
+    worker: FakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "TURN_S", SHORT_S / 20)
+    made = Running(create_app(worker.operations), *server_certificate(tmp_path, HOST))
+    made.start()
+    with closing(socket.create_connection((HOST, made.port), timeout=60)) as client:
+        assert is_answered(made)
+        threading.Event().wait(SHORT_S)
+        assert made.trusted is not None
+        with made.trusted.wrap_socket(client, server_hostname=HOST) as trusted:
+            trusted.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert trusted.recv(12) == b"HTTP/1.1 200"
     made.stop(0)
 
 
