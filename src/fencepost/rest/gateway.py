@@ -19,6 +19,8 @@ WAITING_THREADS = 64
 PROBE_THREADS = 4
 # What shows the state of all connectors is looked at again and again, and must neither wait for others nor hinder them.
 LOOK_THREADS = 16
+# What is in this worker's memory already, and takes long only because there is much of it.
+SHOW_THREADS = 8
 # What other workers ask for such a look: if it waited for looks here, two workers could wait for each other.
 PEER_THREADS = 16
 # Those who follow a log wait for half a minute at a time.
@@ -38,6 +40,7 @@ class Gateway:
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
         self._looks: anyio.CapacityLimiter | None = None
+        self._shows: anyio.CapacityLimiter | None = None
         self._peers: anyio.CapacityLimiter | None = None
         self._follows: anyio.CapacityLimiter | None = None
         self._rounds: anyio.CapacityLimiter | None = None
@@ -55,10 +58,16 @@ class Gateway:
         return await _in_thread(operation, self._probes)
 
     async def look(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run an operation that only reads, and takes a few seconds at most."""
+        """Run an operation that only reads, but may ask other workers and brokers, for a few seconds at most."""
         if self._looks is None:
             self._looks = anyio.CapacityLimiter(LOOK_THREADS)
         return await _in_thread(partial(operation, *args, **kwargs), self._looks)
+
+    async def show(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation that waits for nothing: neither for the cluster nor for looks that wait for brokers."""
+        if self._shows is None:
+            self._shows = anyio.CapacityLimiter(SHOW_THREADS)
+        return await _in_thread(partial(operation, *args, **kwargs), self._shows)
 
     async def answer_peer(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that another worker asks for, and that answers from this worker's memory."""

@@ -129,10 +129,10 @@ def test_rounds_of_fencing_that_wait_for_a_cluster_that_is_away_hold_up_no_other
         client.close()
 
 
-def test_figures_that_wait_for_other_workers_keep_none_of_these_waiting(
+def test_figures_that_wait_for_brokers_and_workers_hold_up_neither_lists_nor_these_workers(
     server: RestServer, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise two workers that are asked by many at once would wait for each other."""
+    """Two workers that are asked by many at once would wait for each other."""
     release, waiting = threading.Event(), []
 
     def hold(connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
@@ -150,6 +150,7 @@ def test_figures_that_wait_for_other_workers_keep_none_of_these_waiting(
         asker.start()
     try:
         eventually(lambda: len(waiting) == LOOK_THREADS, within_s=20)
+        assert list(_get(server, "/connectors?expand=status&expand=info").json()) == ["file"]
         headers = {SIGNATURE: "GET /internal/logs?connector=file 0"}
         url = f"http://127.0.0.1:{server.port}/internal/logs?connector=file"
         assert httpx.get(url, headers=headers, timeout=10).status_code == 200

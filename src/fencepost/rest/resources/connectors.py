@@ -40,7 +40,7 @@ async def list_connectors(
         names = caller.visible(worker.local.connector_names())
         parts["figures"] = await worker.look(worker.operations.probes.figures, names)
     # With thousands of connectors this takes a while, in which the loop has others to answer.
-    return await worker.look(lambda: json_response(_expanded(worker.local, expand, caller, parts)))
+    return await worker.show(lambda: json_response(_expanded(worker.local, expand, caller, parts)))
 
 
 def _expanded(
