@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,8 +20,12 @@ class KafkaConnect:
     it finds one of ours in its group, and a killed one of ours is there for its session time-out.
     """
 
-    def __init__(self, bootstrap_servers: str, directory: Path, port: int, properties: dict[str, str]) -> None:
+    def __init__(
+        self, bootstrap_servers: str, directory: Path, port: int, properties: dict[str, str], jvm: Sequence[str] = ()
+    ) -> None:
+        """`jvm`: more options of its JVM."""
         self._directory = directory
+        self._jvm = (*peer.SMALL_JVM, *jvm)
         self._properties = {
             "bootstrap.servers": bootstrap_servers,
             "listeners": f"http://127.0.0.1:{port}",
@@ -37,7 +42,7 @@ class KafkaConnect:
     def __enter__(self) -> Self:
         worker = self._directory / "worker.properties"
         worker.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
-        self._java = peer.command(peer.DISTRIBUTED, worker, self._directory / "connect.log", peer.SMALL_JVM)
+        self._java = peer.command(peer.DISTRIBUTED, worker, self._directory / "connect.log", self._jvm)
         eventually(self._is_healthy, within_s=240)
         return self
 

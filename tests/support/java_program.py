@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -55,6 +56,32 @@ def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
 def streams_copy(*arguments: str) -> list[str]:
     """Return the command of a program of Kafka Streams that copies a topic; the program says what it takes."""
     return _command("StreamsCopy", *arguments, jar=kafka_jar("kafka-streams"))
+
+
+class JmxValues:
+    """The attributes of Kafka Connect's beans in a JVM, over remote JMX. A context manager."""
+
+    def __init__(self, port: int) -> None:
+        self._command = _command("JmxValues", str(port))
+
+    def __enter__(self) -> Self:
+        self._reader = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.kill()
+        self._reader.communicate()
+
+    def __call__(self) -> Iterator[tuple[dict[str, str], str, str]]:
+        """Yield the keys of a bean's name, an attribute and its value, as they are now."""
+        assert self._reader.stdin is not None
+        assert self._reader.stdout is not None
+        self._reader.stdin.write("\n")
+        self._reader.stdin.flush()
+        for line in iter(self._reader.stdout.readline, "\n"):
+            assert line, "the program has ended"
+            bean, attribute, value = line.rstrip("\n").split("\t")
+            yield dict(key.split("=", 1) for key in bean.split(",")), attribute, value
 
 
 class MirrorTools:

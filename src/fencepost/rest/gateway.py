@@ -37,54 +37,36 @@ class Gateway:
     def __init__(self, operations: ConnectOperations) -> None:
         self.local = operations.local
         self.operations = operations
-        self._waiting: anyio.CapacityLimiter | None = None
-        self._probes: anyio.CapacityLimiter | None = None
-        self._looks: anyio.CapacityLimiter | None = None
-        self._shows: anyio.CapacityLimiter | None = None
-        self._peers: anyio.CapacityLimiter | None = None
-        self._follows: anyio.CapacityLimiter | None = None
-        self._rounds: anyio.CapacityLimiter | None = None
+        self._limiters: dict[str, anyio.CapacityLimiter] = {}  # made on the event loop
 
     async def run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that may wait for the cluster."""
-        if self._waiting is None:
-            self._waiting = anyio.CapacityLimiter(WAITING_THREADS)
-        return await _in_thread(partial(operation, *args, **kwargs), self._waiting)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("waiting", WAITING_THREADS))
 
     async def probe(self, operation: Callable[[], T]) -> T:
         """Run an operation that must answer even if every other request is stuck."""
-        if self._probes is None:
-            self._probes = anyio.CapacityLimiter(PROBE_THREADS)
-        return await _in_thread(operation, self._probes)
+        return await _in_thread(operation, self._limiter("probes", PROBE_THREADS))
 
     async def look(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that only reads, but may ask other workers and brokers, for a few seconds at most."""
-        if self._looks is None:
-            self._looks = anyio.CapacityLimiter(LOOK_THREADS)
-        return await _in_thread(partial(operation, *args, **kwargs), self._looks)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("looks", LOOK_THREADS))
 
     async def show(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that waits for nothing: neither for the cluster nor for looks that wait for brokers."""
-        if self._shows is None:
-            self._shows = anyio.CapacityLimiter(SHOW_THREADS)
-        return await _in_thread(partial(operation, *args, **kwargs), self._shows)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("shows", SHOW_THREADS))
 
     async def answer_peer(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that another worker asks for, and that answers from this worker's memory."""
-        if self._peers is None:
-            self._peers = anyio.CapacityLimiter(PEER_THREADS)
-        return await _in_thread(partial(operation, *args, **kwargs), self._peers)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("peers", PEER_THREADS))
 
     @property
     def has_room_to_follow(self) -> bool:
         """Return whether one more request may wait for what will be logged."""
-        return self._follows is None or self._follows.available_tokens >= 1
+        return self._limiter("follows", FOLLOW_THREADS).available_tokens >= 1
 
     async def follow(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that waits for what will be logged."""
-        if self._follows is None:
-            self._follows = anyio.CapacityLimiter(FOLLOW_THREADS)
-        return await _in_thread(partial(operation, *args, **kwargs), self._follows)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("follows", FOLLOW_THREADS))
 
     async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a round of fencing, which waits for nothing except possibly an unreachable cluster.
@@ -92,9 +74,12 @@ class Gateway:
         The number of threads is not limited, because each worker (its signature has been verified) requests only one
         round per connector at a time.
         """
-        if self._rounds is None:
-            self._rounds = anyio.CapacityLimiter(math.inf)
-        return await _in_thread(partial(operation, *args, **kwargs), self._rounds)
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("rounds", math.inf))
+
+    def _limiter(self, name: str, threads: float) -> anyio.CapacityLimiter:
+        if name not in self._limiters:
+            self._limiters[name] = anyio.CapacityLimiter(threads)
+        return self._limiters[name]
 
 
 async def _in_thread(operation: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
     from fencepost.spark.kafka_read.values import QueryValues
+    from fencepost.task.delivery.outgoing import OutgoingColumns
 
 
 @dataclass
@@ -181,16 +182,19 @@ class SplitWriter(_Writer):
         from fencepost.spark.row.csv_blocks import LeftToSparkError
         from fencepost.spark.row.csv_objects import CsvForm, with_objects
         from fencepost.spark.split.run import SPLIT_COLUMN, split_run
+        from fencepost.task.tracing.header import with_headers
 
         if self.options.get(CSV_OPTION):
             iterator = with_objects(iterator, CsvForm.decoded(self.options[CSV_OPTION]), SPLIT_COLUMN)
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordMaker([name for name in self.names if name != SPLIT_COLUMN], run.topic)
+
+        def outgoing(batch: Any) -> "OutgoingColumns":
+            return with_headers(columns.outgoing(run.without_split(batch)), run.headers)
+
         try:
             with telling_where(self.options[CHANNEL_OPTION], self.options[RUN_OPTION]), run.telling():
-                written = write_partition(
-                    run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
-                )
+                written = write_partition(run, iterator, outgoing, ensure_complete)
         except LeftToSparkError as error:
             return PartitionLeft(str(error))  # no failure: Spark would retry a failed task
         run.report(written)
@@ -212,6 +216,7 @@ class RangeWriter(_Writer):
         from fencepost.spark.epoch.output import write_range
         from fencepost.spark.epoch.read import asked_reading, ranges_of
         from fencepost.spark.partition.whereabouts import telling_where
+        from fencepost.task.tracing.header import with_headers
 
         partition = TaskContext.get().partitionId()
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
@@ -220,8 +225,12 @@ class RangeWriter(_Writer):
         if reading.output is not None and reading.output.converter is not None:
             iterator = _with_bytes(iterator, reading.output.converter, topic)
         range_ = ranges_of(self.options)[partition]
+
+        def outgoing(batch: Any) -> "OutgoingColumns":
+            return with_headers(columns.outgoing(batch), reading.headers)
+
         with telling_where(self.options[CHANNEL_OPTION], self.options[RUN_OPTION]):
-            written = write_range(reading, range_, iterator, columns.outgoing, ensure_complete)
+            written = write_range(reading, range_, iterator, outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

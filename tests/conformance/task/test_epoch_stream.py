@@ -25,9 +25,11 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from fencepost.worker.host.epoch.stream_task import EpochStreamTask
+from fencepost.worker.host.frame import life as frame_life
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from support.settings import SETTINGS
+from support.traced import Traced, id_of, parent_of
 
 
 class StreamStage(Stage):
@@ -140,3 +142,18 @@ def test_a_range_does_not_wait_for_what_a_killed_attempt_has_left_open_in_anothe
     stage.start()
     eventually(lambda: stage.offsets() == {0: 3, 1: 3}, within_s=40)  # less than it would wait
     assert sorted(stage.values()) == [0, 0, 1, 1, 2, 2]
+
+
+def test_an_epoch_of_a_stream_is_a_trace_that_executors_continue(
+    stage: StreamStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = Traced()
+    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    stage.produce(5)
+    stage.start()
+    eventually(lambda: f"process {stage.topic}" in traced.names, within_s=60)
+    batch = traced.spans[f"process {stage.topic}"]
+    [(name, value)] = stage.readings[0].headers
+    assert (name, int(value.split(b"-")[2], 16)) == ("traceparent", id_of(batch))
+    assert parent_of(traced.spans["write"]) == id_of(batch)
+    assert "commit" not in traced.names  # it is part of `write`

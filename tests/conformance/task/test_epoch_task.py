@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewPartitions
 from epoch_stage import Sink, Stage, crash
+from opentelemetry import trace
 
 from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin.client import Admin
@@ -27,8 +28,10 @@ from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch.membership import EpochMembership
+from fencepost.worker.host.frame import life as frame_life
 from support.group_commit import commit_for
 from support.quick import quick_kafka
+from support.traced import Traced, id_of, parent_of
 
 
 @pytest.fixture
@@ -572,3 +575,39 @@ def test_e17_no_epoch_that_was_begun_keeps_a_number_that_the_store_already_has(s
     written = [(epoch.number, epoch.id) for epoch in stage.store.written.values()]
     assert written[:2] == [(8, "begun-0"), (9, "begun-1")]
     assert stage.store.ranges() == [(0, 0, 3), (0, 3, 5), (1, 0, 3), (1, 3, 5)]
+
+
+def test_an_epoch_is_a_trace_with_its_steps_and_its_commit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    traced, current = Traced(), []
+    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    stage.store.before["write"] = lambda _: current.append(trace.get_current_span().get_span_context().span_id)
+    stage.produce(5)
+    stage.produce(3, 1)
+    stage.start()
+    spans = eventually(lambda: traced.spans if "published" in traced.names else None, within_s=60)
+    eventually(lambda: f"process {stage.topic}" in traced.names, within_s=60)
+    batch = traced.spans[f"process {stage.topic}"]
+    assert (batch.attributes["messaging.batch.message_count"], batch.attributes["fencepost.outcome"]) == (
+        8,
+        "processed",
+    )
+    assert {parent_of(spans[name]) for name in ("write", "publish", "published", "commit")} == {id_of(batch)}
+    assert current == [id_of(spans["write"])]  # the connector's own spans are its children
+    assert spans["commit"].attributes["fencepost.outcome"] == "committed"
+
+
+def test_an_epoch_whose_partitions_are_taken_is_traced_as_stopped_and_its_commit_as_dropped(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = Traced()
+    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    stage.produce(5)
+    held = stage.store.hold("write")
+    task = stage.start()
+    held.await_met()
+    task.control.stop()
+    held.release()
+    task.thread.join(60)
+    batch, commit = traced.spans[f"process {stage.topic}"], traced.spans["commit"]
+    assert (batch.attributes["fencepost.outcome"], batch.status.is_ok) == ("stopped", True)
+    assert commit.attributes["fencepost.outcome"] == "dropped"

@@ -31,6 +31,8 @@ class SplitWorker:
         self.expired: list[float] = []
         self.troubles: list[str] = []
         self.chooses_client = True
+        self.headers: list[tuple[str, str]] = []  # of a trace
+        self.commits_s: list[float] = []
         self.positions: list[list[Any]] = []  # that were told, at each admission
         self.admissions = 0
         self.unchanged: Iterator[bool] = itertools.repeat(True)
@@ -44,7 +46,7 @@ class SplitWorker:
             "/split/spec": self._spec,
             "/split/admit": self._admit,
             "/split/unchanged": lambda body: {"is_unchanged": next(self.unchanged)},
-            "/split/report": lambda body: self.reports.append(body) or {},
+            "/split/report": self._report,
             "/split/expired": lambda body: self.expired.append(body["after_s"]) or {},
             "/split/trouble": lambda body: self.troubles.append(body["reason"]) or {},
         }
@@ -89,7 +91,12 @@ class SplitWorker:
         offsets = self.offsets()
         positions = [offsets.get(encode_key(CONNECTOR, split.partition)) for split in self._splits]
         self.positions.append(positions)
-        return {"is_admitted": True, "reason": "", "positions": positions}
+        return {"is_admitted": True, "reason": "", "positions": positions, "headers": self.headers}
+
+    def _report(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.commits_s.append(body.pop("commit_s"))
+        self.reports.append(body)
+        return {}
 
 
 @contextmanager

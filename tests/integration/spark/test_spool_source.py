@@ -78,6 +78,22 @@ def test_a_file_is_written_once_in_order_and_found_done_when_run_again(
     assert list(worker.offsets().values()) == [{"done": True, "rows": 20_000}]
 
 
+@pytest.mark.parametrize("rows", [10, 20_000])
+def test_records_carry_the_context_of_the_trace_that_the_worker_has_begun(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, rows: int
+) -> None:
+    (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(rows)))
+    connector = source(inbox, input_schema="id INT")
+    worker.headers = [("traceparent", "00-11111111111111111111111111111111-2222222222222222-01")]
+    worker.run(connector, only_split(connector, runtime))
+    found: list[Any] = []
+    reader = LogReader({"bootstrap.servers": worker.bootstrap}, worker.topic)
+    reader.read_to_end(30, lambda record: found.append(list(record.headers)))
+    reader.close()
+    assert found == [[(name, value.encode()) for name, value in worker.headers]] * rows
+    assert worker.commits_s[0] > 0
+
+
 def files(inbox: Path, connector: SpoolDirectorySource, runtime: SparkRuntime, **rows: range) -> list[Split]:
     """Make a file of each range, and return their splits in that order."""
     for name, numbers in rows.items():

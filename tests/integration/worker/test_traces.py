@@ -69,6 +69,40 @@ def test_a_trace_goes_from_the_source_through_the_records_to_the_sink(
     assert 'fencepost_task_spans_dropped_total{connector="reads",task="0"} 0.0' in traced.rest.get("/metrics").text
 
 
+@pytest.mark.skipif(not IS_LONG, reason="needs a Spark of its own: make chaos")
+def test_dataframe_tasks_are_traced_by_the_worker_and_their_records_carry_the_context(
+    traced: Worker, kafka: EmbeddedKafka, collector: Collector, topic_name: str, tmp_path: Path
+) -> None:
+    inbox, out = tmp_path / "in", tmp_path / "out"
+    inbox.mkdir()
+    out.mkdir()
+    (inbox / "a.csv").write_text("id,name\n1,a\n2,b\n")
+    source = {
+        "connector.class": "SpoolDirectorySource",
+        "input.path": str(inbox),
+        "input.schema": "id INT, name STRING",
+    }
+    created(traced, "spools", {**source, "reader.header": "true", "topic": topic_name})
+    sink = {"connector.class": "FilesSink", "path": str(out), "topics": topic_name, "epoch.interval.ms": "200"}
+    created(traced, "files", {**sink, "consumer.override.auto.offset.reset": "earliest"})
+    parents = {dict(message.headers() or ())["traceparent"].decode() for message in _read(kafka, topic_name, 2)}
+    contexts = {tuple(parent.split("-")[1:3]) for parent in parents}
+
+    def spans() -> bool:
+        return {(s.trace_id, s.span_id) for s in collector.named(f"send {topic_name}")} == contexts
+
+    eventually(spans, within_s=60)
+    for connector, name in (("spools", f"send {topic_name}"), ("files", f"process {topic_name}")):
+        wanted = {"fencepost_connector": connector}
+        eventually(lambda name=name, wanted=wanted: collector.named(name, **wanted), within_s=120)
+        [batch] = collector.named(name, **wanted)
+        assert batch.attributes["messaging.batch.message_count"] == 2
+        commits = eventually(lambda wanted=wanted: collector.named("commit", **wanted), within_s=60)
+        assert [span.parent_id for span in commits] == [batch.span_id]
+    assert {"write", "publish"} <= {span.name for span in collector.spans if span.parent_id == batch.span_id}
+    assert 'fencepost_task_spans_dropped_total{connector="files",task="0"} 0.0' in traced.rest.get("/metrics").text
+
+
 def _read(kafka: EmbeddedKafka, topic: str, count: int) -> list[Message]:
     consumer = Consumer(
         {

@@ -6,6 +6,7 @@ struck is replaced through steps 1 to 3, and the position must then be the one t
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,10 +58,14 @@ class PartitionRun(Protocol):
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """`rows` of the partition, in all attempts together; `skipped`: an earlier attempt had written them all."""
+    """`rows` of the partition, in all attempts together; `skipped`: an earlier attempt had written them all.
+
+    `commit_s`: how long the last commit took.
+    """
 
     rows: int
     skipped: bool
+    commit_s: float = 0.0
 
 
 def write_partition(
@@ -90,7 +95,7 @@ def write_partition(
                 writing.send(outgoing(piece))
         ensure_complete()  # 5
         writing.commit({"done": True, "rows": writing.rows})
-        return PartitionResult(writing.rows, skipped=False)
+        return PartitionResult(writing.rows, skipped=False, commit_s=writing.commit_s)
     except BaseException:
         writing.abort()
         raise
@@ -143,6 +148,7 @@ class _Writing:
         self._delivery: Delivery | None = None
         self._committed: Position | None = None
         self.rows = 0
+        self.commit_s = 0.0  # how long the last commit took
 
     def start(self) -> Position | None:
         """Carry out steps 1 to 3 for the first time, and return the position."""
@@ -168,11 +174,12 @@ class _Writing:
             self._replace()
         if not self._run.is_unchanged():  # 5
             raise SourceChangedError("the source changed while it was read; it is planned again in its new state")
-        records = self._run.offset_records(position)
+        records, began_s = self._run.offset_records(position), time.monotonic()
         for _ in range(_COMMIT_TRIES):
             if self._opened.commit(records):  # 6, 7 (E1)
                 self._opened.finished()
                 self._committed = position
+                self.commit_s = time.monotonic() - began_s
                 return
         raise FatalError(f"the position was not acknowledged within {_COMMIT_TRIES * _FLUSH_S:g} s")
 

@@ -2,12 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from fencepost.api import FatalError, RetriableError
+from fencepost.record import HeaderBytes
 from fencepost.spark.partition.reading import READING, ensure_same_reading
 from fencepost.spark.partition.write import PartitionResult, Position, rows_after
 from fencepost.task.channel.client import ChannelError
@@ -44,6 +45,7 @@ class ChannelRun:
         self._conf = split_conf(self._spec)
         self._rows = [0] * len(self._spec.offset_keys)
         self._began_s: float | None = None
+        self.headers: Sequence[HeaderBytes] = ()  # for each record that has no `traceparent`; known once it is admitted
         self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
 
     @property
@@ -76,7 +78,8 @@ class ChannelRun:
 
         Raises ReadingChangedError if part of a split is committed whose rows are now made differently.
         """
-        positions = self._client.admit().positions
+        admission = self._client.admit()
+        positions, self.headers = admission.positions, admission.headers
         if len(positions) == 1:
             ensure_same_reading(self._spec.offset_keys[0].decode(), positions[0], self._reading)
             return positions[0]
@@ -119,7 +122,8 @@ class ChannelRun:
         return [*own, *forgotten]
 
     def report(self, written: PartitionResult) -> None:
-        self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
+        rows = self._rows_of_each(written.rows)
+        self._client.report(rows, skipped=written.skipped, commit_s=written.commit_s)
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:

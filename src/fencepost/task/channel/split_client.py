@@ -69,8 +69,8 @@ class _ChannelSplitClient:
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
         self._call(Path.SPLIT_COPY, SplitCopies(self._run, tuple(copies)).to_json())
 
-    def report(self, rows: Sequence[int], *, skipped: bool) -> None:
-        self._call(Path.SPLIT_REPORT, SplitReport(self._run, tuple(rows), skipped).to_json())
+    def report(self, rows: Sequence[int], *, skipped: bool, commit_s: float = 0.0) -> None:
+        self._call(Path.SPLIT_REPORT, SplitReport(self._run, tuple(rows), skipped, commit_s).to_json())
 
     def expired(self, after_s: float) -> None:
         self._call(Path.SPLIT_EXPIRED, SplitExpiry(self._run, after_s).to_json())

@@ -48,11 +48,15 @@ class SplitRun(Message):
 
 @dataclass(frozen=True)
 class SplitAdmission(Message):
-    """`positions` are the committed offsets of the splits; None for a split without one."""
+    """`positions` are the committed offsets of the splits; None for a split without one.
+
+    `headers`: what each record gets that has no `traceparent`.
+    """
 
     is_admitted: bool
     reason: str
     positions: tuple[dict[str, Any] | None, ...]
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,15 @@ class SplitCopies(Message):
 
 @dataclass(frozen=True)
 class SplitReport(Message):
-    """The splits are committed, with a number of rows each, or an earlier run had already done so (`skipped`)."""
+    """The splits are committed, with a number of rows each, or an earlier run had already done so (`skipped`).
+
+    `commit_s`: how long the last commit took.
+    """
 
     run: str
     rows: tuple[int, ...]
     skipped: bool
+    commit_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,10 +126,12 @@ class EpochOutput(Message):
 class EpochReading(Message):
     """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go.
 
-    `registry`: the settings of the converter whose values have schemas in a registry.
+    `registry`: the settings of the converter whose values have schemas in a registry. `headers`: as in
+    `SplitAdmission`.
     """
 
     conf: Mapping[str, Any] = field(repr=False)
     dead_letters: TaskSpec | None = field(default=None, repr=False)
     output: EpochOutput | None = field(default=None, repr=False)
     registry: Mapping[str, Any] | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, bytes], ...] = ()

@@ -1,16 +1,14 @@
 """Contexts of traces in the headers of records (W3C Trace Context, https://www.w3.org/TR/trace-context/)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from fencepost.record import HeaderBytes, Repeated, runs_of
-from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
+from fencepost.record import HeaderBytes, runs_of
+from fencepost.task.tracing.header import TRACEPARENT, TRACESTATE
 
-TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 Headers = Sequence[Sequence[HeaderBytes]]
 
 _propagator = TraceContextTextMapPropagator()
@@ -51,25 +49,3 @@ def _distinct_in_a_row(headers: Headers) -> Iterator[Sequence[HeaderBytes]]:
 def _context(headers: Sequence[HeaderBytes]) -> trace.SpanContext:
     carrier = {name: (value or b"").decode("ascii", "replace") for name, value in headers}
     return trace.get_current_span(_propagator.extract(carrier, Context())).get_span_context()
-
-
-def with_headers(outgoing: Outgoing, own: tuple[HeaderBytes, ...]) -> Outgoing:
-    """Return the records, with these headers added to those that have no `traceparent`.
-
-    Whole batches of a mirror stay as they are.
-    """
-    if not isinstance(outgoing, OutgoingColumns) or not len(outgoing) or not own:
-        return outgoing
-    given = outgoing.headers
-    if given is None or not any(pairs for pairs, _ in runs_of(given)):
-        return replace(outgoing, headers=Repeated(own, len(outgoing)))
-    if isinstance(given, Repeated):
-        return replace(outgoing, headers=Repeated(_added(given.value, own), len(outgoing)))
-    return replace(outgoing, headers=[_added(pairs, own) for pairs in given])
-
-
-def _added(pairs: Sequence[HeaderBytes], own: tuple[HeaderBytes, ...]) -> Sequence[HeaderBytes]:
-    if any(name == TRACEPARENT for name, _ in pairs):
-        return pairs
-    # A `tracestate` without a `traceparent` means nothing, and would be taken for that of ours.
-    return (*(pair for pair in pairs if pair[0] != TRACESTATE), *own)

@@ -9,7 +9,7 @@ values or messages of errors, which may have secrets: of an error only its class
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +19,13 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Tracer
 
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.record import distinct
+from fencepost.record import HeaderBytes, distinct
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.tracing.commit_spans import MOST_LINKS, CommitSpans, fail
-from fencepost.task.tracing.context import contexts_in, headers_of, with_headers
-from fencepost.task.tracing.tracing import Tracing
+from fencepost.task.tracing.context import contexts_in, headers_of
+from fencepost.task.tracing.header import with_headers
+from fencepost.task.tracing.tracing import FrameBatch, FrameWork, Tracing
 from fencepost.transaction import CommitUnknownError
 
 log = logging.getLogger(__name__)
@@ -32,17 +33,30 @@ log = logging.getLogger(__name__)
 _DESTINATION = "messaging.destination.name"
 _COUNT = "messaging.batch.message_count"
 _OPERATION, _OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
-_OUTCOME = "fencepost.outcome"
+_OUTCOME, _STOPPED = "fencepost.outcome", "stopped"
+_OF_SPLITS = "send", SpanKind.PRODUCER, "sent"
+_OF_EPOCHS = "process", SpanKind.CONSUMER, "processed"
 
 
 @dataclass
-class _Batch:
+class _Batch(FrameBatch):
     """The span of a batch, and what it gets at its end. `sent` and `topics` are those of the records that it wrote."""
 
     span: Span = trace.INVALID_SPAN
     outcome: str = ""
     sent: int = 0
     topics: set[str] = field(default_factory=set)
+    stamps: bool = False
+
+    @property
+    def headers(self) -> Sequence[HeaderBytes]:
+        return headers_of(self.span) if self.stamps else ()
+
+    def wrote(self, count: int) -> None:
+        self.span.set_attribute(_COUNT, count)
+
+    def cut_short(self) -> None:
+        self.outcome = _STOPPED
 
     @property
     def is_sampled(self) -> bool:
@@ -99,6 +113,15 @@ class SpanTracing(Tracing):
                 batch.link(fetched.headers)
             yield
 
+    @contextmanager
+    def frame(self, work: FrameWork) -> Iterator[FrameBatch]:
+        operation, kind, outcome = _OF_EPOCHS if work.is_epoch else _OF_SPLITS
+        with self._batch_of(operation, kind, outcome, time.time_ns(), has_commit=work.has_commit) as batch:
+            batch.stamps = self._stamps
+            batch.span.set_attribute(_COUNT if work.is_epoch else "fencepost.splits", work.count)
+            batch.name(operation, set(work.topics))
+            yield batch
+
     def putting_again(self) -> AbstractContextManager[None]:
         return self._enclosed(self._child("put")) if self._batch.is_sampled else nullcontext()
 
@@ -136,22 +159,25 @@ class SpanTracing(Tracing):
         self._commits.end_all("dropped")
 
     @contextmanager
-    def _batch_of(self, operation: str, kind: SpanKind, outcome: str, begun_ns: int) -> Iterator[_Batch]:
+    def _batch_of(
+        self, operation: str, kind: SpanKind, outcome: str, begun_ns: int, *, has_commit: bool = True
+    ) -> Iterator[_Batch]:
         attributes = {_OPERATION: operation, _OPERATION_TYPE: operation, **self._common}
         span = self._tracer.start_span(operation, Context(), kind, attributes, start_time=begun_ns)
         self._batch = batch = _Batch(span, outcome)
         self._is_inside = True
-        if batch.is_sampled:
+        if batch.is_sampled and has_commit:
             self._commits.add(span.get_span_context())
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield batch
         except StoppedInRetryError:
-            batch.outcome = "stopped"
+            batch.outcome = _STOPPED
             raise
         except BaseException as error:
-            batch.outcome = "failed"
-            fail(span, error)
+            if batch.outcome != _STOPPED:
+                batch.outcome = "failed"
+                fail(span, error)
             raise
         finally:
             self._is_inside = False

@@ -1,13 +1,44 @@
 """What a task tells a tracing system about its batches and commits: nothing, unless spans are made of it."""
 
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.kafka.value.fetched import Fetched
+    from fencepost.record import HeaderBytes
     from fencepost.task.delivery.outgoing import Outgoing
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+@dataclass(frozen=True)
+class FrameWork:
+    """What a DataFrame task is about to do: run `count` splits of a source, or an epoch of `count` offsets.
+
+    `has_commit`: the driver commits it, or knows when it was committed.
+    """
+
+    topics: Collection[str]
+    count: int
+    is_epoch: bool
+    has_commit: bool = True
+
+
+class FrameBatch:
+    """What a DataFrame task says of a batch while it works on it. Does nothing."""
+
+    @property
+    def headers(self) -> "Sequence[HeaderBytes]":
+        """Return the headers of records that executors write."""
+        return ()
+
+    def wrote(self, count: int) -> None:
+        """Record how many records executors have written."""
+
+    def cut_short(self) -> None:
+        """Record that it is given up without a failure: its partitions are others', or the task stops."""
 
 
 class Tracing:
@@ -23,6 +54,10 @@ class Tracing:
     def processing(self, fetched: "Fetched") -> AbstractContextManager[None]:
         """Enclose what is done with records that were read from topics."""
         return _NOTHING
+
+    def frame(self, work: FrameWork) -> AbstractContextManager[FrameBatch]:
+        """Enclose what a DataFrame task does with splits, or with an epoch; yield what more can be said of it."""
+        return nullcontext(FrameBatch())
 
     def putting_again(self) -> AbstractContextManager[None]:
         """Enclose another `put` of the newest batch, which was refused."""

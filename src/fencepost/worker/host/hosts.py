@@ -9,6 +9,7 @@ from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.channel.message import Path
 from fencepost.task.slot.worker_line import SlotSpec
+from fencepost.task.tracing.process import close_tracing
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -17,6 +18,8 @@ from fencepost.worker.host.slot.pool import SlotPool
 from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.supervision import Supervision
+
+_LAST_SPANS_S = 2.0  # how long a worker that stops waits for a collector
 
 
 class Hosts:
@@ -72,9 +75,10 @@ class Hosts:
         self.spark.start()
 
     def stop(self) -> None:
-        """Close the channel and stop Spark."""
+        """Close the channel and stop Spark, then send the last spans of DataFrame tasks."""
         self._channel.stop()
         self.spark.stop()
+        close_tracing(_LAST_SPANS_S)
 
 
 def _channel_tls(config: WorkerConfig) -> ChannelTls | None:

@@ -1,15 +1,13 @@
 """What spans say of batches, steps and commits."""
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
 from fencepost.api import SourceRecord, SourceTask
@@ -19,38 +17,10 @@ from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, PollBoundary
-from fencepost.task.tracing.spans import SpanTracing
+from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import CommitUnknownError
 from support.source_stage import SourceStage, records
-
-
-class Traced:
-    """A `SpanTracing` and what it has told so far."""
-
-    def __init__(self, sampler: Sampler = ALWAYS_ON, *, stamps: bool = True) -> None:
-        self._spans = InMemorySpanExporter()
-        provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(self._spans))
-        common = {"fencepost.connector": "c", "fencepost.task": 0}
-        self.tracing = SpanTracing(provider.get_tracer("test"), common, stamps=stamps)
-
-    @property
-    def spans(self) -> dict[str, ReadableSpan]:
-        """The newest of each name."""
-        return {span.name: span for span in self._spans.get_finished_spans()}
-
-    @property
-    def names(self) -> list[str]:
-        return [span.name for span in self._spans.get_finished_spans()]
-
-    def send(self, *values: bytes, headers: Any = None, topic: str = "t") -> Any:
-        """Send a batch as a source's task does; returns the headers of what was sent."""
-        with self.tracing.sending(len(values), 0.25):
-            return self.tracing.stamped(OutgoingColumns(Repeated(topic, len(values)), values, headers=headers)).headers
-
-    def commit(self) -> None:
-        self.tracing.commit_begun(time.monotonic())
-        self.tracing.committed(time.monotonic())
+from support.traced import Traced, id_of, linked, parent_of
 
 
 class Sent(Delivery):
@@ -108,19 +78,6 @@ def run(traced: Traced, *polled: Any, delivery: Sent | None = None, boundary: Bo
 @pytest.fixture
 def traced() -> Traced:
     return Traced()
-
-
-def id_of(span: ReadableSpan) -> int:
-    assert span.context is not None
-    return span.context.span_id
-
-
-def parent_of(span: ReadableSpan) -> int | None:
-    return None if span.parent is None else span.parent.span_id
-
-
-def linked(span: ReadableSpan) -> list[int]:
-    return [link.context.span_id for link in span.links]
 
 
 def test_a_batch_of_a_source_is_a_trace_with_its_steps_and_its_commit(traced: Traced) -> None:
@@ -313,3 +270,33 @@ def test_batches_that_are_not_sampled_have_a_context_that_says_so_and_no_spans()
     traced.tracing.dropped()
     assert traced.names == []
     assert int(headers[0][0][1].decode()[-2:], 16) & 1 == 0
+
+
+def test_splits_of_a_dataframe_source_are_a_batch_whose_context_executors_get(traced: Traced) -> None:
+    with traced.tracing.frame(FrameWork(["t"], 3, is_epoch=False)) as batch:
+        [(name, value)] = batch.headers
+        batch.wrote(70)
+    traced.commit()
+    span, commit = traced.spans["send t"], traced.spans["commit"]
+    assert (name, value.decode().split("-")[2]) == ("traceparent", f"{id_of(span):016x}")
+    assert (span.kind, span.attributes["fencepost.splits"]) == (SpanKind.PRODUCER, 3)
+    assert (span.attributes["messaging.batch.message_count"], span.attributes["fencepost.outcome"]) == (70, "sent")
+    assert parent_of(commit) == id_of(span)
+
+
+def test_an_epoch_that_was_cut_short_has_not_failed(traced: Traced) -> None:
+    with contextlib.suppress(ValueError), traced.tracing.frame(FrameWork(["t"], 5, is_epoch=True)) as batch:
+        with traced.tracing.step("write"):
+            batch.cut_short()
+        raise ValueError("its partitions are others'")
+    span = traced.spans["process t"]
+    assert (span.attributes["fencepost.outcome"], span.status.status_code) == ("stopped", StatusCode.UNSET)
+    assert (span.kind, span.attributes["messaging.batch.message_count"]) == (SpanKind.CONSUMER, 5)
+    assert parent_of(traced.spans["write"]) == id_of(span)
+
+
+def test_an_epoch_that_executors_commit_is_in_no_later_commit(traced: Traced) -> None:
+    with traced.tracing.frame(FrameWork(["t"], 5, is_epoch=True, has_commit=False)):
+        pass
+    traced.commit()
+    assert traced.names == ["process t"]

@@ -7,8 +7,9 @@ import logging
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from fencepost.api import Epoch, EpochConnector
 from fencepost.kafka.read.start_positions import PositionReader
@@ -18,6 +19,7 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch, all_begun, begun, newest
+from fencepost.task.tracing.tracing import FrameBatch, FrameWork
 from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership
 from fencepost.worker.host.epoch.planner import EpochPlanner
@@ -26,6 +28,8 @@ from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.life import FrameHost, FrameLife
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _POLL_S = 0.1
 _LOOK_S = 0.5
@@ -68,9 +72,33 @@ class EpochLife(FrameLife):
         epoch = begun(held.all) or self._next()
         if epoch is None:
             return False
-        self._finish(epoch)
+        with self._traced(epoch.epoch) as batch:
+            self._finish(epoch, batch)
         self._wait_s = 0.0  # there may be more
         return True
+
+    @contextmanager
+    def _traced(self, epoch: Epoch) -> Iterator[FrameBatch]:
+        """Trace what is done with an epoch; an epoch without success is begun again later, in a new trace."""
+        topics = {each.topic for each in epoch.ranges}
+        try:
+            with self.tracing.frame(FrameWork(topics, _count(epoch), True, not self.spec.is_stream)) as batch:
+                try:
+                    yield batch
+                except CutShortError:
+                    batch.cut_short()
+                    raise
+        except CutShortError:
+            self.tracing.dropped()
+            raise
+        except Exception as error:
+            self.tracing.commit_failed(error)
+            raise
+
+    def _step(self, name: str, work: Callable[[], T]) -> T:
+        """Run a step of an epoch in a thread of its own, in which its span is the current one."""
+        with self.tracing.step(name):
+            return self._work.run(name, work)
 
     @contextmanager
     def _core(self) -> Iterator[None]:
@@ -124,7 +152,7 @@ class EpochLife(FrameLife):
         """Ensure, if that matters, that a successor finishes the plan with the same ranges."""
 
     @abstractmethod
-    def _finish(self, epoch: OpenEpoch) -> None:
+    def _finish(self, epoch: OpenEpoch, batch: FrameBatch) -> None:
         """Write and commit what was planned."""
 
     def _begin(self) -> None:
@@ -178,7 +206,7 @@ class EpochLife(FrameLife):
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
         """Count an epoch that is committed."""
-        self.counters.moved(sum(each.end - each.start for each in epoch.ranges))
+        self.counters.moved(_count(epoch))
         self.counters.poll_time_total_s += time.monotonic() - began_s
         self.counters.topics.update(each.topic for each in epoch.ranges)
         self._back_off.passed()
@@ -190,3 +218,7 @@ class EpochLife(FrameLife):
 
     def _topics_used(self) -> Sequence[str]:
         return tuple(sorted(self.counters.topics))
+
+
+def _count(epoch: Epoch) -> int:
+    return sum(each.end - each.start for each in epoch.ranges)

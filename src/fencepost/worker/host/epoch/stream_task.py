@@ -17,6 +17,7 @@ from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoch
 from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch.life import EpochLife
@@ -66,17 +67,18 @@ class EpochStreamTask(EpochLife):
         """
         self.membership.commit_fresh()
 
-    def _finish(self, epoch: OpenEpoch) -> None:
+    def _finish(self, epoch: OpenEpoch, batch: FrameBatch) -> None:
         began_s = time.monotonic()
         self._topics.ensure([self._connector.topic])
         with self._core():
             registry = self._reader.registry_conf
-            reading = EpochReading(self.spec.input.reader_conf, output=self._output(epoch), registry=registry)
+            output, headers = self._output(epoch), tuple(batch.headers)
+            reading = EpochReading(self.spec.input.reader_conf, output=output, registry=registry, headers=headers)
             run = self._jobs.run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url
             self._may_be_open = True
             try:
-                self._work.run("write", lambda: self._records.write(session, epoch.epoch, url, run, epoch.schemas))
+                self._step("write", lambda: self._records.write(session, epoch.epoch, url, run, epoch.schemas))
             except Exception:
                 self.membership.leave()  # rejoining reads the group's offsets, as some ranges may be committed
                 raise

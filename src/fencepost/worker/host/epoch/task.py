@@ -35,6 +35,7 @@ from fencepost.task.sink.epoch_plan import (
     newest,
     tokens,
 )
+from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.worker.host.epoch.life import EpochLife
 from fencepost.worker.host.epoch.membership import CutShortError
 from fencepost.worker.host.frame.jobs import FrameRuntime
@@ -100,7 +101,7 @@ class EpochTask(EpochLife):
                 self._too_large = epoch.epoch.id
             raise CutShortError(f"the metadata of {count} offsets is too large for one commit: {error}") from error
 
-    def _finish(self, epoch: OpenEpoch) -> None:
+    def _finish(self, epoch: OpenEpoch, batch: FrameBatch) -> None:
         """Write, publish and commit what was begun."""
         if epoch.token is None and epoch.epoch.id == self._too_large:
             self._too_large = ""
@@ -110,11 +111,13 @@ class EpochTask(EpochLife):
         if epoch.token is None:
             epoch = self._written(epoch)
         token = epoch.token or ""
-        self._work.run("publish", lambda: self._connector.publish(session, epoch.epoch, token))
+        self._step("publish", lambda: self._connector.publish(session, epoch.epoch, token))
+        self.tracing.commit_begun(time.monotonic())
         self.membership.commit(epoch.ended())
+        self.tracing.committed(time.monotonic())
         self._ended(epoch.epoch, began_s)
         with contextlib.suppress(CutShortError):
-            self._work.run("published", lambda: self._connector.published(session, epoch.epoch, token))
+            self._step("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
         """Write the epoch, as one or several Spark jobs, and make its token durable."""
@@ -139,10 +142,10 @@ class EpochTask(EpochLife):
                 return self._connector.write(session, frame, epoch.epoch)
 
             try:
-                token = self._work.run("write", write)
+                token = self._step("write", write)
                 count = None if tally is None else tally.count()
                 if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
-                    self._work.run("dead letters", lambda: self._write_dead_letters(epoch, run, count))
+                    self._step("dead letters", lambda: self._write_dead_letters(epoch, run, count))
                     self._has_dead_letters_of = epoch.epoch.id
             finally:
                 self._host.channel.remove(run)

@@ -1,5 +1,6 @@
 """The work of an epoch: it uses Spark in a thread of its own, while the member takes part in rebalances."""
 
+import contextvars
 import threading
 import uuid
 from collections.abc import Callable
@@ -62,7 +63,8 @@ class EpochWork:
         before = held.changes
         jobs.group = group
         self._control.move()
-        self._thread = threading.Thread(target=run, name=f"{what}-{jobs.task}", daemon=True)
+        context = contextvars.copy_context()  # has the span of this step
+        self._thread = threading.Thread(target=context.run, args=(run,), name=f"{what}-{jobs.task}", daemon=True)
         self._thread.start()
         try:
             while self._thread is not None and self._thread.is_alive():

@@ -4,6 +4,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
@@ -23,6 +24,8 @@ from fencepost.task.failure.back_off import BackOff
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.remark import Remark
+from fencepost.task.tracing.process import spans_dropped, tracing_of
+from fencepost.task.tracing.tracing import Tracing
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
@@ -100,6 +103,11 @@ class FrameLife(ABC):
     def _working_thread(self) -> threading.Thread:
         """Return the thread in which the connector's code runs at the moment."""
         return self.thread
+
+    @cached_property
+    def tracing(self) -> Tracing:
+        """Made in the task's thread: the first one of a process imports a library."""
+        return tracing_of(self.spec)
 
     @property
     def _is_abandoned(self) -> bool:
@@ -244,7 +252,7 @@ class FrameLife(ABC):
         self._status.report(state, trace)
 
     def _send_report(self, trace: str | None, more: Mapping[str, float]) -> None:
-        counters = {**self.counters.to_json(), **more}
+        counters = {**self.counters.to_json(), **more, **spans_dropped(self.spec)}
         report = report_of(self.spec, self.counters.state, trace, counters, self._topics_used())
         self._host.events.reported([report])
 

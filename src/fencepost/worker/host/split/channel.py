@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import RetriableError
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
 
 
 _NEW_S = 15.0
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an executor has reported: the rows of each split. `is_skipped`: an earlier run had written them.
+
+    `commit_s`: how long the last commit took, which had ended at `at_s` of `time.monotonic`.
+    """
+
+    rows: tuple[int, ...]
+    is_skipped: bool
+    commit_s: float
+    at_s: float
 
 
 class SplitChannel:
@@ -120,7 +134,7 @@ class SplitChannel:
         with self._noting(RunRequest.from_json(body).run) as run:
             admission = run.task.admit()
         positions = run.task.positions(admission, run.splits)
-        return SplitAdmission(admission.is_admitted, admission.reason, tuple(positions)).to_json()
+        return SplitAdmission(admission.is_admitted, admission.reason, tuple(positions), run.headers).to_json()
 
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
         with self._noting(RunRequest.from_json(body).run) as run:
@@ -134,8 +148,7 @@ class SplitChannel:
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
         message = SplitReport.from_json(body)
-        run = self._run(message.run)
-        run.rows, run.is_skipped = message.rows, message.skipped
+        self._run(message.run).written = Written(message.rows, message.skipped, message.commit_s, time.monotonic())
         return {}
 
     def _expired(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
-from fencepost.record import partition_key
+from fencepost.record import HeaderBytes, partition_key
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, RunState
@@ -17,10 +17,12 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
+from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import fence, lane_ids
 from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.life import BACK_OFF_S, PASSING, FrameHost, FrameLife
 from fencepost.worker.host.split.bundles import bundles
+from fencepost.worker.host.split.channel import Written
 from fencepost.worker.host.split.forgetting import Forgetting
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ _FENCE_S = 20.0
 
 @dataclass
 class Run:
-    """One run of one split, or of several together. `rows` of each are known once it is committed.
+    """One run of one split, or of several together. `written` is known once it is committed.
 
     `rows_per_commit`: after how many rows a part is committed; 0: no parts. `expired_s`: how long its transaction was
     open, if the broker timed it out. `error`: a passing error of an executor, or of the worker on its behalf.
@@ -42,10 +44,10 @@ class Run:
     splits: tuple[Split, ...]
     forget: tuple[bytes, ...]
     rows_per_commit: int = 0
-    rows: tuple[int, ...] = ()
-    is_skipped: bool = False
+    written: Written | None = None
     expired_s: float | None = None
     error: Exception | None = None
+    headers: tuple[HeaderBytes, ...] = ()
 
 
 class FrameTask(FrameLife):
@@ -175,18 +177,26 @@ class FrameTask(FrameLife):
         self._jobs.group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
-            run_splits(self._runtime, self._reader, splits, self._host.channel.url, name)
+            with self.tracing.frame(FrameWork([self.topic], len(splits), is_epoch=False)) as batch:
+                run.headers = tuple(batch.headers)
+                run_splits(self._runtime, self._reader, splits, self._host.channel.url, name)
+                batch.wrote(0 if run.written is None or run.written.is_skipped else sum(run.written.rows))
         except Exception as error:
+            self.tracing.commit_failed(run.error or error)
             self._host.ends.record(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
         finally:
             self._jobs.group = None
             self._host.channel.remove(name)
             self._release_core()
+        written = run.written
+        assert written is not None  # the job has succeeded
+        self.tracing.commit_begun(written.at_s - written.commit_s)
+        self.tracing.committed(written.at_s)
         self._back_off.passed()
         self._bundles_failed = 0
-        self._count(run)
-        for split, rows in zip(splits, run.rows, strict=True):
+        self._count(written)
+        for split, rows in zip(splits, written.rows, strict=True):
             self._finish(split, rows)
         return True
 
@@ -264,9 +274,9 @@ class FrameTask(FrameLife):
             "make the files smaller"
         )
 
-    def _count(self, run: Run) -> None:
-        if not run.is_skipped:
-            self.counters.moved(sum(run.rows))
+    def _count(self, written: Written) -> None:
+        if not written.is_skipped:
+            self.counters.moved(sum(written.rows))
         self._report(self.counters.state)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:

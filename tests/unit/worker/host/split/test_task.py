@@ -26,6 +26,7 @@ from fencepost.worker.host.split import task as module
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.host.split.task import FrameTask
 from support.no_exception import no_exceptions
+from support.traced import Traced, id_of, parent_of
 
 _MOST_TURNS = 30
 
@@ -741,3 +742,27 @@ def test_a_stopped_task_that_left_nothing_open_just_stops(stage: Callable[..., S
     it = stage("a")
     it.run()
     assert it.events.told == ["RUNNING", "STOPPED"]
+
+
+def test_a_run_is_traced_to_its_commit_and_a_failed_one_names_the_class_of_its_error(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = Traced()
+    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    it, headers = stage("a", "b"), list[Any]()
+    fail = fails(1, ReadTimeoutError("secret"))
+
+    def admitted(names: list[str]) -> None:
+        headers.append(it.ask("admit")["headers"])
+        fail(names)
+
+    it.trouble = admitted
+    it.run()
+    assert it.written == ["a", "b"]
+    failed, *_ = [span for span in traced.all if span.name == "send t"]
+    assert (failed.attributes["fencepost.outcome"], failed.attributes["error.type"]) == ("failed", "ReadTimeoutError")
+    span, commit = traced.spans["send t"], traced.spans["commit"]
+    assert span.attributes["messaging.batch.message_count"] == span.attributes["fencepost.splits"] == 2
+    assert parent_of(commit) == id_of(span)
+    assert [int(value.split("-")[2], 16) for ((_, value),) in headers] == [id_of(failed), id_of(span)]
+    assert "secret" not in "".join(str(each.attributes) for each in traced.all)
