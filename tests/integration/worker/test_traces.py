@@ -15,6 +15,9 @@ from support.collector import Collector
 from support.long_form import IS_LONG
 from support.worker import Worker
 
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+COLUMNS = "id INT, name STRING"
+EARLIEST = "consumer.override.auto.offset.reset"
 KIND = Worker if IS_LONG else LightWorker  # with Spark or without
 
 
