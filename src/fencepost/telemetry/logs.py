@@ -55,7 +55,10 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 def _redact(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Hide passwords that nobody knew, in the message and the trace."""
-    return event | {key: redacted(event[key]) for key in ("event", "exception") if isinstance(event.get(key), str)}
+    for key in ("event", "exception"):
+        if isinstance(event.get(key), str):
+            event[key] = redacted(event[key])
+    return event
 
 
 def configure_logs(level: str | None = None) -> None:

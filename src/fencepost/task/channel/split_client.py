@@ -33,7 +33,7 @@ class SplitClient(Protocol):
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
         """Let the worker copy offsets to its own topic; returns once they are acknowledged. Raises ChannelError."""
 
-    def report(self, rows: Sequence[int], *, skipped: bool) -> None:
+    def report(self, rows: Sequence[int], *, skipped: bool, commit_s: float) -> None:
         """Report that the splits are committed, with their numbers of rows, or were found already done (`skipped`)."""
 
     def expired(self, after_s: float) -> None:
@@ -69,7 +69,7 @@ class _ChannelSplitClient:
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
         self._call(Path.SPLIT_COPY, SplitCopies(self._run, tuple(copies)).to_json())
 
-    def report(self, rows: Sequence[int], *, skipped: bool, commit_s: float = 0.0) -> None:
+    def report(self, rows: Sequence[int], *, skipped: bool, commit_s: float) -> None:
         self._call(Path.SPLIT_REPORT, SplitReport(self._run, tuple(rows), skipped, commit_s).to_json())
 
     def expired(self, after_s: float) -> None:

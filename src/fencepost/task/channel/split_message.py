@@ -56,7 +56,7 @@ class SplitAdmission(Message):
     is_admitted: bool
     reason: str
     positions: tuple[dict[str, Any] | None, ...]
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,4 +134,4 @@ class EpochReading(Message):
     dead_letters: TaskSpec | None = field(default=None, repr=False)
     output: EpochOutput | None = field(default=None, repr=False)
     registry: Mapping[str, Any] | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
