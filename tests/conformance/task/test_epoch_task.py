@@ -596,7 +596,7 @@ def test_an_epoch_is_a_trace_with_its_steps_and_its_commit(stage: Stage, monkeyp
     assert spans["commit"].attributes["fencepost.outcome"] == "committed"
 
 
-def test_an_epoch_whose_partitions_are_taken_is_traced_as_stopped_and_its_commit_as_dropped(
+def test_an_epoch_that_is_cut_short_is_traced_as_stopped_and_its_commit_as_dropped(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()
@@ -606,8 +606,8 @@ def test_an_epoch_whose_partitions_are_taken_is_traced_as_stopped_and_its_commit
     task = stage.start()
     held.await_met()
     task.control.stop()
-    held.release()
     task.thread.join(60)
+    held.release()
     batch, commit = traced.spans[f"process {stage.topic}"], traced.spans["commit"]
     assert (batch.attributes["fencepost.outcome"], batch.status.is_ok) == ("stopped", True)
     assert commit.attributes["fencepost.outcome"] == "dropped"
