@@ -37,6 +37,7 @@ SOON = {
     "iceberg.kafka.session.timeout.ms": "6000",  # when it notices its own dead
     "iceberg.kafka.heartbeat.interval.ms": "2000",
     "iceberg.kafka.transaction.timeout.ms": "10000",  # when the broker ends what its dead have begun
+    "iceberg.control.commit.timeout-ms": "5000",  # how long it waits for tasks that had no record since they started
 }
 FAULTS = (
     JavaFault.KILL_HOST,

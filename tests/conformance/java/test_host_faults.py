@@ -113,6 +113,12 @@ def test_an_overflow_of_the_stack_fails_one_task(host: JavaHost, scripted: Start
     assert neighbour.poll() is not None
 
 
+def test_calls_may_be_as_deep_as_in_kafka_connect(scripted: Starter) -> None:
+    """As those of a parser are, Debezium's of MySQL's DDL for one. Without a compiler these take 750 kB."""
+    with start_host(HostOptions(["-Xint"], "host of tests")) as slow:
+        assert scripted(slow, "!deep,a").poll() is not None
+
+
 @pytest.mark.parametrize(
     ("polls", "why"),
     [

@@ -103,6 +103,7 @@ public final class ScriptedTask extends SourceTask {
             case "fail" -> throw new ConnectException("cannot poll", new IOException("no route to the source"));
             case "offset" -> write("offset " + context.offsetStorageReader().offset(Map.of("p", "p")));
             case "overflow" -> deeper(0);
+            case "deep" -> deep(7000);
             case "half" -> throw new ConnectException("half of a pair: \ud83d");
             case "mute" -> throw new Mute();
             case "interrupted" -> logInterrupted();
@@ -145,6 +146,10 @@ public final class ScriptedTask extends SourceTask {
 
     private static int deeper(int depth) {
         return deeper(depth + 1) + 1;
+    }
+
+    private static int deep(int left) {
+        return left == 0 ? 0 : deep(left - 1) + 1;
     }
 
     @Override
