@@ -32,6 +32,7 @@ PARTS = (
     "cluster",
     "idle",
     "start",
+    "ledger",
 )
 """In the order in which they run, and stand on the page."""
 

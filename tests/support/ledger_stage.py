@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +13,15 @@ from fencepost.kafka.codec.encode_columns import encode_columns
 from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.kafka.produce.written_runs import WrittenRuns
-from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
+from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.setting.client_settings import range_conf, reader_conf, transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
 from fencepost.ledger.audit import Audit, AuditReport
+from fencepost.ledger.carried import carried_bounds
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
+from fencepost.storage.offset_topic import OffsetReader, StoredOffset, stored
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
+from fencepost.task.delivery.carry import CarryLimits
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.ledger import TaskLedger
 from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -25,11 +30,18 @@ from fencepost.transaction import TransactionalWriter
 Fault = Callable[[PartitionColumns], PartitionColumns]
 
 
-class LedgerStage:
-    """One task that writes to `topic`, with its offsets and its ledger."""
+CARRYING, DIRECT = CarryLimits(time_s=600.0), CarryLimits(entries=0)
 
-    def __init__(self, bootstrap: str, topic: str, *, connector: str = "c") -> None:
+
+class LedgerStage:
+    """One task that writes to `topic`, with its offsets and its ledger.
+
+    `limits` says what its next incarnations carry: by default all but the first of 16 transactions are carried.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, *, connector: str = "c", limits: CarryLimits = CARRYING) -> None:
         self.topic, self.offsets, self.ledger = topic, f"{topic}-offsets", f"{topic}-ledger"
+        self.limits = limits
         self._bootstrap, self._connector = bootstrap, connector
         self._id = f"id-{uuid.uuid4().hex[:8]}"
         self.delivery = self.opened()
@@ -37,13 +49,35 @@ class LedgerStage:
     def opened(self, ledger: str | None = None) -> LanedDelivery:
         """Return the delivery of another incarnation of the task, which fences the one before."""
         conf = transactional_conf({"bootstrap.servers": self._bootstrap}, self._id).conf
-        writer = TransactionalWriter({**conf, CLIENT: BATCH, DIGESTS: True}, self._id)
+        writer = TransactionalWriter({**conf, CLIENT: BATCH, DIGESTS: (self.ledger, self.offsets)}, self._id)
         writer.open()
         commits = CommitSpec(ledger_topic=self.ledger if ledger is None else ledger)
         spec = TaskSpec(self._connector, 0, 1, "i", {}, {}, OutputSpec(offsets_topic=self.offsets), commits)
         self.delivery = LanedDelivery([writer], self.offsets)
-        self.delivery.ledger = TaskLedger(spec) if commits.ledger_topic else None
+        if commits.ledger_topic:
+            self.delivery.ledger = TaskLedger(spec, self.limits)
+            self.delivery.ledger.inherit(self.carried().items())
         return self.delivery
+
+    def carried(self) -> dict[int, bytes]:
+        """Return what the offsets topic carries of the task's ledger, as a worker reads it."""
+        with closing(self._offset_reader()) as reader:
+            reader.read_known(self._connector, 30.0)
+            return reader.carried(self._connector, 0)
+
+    def stored_offsets(self) -> Sequence[StoredOffset]:
+        """Return the source offsets, as a worker reads them."""
+        with closing(self._offset_reader()) as reader:
+            return stored(reader.read_known(self._connector, 30.0))
+
+    def _offset_reader(self) -> OffsetReader:
+        return OffsetReader(reader_conf({"bootstrap.servers": self._bootstrap}).conf, self.offsets)
+
+    def carried_records(self) -> int:
+        """Return how many records with entries, or tombstones of them, the offsets topic has."""
+        conf = range_conf({"bootstrap.servers": self._bootstrap}, "a-test").conf
+        browser = TopicBrowser(conf, self.offsets)
+        return sum(1 for _ in browser.read(browser.ranges, carried_bounds(self._connector)))
 
     def send(self, values: Sequence[bytes | None], partition: int = 0, **fields: Any) -> None:
         column = BinaryColumn(pa.array(values, pa.binary()))

@@ -2,9 +2,10 @@
 
 Nothing is changed, and the connector may run meanwhile. The order of steps avoids false alarms:
 
-1. Read the ledger: it names the partitions.
-2. Note up to where each partition is committed: what comes before that has its entry in the ledger by now.
-3. Wait until the ledger's topic has no transaction open that step 2 may have seen committed, and read it again.
+1. Read the ledger and what offsets topics carry of it: they name the partitions.
+2. Note up to where each partition is committed: what comes before that has its entry by now.
+3. Read the rest of the offsets topics, and then of the ledger's topic, to which entries move. Before, wait until each
+   of them has no transaction open that step 2 may have seen committed.
 4. Wait, if necessary, until the records of the newest entries can be read; read the partitions, and compare.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.produced import read_produced
 from fencepost.ledger.entries import ConnectorEntries, LedgerRuns
 from fencepost.ledger.finding import Difference, Findings, PartitionFindings
@@ -52,6 +54,7 @@ class Audit:
         self._wait_s = wait_s
         self._admin = Admin(conf, timeout_s=30.0)
         self._entries = ConnectorEntries(ledger, connector)
+        self._gone: dict[str, str] = {}  # notes, by offsets topic
 
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
         """Compare; only these `topics` if there are any.
@@ -61,13 +64,15 @@ class Audit:
         """
         entries = self._entries
         entries.read_on(self._conf)  # 1
+        self._read_carried()
         settled = self._admin.offsets.ends([*self._existing(entries.runs().of_place)], read_committed=True)  # 2
-        is_settled = self._read_rest()  # 3
+        open_topics = self._read_rest()  # 3
         report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
-        if not is_settled:
+        report.notes += self._gone.values()
+        if open_topics:
             report.notes.append(
-                f"a transaction is open in {entries.topic}, so it is not known which transactions have no entry: "
-                "repeat the audit"
+                f"a transaction is open in {' and '.join(open_topics)}, so it is not known which transactions have no "
+                "entry: repeat the audit"
             )
             settled = dict.fromkeys(settled, 0)
         runs = entries.runs()
@@ -89,14 +94,29 @@ class Audit:
                 on_read(place, records.offset + len(records), extent.end)
         return audit.findings()
 
-    def _read_rest(self) -> bool:
-        """Read the rest of the ledger. Returns False if a transaction stays open in it."""
-        topic = self._entries.topic
+    def _read_rest(self) -> list[str]:
+        """Read the rest of the entries. Returns the topics in which a transaction stays open."""
+        entries, read = self._entries, -1
+        unsettled: list[str] = []
+        while read < len(entries.offsets_topics):  # a start of the task that came meanwhile may name another
+            read = len(entries.offsets_topics)
+            unsettled = [topic for topic in entries.offsets_topics if not self._await_settled(topic)]
+            self._read_carried()
+            unsettled += [] if self._await_settled(entries.topic) else [entries.topic]
+            entries.read_on(self._conf)
+        return unsettled
+
+    def _read_carried(self) -> None:
+        for topic in self._entries.offsets_topics:
+            try:
+                self._entries.read_carried(self._conf, topic)
+            except MissingTopicError:
+                self._gone[topic] = f"{topic}, which may have had entries of the ledger, does not exist any more"
+
+    def _await_settled(self, topic: str) -> bool:
+        """Wait until what a topic has now is committed or aborted. Returns whether it is."""
         places = [(topic, each) for each in range(self._admin.topics.partitions(topic) or 0)]
-        ends = self._admin.offsets.ends(places, read_committed=False)
-        is_settled = self._await_committed(ends)
-        self._entries.read_on(self._conf)
-        return is_settled
+        return self._await_committed(self._admin.offsets.ends(places, read_committed=False))
 
     def _await_committed(self, ends: Mapping[tuple[str, int], int]) -> bool:
         """Wait until everything before these offsets is committed or aborted. Returns whether it is."""

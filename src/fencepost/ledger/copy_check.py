@@ -7,14 +7,18 @@ to others, unless the log had the same record shortly before.
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import compress, count
-from operator import ne
+from operator import eq, ne
 
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
 from fencepost.ledger.record_stream import RecordStream
 from fencepost.record import TopicPartition
 
 _WINDOW = 50_000
-"""So many records are looked at together. Where more than that are missing at once, the rest is compared badly."""
+"""So many records are looked at together."""
+_FAR = 1_000_000
+"""So many, if neither end has what the other one has. Where more are missing at once, the rest is compared badly."""
+_NEAR = 256
+"""So many are looked at first: most differences are short."""
 _SAME = 4
 """So many records in a row have to be the same for two places to be taken for the same one."""
 
@@ -48,21 +52,25 @@ class CopyCheck:
 
     def _mend(self, log: RecordStream, copy: RecordStream) -> None:
         """Continue where both are the same again."""
-        lacking = extra = None
-        for same in (_SAME, 1):  # one is enough where several differ nearby
-            if lacking is None and extra is None:
-                lacking, extra = (
-                    _place_of(copy.hashes, log.hashes, same),
-                    _place_of(log.hashes, copy.hashes, same),
-                )
-        if lacking is None and extra is None:
-            self._differ(DifferenceKind.ALTERED, self.found.place, log.offsets[0], 1, f"see offset {copy.offsets[0]}")
-            log.skip(1)
-            copy.skip(1)
-        elif lacking is None or (extra is not None and extra < lacking):
-            self._have_more(copy, extra or 0)
-        else:
+        near = log.hashes[:_NEAR], copy.hashes[:_NEAR]
+        found = _nearest(*near)
+        if found is None or max(found) > _NEAR - _SAME:  # there, fewer than enough are looked at
+            found = _altered(*near) or _nearest(log.hashes, copy.hashes)
+        if found is None and _are_unknown(log.hashes, copy.hashes):
+            log.fill(_FAR)
+            copy.fill(_FAR)
+            found = _nearest(log.hashes, copy.hashes)
+        lacking, extra = found or _one_by_one(log.hashes, copy.hashes)
+        if not extra:
             self._lack(log, lacking, copy)
+        elif not lacking:
+            self._have_more(copy, extra)
+        else:
+            last = log.offsets[lacking - 1]
+            kind = DifferenceKind.ALTERED
+            self._differ(kind, self.found.place, log.offsets[0], lacking, f"see offset {copy.offsets[0]}", last)
+            log.skip(lacking)
+            copy.skip(extra)
 
     def _lack(self, log: RecordStream, lacking: int, copy: RecordStream) -> None:
         """Take records that the copy does not have at its present place."""
@@ -105,9 +113,54 @@ class CopyCheck:
 def _same(one: list[int], other: list[int]) -> int:
     """Return how many of the first numbers are the same in both."""
     shorter = min(len(one), len(other))
-    if one[:shorter] == other[:shorter]:
-        return shorter
-    return next(compress(count(), map(ne, one, other)))
+    for start in range(0, shorter, _NEAR):
+        part, expected = one[start : start + _NEAR], other[start : start + _NEAR]
+        if part != expected:
+            return start + next(compress(count(), map(ne, part, expected)), min(len(part), len(expected)))
+    return shorter
+
+
+def _nearest(log: list[int], copy: list[int]) -> tuple[int, int] | None:
+    """Return how many of both to leave out for the nearest place where so many are the same; None if there is none.
+
+    Either none of one, or equally many of both, which are altered then.
+    """
+    altered = _same_again(log, copy)
+    steps = [(_place_of(copy, log), 0), (0, _place_of(log, copy)), (altered, altered)]
+    return min([(one, other) for one, other in steps if one is not None and other is not None], key=max, default=None)
+
+
+def _are_unknown(log: list[int], copy: list[int]) -> bool:
+    """Return whether the other one does not have the first of any of both."""
+    return copy[0] not in log and log[0] not in copy
+
+
+def _altered(log: list[int], copy: list[int]) -> tuple[int, int] | None:
+    """Return the same for records that are certainly altered, if one after them is the same; None if there is none."""
+    at = next(compress(count(), map(eq, log, copy)), None) if _are_unknown(log, copy) else None
+    return None if at is None else (at, at)
+
+
+def _one_by_one(log: list[int], copy: list[int]) -> tuple[int, int]:
+    """Return the same where several differ nearby, so that one that is the same has to be enough."""
+    in_log, in_copy = {*log}, {*copy}
+    altered = 0
+    for one, other in zip(log, copy, strict=False):
+        if one in in_copy or other in in_log:
+            break
+        altered += 1
+    if altered:
+        return altered, altered
+    lacking, extra = _place_of(copy, log, 1), _place_of(log, copy, 1)
+    return (0, extra or 0) if lacking is None or (extra is not None and extra < lacking) else (lacking, 0)
+
+
+def _same_again(one: list[int], other: list[int]) -> int | None:
+    """Return from where on so many are the same at the same place; None if they are not."""
+    for at in compress(count(), map(eq, one, other)):
+        if one[at : at + _SAME] == other[at : at + _SAME]:
+            return at
+    return None
 
 
 def _place_of(wanted: list[int], within: list[int], same: int = _SAME) -> int | None:

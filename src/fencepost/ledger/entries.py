@@ -7,16 +7,17 @@ from typing import Any
 
 from fencepost.kafka.codec.run_digest import WrittenRun
 from fencepost.kafka.read.browse import TopicBrowser
-from fencepost.ledger.entry import LedgerEntry
+from fencepost.ledger.carried import carried_bounds
+from fencepost.ledger.entry import LedgerEntry, LedgerRecord
 from fencepost.ledger.finding import Difference, DifferenceKind
 from fencepost.record import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry, with its place in the ledger's topic."""
+    """An entry, with its place in the ledger's topic, or in the offsets topic that carries it."""
 
-    partition: int
+    place: TopicPartition
     offset: int
     entry: LedgerEntry
 
@@ -25,28 +26,68 @@ class PlacedEntry:
 class ConnectorEntries:
     """The entries of one connector, as far as they were read.
 
-    `is_whole` says that the topic still has every record that was ever written to it.
+    `is_whole` says that the ledger's topic still has every record that was ever written to it.
     """
 
     topic: str
     connector: str
-    found: list[PlacedEntry] = field(default_factory=list)
+    written: list[PlacedEntry] = field(default_factory=list)
     is_whole: bool = True
-    _ends: dict[int, int] = field(default_factory=dict)
+    offsets_topics: dict[str, None] = field(default_factory=dict)
+    """Topics that may carry entries, as those of the ledger say."""
+    _carried: dict[tuple[TopicPartition, bytes], Sequence[PlacedEntry]] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def found(self) -> list[PlacedEntry]:
+        """Return each entry once: those in the ledger's topic, and then those that are carried.
+
+        What a task carries is newer than what it has written to the ledger.
+        """
+        carried = sorted(self._carried.values(), key=len)  # of one task, the longest has the newest
+        every = [*self.written, *(each for found in carried for each in found)]
+        first: dict[tuple[str, int], PlacedEntry] = {}
+        for each in every:
+            first.setdefault(each.entry.id, each)
+        return [*first.values()]
 
     def read_on(self, conf: Mapping[str, Any]) -> None:
-        """Read what was committed since the last call. Raises what TopicBrowser raises, and LedgerFormatError."""
+        """Read what was committed to the ledger's topic since the last call.
+
+        Raises what TopicBrowser raises, and LedgerFormatError.
+        """
         browser = TopicBrowser(conf, self.topic)
-        ranges = {each: (self._ends.get(each, start), end) for each, (start, end) in browser.ranges.items()}
         self.is_whole = not any(start for start, _ in browser.ranges.values())
         key = self.connector.encode()
-        for record in browser.read(ranges):
+        for record in browser.read(self._unread(browser)):
             if record.key == key and record.value is not None:
-                self.found.append(PlacedEntry(record.partition, record.offset, LedgerEntry.of(record.value)))
-        self._ends = {each: end for each, (_, end) in browser.ranges.items()}
+                found = LedgerRecord.of(record.value)
+                self.offsets_topics[found.offsets] = None
+                place = TopicPartition(self.topic, record.partition)
+                self.written += [PlacedEntry(place, record.offset, entry) for entry in found.entries]
+
+    def read_carried(self, conf: Mapping[str, Any], topic: str) -> None:
+        """Read what an offsets topic carries. Read the ledger's topic afterwards: entries move there.
+
+        Raises what `read_on` raises.
+        """
+        browser = TopicBrowser(conf, topic)
+        for record in browser.read(self._unread(browser), carried_bounds(self.connector)):
+            place = TopicPartition(topic, record.partition)
+            entries = () if record.value is None else LedgerRecord.of(record.value).entries
+            self._carried[place, record.key or b""] = [PlacedEntry(place, record.offset, each) for each in entries]
+
+    def _unread(self, browser: TopicBrowser) -> dict[int, tuple[int, int]]:
+        """Return the ranges of a topic that were not read yet, and count them as read."""
+        found = {}
+        for partition, (start, end) in browser.ranges.items():
+            place = TopicPartition(browser.topic, partition)
+            found[partition] = self._ends.get(place, start), end
+            self._ends[place] = end
+        return found
 
     def runs(self) -> "LedgerRuns":
-        is_ordered = len({each.partition for each in self.found}) <= 1
+        is_ordered = len({each.place for each in self.written}) <= 1
         return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole, are_ordered=is_ordered)
 
     def lost(self) -> list[Difference]:
@@ -58,15 +99,15 @@ class ConnectorEntries:
         for found in of_incarnation.values():
             found.sort(key=lambda each: each.entry.number)  # not by offset: a topic with more partitions moves keys
             before = -1 if self.is_whole else found[0].entry.number - 1
-            after_offset = -1
+            last: PlacedEntry | None = None
             for each in found:
                 if each.entry.number != before + 1:
                     count = each.entry.number - before - 1
                     text = f"the entry before it has number {before}" if before >= 0 else "it is the first one there"
-                    place = TopicPartition(self.topic, each.partition)
                     kind = DifferenceKind.ENTRY_LOST
-                    lost.append(Difference(kind, place, each.offset, after_offset, count, each.entry, text))
-                before, after_offset = each.entry.number, each.offset
+                    after = last.offset if last is not None and last.place == each.place else -1
+                    lost.append(Difference(kind, each.place, each.offset, after, count, each.entry, text))
+                before, last = each.entry.number, each
         return lost
 
 

@@ -1,21 +1,23 @@
-"""Records of a ledger's topic.
+"""Records with entries: of a ledger's topic, and of an offsets topic that carries them for a while.
 
-The key is the connector's name; the value is JSON:
+The value is JSON; lists that would repeat names have indexes of `producers` and `topics` instead:
 
-    {"version": 1, "connector": "c", "task": 0, "incarnation": "…", "producer": "connect-cluster-c-0", "number": 17,
-     "runs": [{"topic": "t", "topic_id": "…", "partition": 0, "producer_id": 2000, "producer_epoch": 3, "sequence": 0,
-               "after": 41, "records": 130, "bytes": 13000, "values": "…", "keys": "", "lengths": 1234,
-               "headers": 5678}]}
+    {"version": 1, "connector": "c", "task": 0, "offsets": "connect-offsets",
+     "producers": [["connect-cluster-c-0", "INCARNATION"]], "topics": [["t", "TOPIC ID"]],
+     "entries": [[PRODUCER, 17, [[TOPIC, PARTITION, PRODUCER ID, PRODUCER EPOCH, SEQUENCE, AFTER,
+                                  RECORDS, BYTES, "VALUES", "KEYS", LENGTHS, HEADERS]]]]}
 
-`number` counts the entries of one producer (`producer` is its transactional id) of one incarnation of the task, from 0.
-A run is what the producer has written to one partition, in this transaction, since the run before. A transaction has
-several entries if one would be larger than a record may be. `values` and `keys` are checksums of blocks of records
-(`kafka.codec.run_digest`), four bytes each, little endian, in base64. All records of a run come after offset `after`,
-which is -1 if that is not known.
+The key in a ledger's topic is the connector's name, that in an offsets topic is in `carried`. `offsets` is the offsets
+topic that may carry later entries of the task. A producer is its transactional id, and an incarnation: its entries are
+numbered from 0. A run is what the producer has written to one partition, in one transaction, since the run before. A
+transaction has several entries if one would be larger than a record may be. VALUES and KEYS are checksums of blocks of
+records (`kafka.codec.run_digest`), four bytes each, little endian, in base64. All records of a run come after offset
+AFTER, which is -1 if that is not known.
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,7 @@ from fencepost.record import TopicPartition
 VERSION = 1
 BLOCK_BYTES = 11
 """What the checksums of a block of values and keys add to an entry: eight bytes, in base64."""
+_END = b"]}"
 _RUN_BYTES = 320  # of a run without its topic's name and its checksums, with numbers that are as long as they can be
 
 
@@ -53,32 +56,69 @@ class LedgerEntry:
     number: int
     runs: Sequence[WrittenRun]
 
+    @property
+    def id(self) -> tuple[str, int]:
+        """Return what no other entry has."""
+        return self.writer.incarnation, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """Entries of one task, in their order. `offsets` is the offsets topic that may carry its later ones."""
+
+    connector: str
+    task: int
+    offsets: str
+    entries: Sequence[LedgerEntry]
+
     def key(self) -> bytes:
-        return self.writer.connector.encode()
+        return self.connector.encode()
 
     def value(self) -> bytes:
-        writer = self.writer
-        return orjson.dumps({
-            "version": VERSION,
-            "connector": writer.connector,
-            "task": writer.task,
-            "incarnation": writer.incarnation,
-            "producer": writer.transactional_id,
-            "number": self.number,
-            "runs": [_of_run(run) for run in self.runs],
-        })  # fmt: skip
+        encoder = RecordEncoder(self.connector, self.task, self.offsets)
+        return encoder.value([encoder.encoded(one) for one in self.entries])
 
     @classmethod
-    def of(cls, value: bytes) -> "LedgerEntry":
+    def of(cls, value: bytes) -> "LedgerRecord":
         """Parse a record's value. Raises LedgerFormatError."""
         try:
             found = orjson.loads(value)
             if found["version"] != VERSION:
                 raise ValueError(f"its version is {found['version']}, and this Fencepost knows {VERSION}")
-            writer = Writer(found["connector"], found["task"], found["incarnation"], found["producer"])
-            return cls(writer, found["number"], tuple(map(_run, found["runs"])))
-        except (ValueError, KeyError, TypeError) as error:
-            raise LedgerFormatError(f"this is not an entry of a ledger: {error}") from error
+            connector, task, topics = found["connector"], found["task"], found["topics"]
+            writers = [Writer(connector, task, incarnation, id_) for id_, incarnation in found["producers"]]
+            entries = tuple(
+                LedgerEntry(writers[producer], number, tuple(_run(each, topics) for each in runs))
+                for producer, number, runs in found["entries"]
+            )
+            return cls(connector, task, found["offsets"], entries)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise LedgerFormatError(f"this is no record of a ledger: {error}") from error
+
+
+class RecordEncoder:
+    """Encodes entries of one task, each once, for several records with the same ones. Their order may not change."""
+
+    def __init__(self, connector: str, task: int, offsets: str) -> None:
+        self._beginning = {"version": VERSION, "connector": connector, "task": task, "offsets": offsets}
+        self._producers: dict[tuple[str, str], int] = {}
+        self._topics: dict[tuple[str, str], int] = {}
+        self._head = b""
+        self._head_of = (0, 0)  # how many producers and topics it names
+
+    def encoded(self, entry: LedgerEntry) -> bytes:
+        """Return one of the `entries`."""
+        producers, writer = self._producers, entry.writer
+        producer = producers.setdefault((writer.transactional_id, writer.incarnation), len(producers))
+        return orjson.dumps((producer, entry.number, [_of_run(run, self._topics) for run in entry.runs]))
+
+    def value(self, encoded: Iterable[bytes]) -> bytes:
+        """Return the value of a record with entries that this has encoded."""
+        names = len(self._producers), len(self._topics)
+        if not self._head or names != self._head_of:
+            tables = {"producers": [*self._producers], "topics": [*self._topics], "entries": ()}
+            self._head, self._head_of = orjson.dumps({**self._beginning, **tables})[: -len(_END)], names
+        return self._head + b",".join(encoded) + _END
 
 
 def parted(runs: Sequence[WrittenRun], most_bytes: int) -> Iterator[Sequence[WrittenRun]]:
@@ -96,48 +136,33 @@ def parted(runs: Sequence[WrittenRun], most_bytes: int) -> Iterator[Sequence[Wri
         yield part
 
 
-def _of_run(run: WrittenRun) -> dict[str, Any]:
+def _of_run(run: WrittenRun, topics: dict[tuple[str, str], int]) -> tuple[Any, ...]:
     digest = run.digest
-    return {
-        "topic": run.place.topic,
-        "topic_id": run.topic_id,
-        "partition": run.place.partition,
-        "producer_id": run.producer_id,
-        "producer_epoch": run.producer_epoch,
-        "sequence": run.sequence,
-        "after": run.after,
-        "records": digest.records,
-        "bytes": digest.size_bytes,
-        "values": _packed(digest.values),
-        "keys": _packed(digest.keys),
-        "lengths": digest.lengths,
-        "headers": digest.headers,
-    }
+    return (
+        topics.setdefault((run.place.topic, run.topic_id), len(topics)),
+        run.place.partition,
+        run.producer_id,
+        run.producer_epoch,
+        run.sequence,
+        run.after,
+        digest.records,
+        digest.size_bytes,
+        _packed(digest.values),
+        _packed(digest.keys),
+        digest.lengths,
+        digest.headers,
+    )
 
 
-def _run(found: Any) -> WrittenRun:
-    digest = DigestOfRun(
-        found["records"],
-        found["bytes"],
-        _unpacked(found["values"]),
-        _unpacked(found["keys"]),
-        found["lengths"],
-        found["headers"],
-    )
-    place = TopicPartition(found["topic"], found["partition"])
-    return WrittenRun(
-        place,
-        found["producer_id"],
-        found["producer_epoch"],
-        found["sequence"],
-        digest,
-        found["topic_id"],
-        found["after"],
-    )
+def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
+    index, partition, producer_id, epoch, sequence, after, records, size_bytes, values, keys, lengths, headers = found
+    topic, topic_id = topics[index]
+    digest = DigestOfRun(records, size_bytes, _unpacked(values), _unpacked(keys), lengths, headers)
+    return WrittenRun(TopicPartition(topic, partition), producer_id, epoch, sequence, digest, topic_id, after)
 
 
 def _packed(sums: Sequence[int | None]) -> str:
-    return base64.b64encode(b"".join(each.to_bytes(4, "little") for each in sums if each is not None)).decode()
+    return base64.b64encode(struct.pack(f"<{len(sums)}I", *sums)).decode() if sums else ""
 
 
 def _unpacked(text: str) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 A key is the JSON array `["C", {source partition}]`, a value the JSON object of the source offset, or null. Key bytes
 must be stable, or compaction would keep two records for one partition. Our keys have sorted member names. If the topic
 already has other key bytes for the partition (a Java worker keeps the order of its map), we write those.
+
+Under keys of another form, the topic carries entries of ledgers for a while (`ledger.carried`).
 """
 
 import json
@@ -15,6 +17,7 @@ import orjson
 
 from fencepost.config import ConfigError
 from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.ledger.carried import carried_key, is_carried
 from fencepost.storage.shared_read import SharedRead
 
 LOG = logging.getLogger(__name__)
@@ -122,8 +125,12 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[bytes, KnownOffset]] = {}
+        self._carried: dict[bytes, dict[int, bytes]] = {}  # by key and topic partition
 
     def apply(self, record: LogRecord) -> None:
+        if record.key is not None and is_carried(record.key):
+            self._apply_carried(record.key, record)
+            return
         parsed = _parse(record)
         if parsed is None:
             return
@@ -135,6 +142,19 @@ class OffsetTable:
         if before and before.topic_partition != record.partition and before.timestamp_ms > record.timestamp_ms:
             return
         entries[canonical] = KnownOffset(partition, offset, record.key or b"", record.timestamp_ms, record.partition)
+
+    def _apply_carried(self, key: bytes, record: LogRecord) -> None:
+        if record.value is not None:
+            self._carried.setdefault(key, {})[record.partition] = record.value
+            return
+        of_key = self._carried.get(key, {})
+        of_key.pop(record.partition, None)
+        if not of_key:
+            self._carried.pop(key, None)
+
+    def carried(self, connector: str, task: int) -> dict[int, bytes]:
+        """Return what the topic carries of a task's ledger, by topic partition."""
+        return dict(self._carried.get(carried_key(connector, task), {}))
 
     def known(self, connector: str) -> list[KnownOffset]:
         """Return every partition that has a record in the topic, including tombstones."""
@@ -170,6 +190,11 @@ class OffsetReader:
         self._catch_up(timeout_s)
         with self._table_lock:
             return self._table.known(connector)
+
+    def carried(self, connector: str, task: int) -> dict[int, bytes]:
+        """Return what the topic, as last read, carries of a task's ledger, by topic partition."""
+        with self._table_lock:
+            return self._table.carried(connector, task)
 
     def catch_up(self, timeout_s: float) -> None:
         """Read what is committed now, so that the next read has less to do. Does not wait for open transactions."""

@@ -57,11 +57,12 @@ def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceE
 
 
 def _runs_of(conf: Mapping[str, Any]) -> "WrittenRuns | None":
-    if not conf.get(DIGESTS):
+    left_out = conf.get(DIGESTS)
+    if left_out is None:
         return None
     from fencepost.kafka.produce.written_runs import WrittenRuns  # which imports Arrow
 
-    return WrittenRuns()
+    return WrittenRuns(left_out)
 
 
 class TransactionAge:

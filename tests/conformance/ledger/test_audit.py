@@ -7,7 +7,7 @@ from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.ledger.finding import DifferenceKind
 from fencepost.testing import eventually
-from support.ledger_stage import lose, lose_all_of, plant, repeat, replace
+from support.ledger_stage import DIRECT, lose, lose_all_of, plant, repeat, replace
 
 
 def lines(count: int, start: int = 0) -> list[bytes]:
@@ -79,7 +79,7 @@ def test_two_records_that_changed_places_between_partitions_are_found(stage, mon
 
 
 def test_a_transaction_with_several_entries_is_verified(stage):
-    stage.delivery.ledger._most_bytes = 1  # an entry for each run
+    stage.delivery.ledger._most_bytes = stage.delivery.ledger._carry._most_bytes = 1  # an entry for each run
     for start in range(0, 40, 20):
         stage.send(lines(10, start))
         stage.send(lines(10, start + 10), 1)
@@ -104,7 +104,7 @@ def test_what_was_aborted_is_no_difference(stage):
 def test_a_committed_transaction_without_an_entry_is_found(stage, monkeypatch):
     stage.write(lines(10))
     with monkeypatch.context() as patched:
-        patched.setattr(stage.delivery.ledger, "take", lambda writer: writer.runs.take() and None)
+        patched.setattr(stage.delivery.ledger, "_new_entries", lambda writer: writer.runs.take() and ())
         stage.write(lines(10, 10))
     stage.write(lines(10, 20))
     (difference,) = stage.audit().differences
@@ -124,6 +124,8 @@ def test_an_entry_without_its_records_is_found(stage, monkeypatch):
 
 
 def test_an_entry_that_is_missing_is_found(stage, monkeypatch):
+    stage.limits = DIRECT
+    stage.opened()
     stage.write(lines(10))
     with monkeypatch.context() as patched:
         patched.setattr(BatchQueue, "add", lose_all_of(stage.ledger))
@@ -169,6 +171,7 @@ def test_a_run_that_is_lost_where_a_log_begins_is_found(stage, monkeypatch, log_
     """Everything before it is deleted, so it could seem to be deleted as well."""
     stage.write(lines(10))
     stage.write(lines(10, 10))
+    log_writer.settle([stage.topic])
     log_writer.truncate(stage.topic, 22)
     with monkeypatch.context() as patched:
         patched.setattr(BatchQueue, "add", lose_all_of(stage.topic))
@@ -232,3 +235,78 @@ def test_a_compacted_topic_gives_no_alarm_and_counts_what_was_compared(stage, ka
     report = stage.audit()
     assert report.differences == []
     assert report.partitions[0].verified == 2 * BLOCK + 1
+
+
+def test_what_is_carried_is_verified_and_a_loss_in_it_is_found(stage, monkeypatch):
+    plant(monkeypatch, lose(b"line 0000025"))
+    stage.opened()
+    for start in range(0, 40, 10):
+        stage.write(lines(10, start))
+    assert len(stage.carried()) == 1
+    report = stage.audit()
+    (difference,) = report.differences
+    assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 1)
+    assert difference.entry.number == 2
+    assert report.partitions[0].verified == 30
+    assert report.entries == 4
+
+
+def test_what_a_killed_task_carried_is_in_the_ledger_after_the_next_start(stage, log_writer):
+    for start in range(0, 30, 10):
+        stage.write(lines(10, start))
+    killed = stage.delivery
+    stage.opened()  # it fences the killed one
+    stage.write(lines(10, 30))
+    assert stage.carried() == {}
+    log_writer.recreate(stage.offsets, partitions=1)  # nothing is needed of it any more
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert (report.entries, report.partitions[0].verified) == (4, 40)
+    killed.close()
+
+
+def test_a_carried_entry_that_is_lost_is_in_the_next_one(stage, monkeypatch):
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.offsets))
+        stage.write(lines(10, 10))
+    stage.write(lines(10, 20))
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert report.partitions[0].verified == 30
+
+
+def test_records_whose_carried_entries_are_all_lost_are_noted(stage, monkeypatch, log_writer):
+    """As with the last entry of the ledger's topic: nothing of the same start says that there was one."""
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.offsets))
+        stage.write(lines(10, 10))
+    log_writer.settle([stage.topic])
+    (found,) = stage.audit().partitions
+    assert (found.verified, found.others) == (10, 10)
+    assert "without a ledger" in found.notes[0]
+
+
+def test_offsets_of_a_connector_are_read_past_what_the_topic_carries(stage):
+    for start in range(0, 30, 10):
+        stage.write(lines(10, start))
+    assert stage.stored_offsets() == [({"file": "f"}, {})]
+
+
+def test_entries_in_an_offsets_topic_that_was_compacted_are_complete(stage, kafka, log_writer):
+    """Of the records of one key only the newest stays, and it has all that the ledger does not have."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    policy = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.001"}
+    admin.configs.alter({stage.offsets: policy})
+    for start in range(0, 50, 10):
+        stage.write(lines(10, start))
+
+    def is_compacted() -> bool:
+        log_writer.send(stage.offsets, ["{}"], key='["another",{}]')
+        return stage.carried_records() == 1
+
+    assert eventually(is_compacted, within_s=120, every_s=0.2)
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert (report.entries, report.partitions[0].verified) == (5, 50)

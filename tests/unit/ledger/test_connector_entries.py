@@ -2,10 +2,12 @@
 
 from fencepost.ledger.entries import ConnectorEntries, PlacedEntry
 from fencepost.ledger.entry import LedgerEntry, Writer
+from fencepost.record import TopicPartition
 
 
 def placed(partition: int, offset: int, number: int) -> PlacedEntry:
-    return PlacedEntry(partition, offset, LedgerEntry(Writer("c", 0, "i", "id"), number, ()))
+    entry = LedgerEntry(Writer("c", 0, "i", "id"), number, ())
+    return PlacedEntry(TopicPartition("ledger", partition), offset, entry)
 
 
 def test_entries_that_continue_in_another_partition_are_not_lost() -> None:

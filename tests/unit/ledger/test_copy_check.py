@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.kafka.read.produced import Produced
-from fencepost.ledger.copy_check import CopyCheck, aligned
+from fencepost.ledger.copy_check import _WINDOW, CopyCheck, aligned
 from fencepost.ledger.finding import DifferenceKind, PartitionFindings
 from fencepost.ledger.record_stream import RecordStream
 from fencepost.record import TopicPartition
@@ -116,3 +116,69 @@ def test_a_copy_that_begins_later_is_aligned(first: int) -> None:
 def test_a_copy_of_something_else_is_not_aligned() -> None:
     assert aligned(stream(VALUES), stream([b"other"] * 10)) is None
     assert aligned(stream(VALUES), stream([])) is None
+
+
+MANY = [b"%07d" % number for number in range(2 * _WINDOW + 20_000)]
+BORDERS = [_WINDOW - 1, _WINDOW, 2 * _WINDOW - 1, 2 * _WINDOW]
+
+
+@pytest.mark.parametrize("at", BORDERS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_lost_where_a_window_ends_is_named(at: int, count: int) -> None:
+    found = compared([*MANY[:at], *MANY[at + count :]], MANY)
+    (difference,) = found.differences
+    assert (difference.kind, difference.first, difference.records) == (MISSING, at, count)
+    assert found.verified == len(MANY) - count
+
+
+@pytest.mark.parametrize("at", BORDERS)
+def test_what_is_there_twice_where_a_window_ends_is_named(at: int) -> None:
+    found = compared([*MANY[:at], *MANY[at - 2 : at], *MANY[at:]], MANY)
+    (difference,) = found.differences
+    assert (difference.kind, difference.first, difference.records) == (REPEATED, at, 2)
+    assert found.verified == len(MANY)
+
+
+@pytest.mark.parametrize("at", BORDERS)
+@pytest.mark.parametrize("count", [1, 1_000])
+def test_what_was_changed_where_a_window_ends_is_named(at: int, count: int) -> None:
+    found = compared([*MANY[:at], *[b"other"] * count, *MANY[at + count :]], MANY)
+    (difference,) = found.differences
+    assert (difference.kind, difference.first, difference.records) == (ALTERED, at, count)
+    assert found.verified == len(MANY) - count
+
+
+def test_a_changed_stretch_that_is_longer_than_a_window_is_named() -> None:
+    stretch = _WINDOW + 10_000
+    found = compared([*MANY[:500], *(b"-" + each for each in MANY[:stretch]), *MANY[500 + stretch :]], MANY)
+    (difference,) = found.differences
+    assert (difference.kind, difference.first, difference.records) == (ALTERED, 500, stretch)
+    assert found.verified == len(MANY) - stretch
+
+
+def test_many_changed_records_are_each_named() -> None:
+    changed = range(0, len(MANY), 25)
+    found = compared([b"-" + each if at % 25 == 0 else each for at, each in enumerate(MANY)], MANY)
+    assert [each.first for each in found.differences] == [*changed]
+    assert {each.kind for each in found.differences} == {ALTERED}
+
+
+def test_a_loss_within_a_changed_stretch_is_found() -> None:
+    copy = [*VALUES[:500], *(b"-" + each for each in VALUES[500:520]), *VALUES[521:]]
+    found = compared(copy)
+    assert sum(each.records for each in found.differences if each.kind is not REPEATED) == 21
+    assert found.verified == COUNT - 21
+
+
+def test_a_loss_that_is_longer_than_a_window_is_named() -> None:
+    lost = _WINDOW + 10_000
+    (difference,) = compared([*MANY[:500], *MANY[500 + lost :]], MANY).differences
+    assert (difference.kind, difference.first, difference.records) == (MISSING, 500, lost)
+
+
+def test_every_other_record_may_be_changed_or_lost() -> None:
+    changed = compared([b"-" + each if at % 2 else each for at, each in enumerate(VALUES)])
+    assert [each.first for each in changed.differences] == [*range(1, COUNT, 2)]
+    lost = compared(VALUES[::2])
+    assert sum(each.records for each in lost.differences) == COUNT // 2
+    assert {each.kind for each in lost.differences} == {MISSING}

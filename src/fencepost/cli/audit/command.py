@@ -21,6 +21,13 @@ def audit(
         Path | None,
         typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
     ] = None,
+    source_properties: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with settings of the clients of a mirror's source, which replace those of its config.",
+            metavar="FILE",
+        ),
+    ] = None,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or 127.0.0.1:9092."),
@@ -40,11 +47,12 @@ def audit(
     """
     from fencepost.api.errors import ConnectError
     from fencepost.cli.audit.report import INCOMPLETE, code_of, print_report
-    from fencepost.cli.audit.scope import Progress, audit_of
+    from fencepost.cli.audit.scope import Given, Progress, audit_of
     from fencepost.config import ConfigError
 
     try:
-        made = audit_of(connect, connector, properties, bootstrap, ledger, wait_s=wait)
+        given = Given(properties, source_properties, bootstrap)
+        made = audit_of(connect, connector, given, ledger, wait_s=wait)
         report = made.run(topic or (), Progress())
     except ConfigError:
         raise

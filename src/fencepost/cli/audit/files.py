@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +18,7 @@ from fencepost.record import TopicPartition
 _PATH, _FORMAT = FilesSink.key_of("path"), FilesSink.key_of("format")
 _SCHEMA, _QUERY = FilesSink.key_of("value_schema"), FilesSink.key_of("transforms_sql")
 _TOLERANCE = SinkConnectorConfig.key_of("errors_tolerance")
-_RESET = "consumer.override.auto.offset.reset"
+_RESETS = "consumer.override.auto.offset.reset", "consumer.auto.offset.reset"  # the sink's, and the worker's
 _CONVERTER, _AS_TEXT = "value.converter", ("StringConverter", "JsonConverter")
 _WRITER = "writer."
 _CHANGING_ROWS = {
@@ -31,8 +32,13 @@ _OFFSET = re.compile(r"(?<![\w.`])(?<!\bas )offset(?:\s+as\s+`?(?P<name>\w+)`?)?
 _PROJECTION = re.compile(r"\s*select\s(?!\s*distinct\b)[^()]*\bfrom\s+records\s*;?\s*", re.IGNORECASE)
 
 
-def files_scope(config: Mapping[str, str | None], offsets: Mapping[str, Any]) -> FilesScope:
-    """Return what to compare, from a sink's config and the answer about its offsets. Raises ConfigError."""
+def files_scope(
+    config: Mapping[str, str | None], offsets: Mapping[str, Any], worker: Mapping[str, str] = MappingProxyType({})
+) -> FilesScope:
+    """Return what to compare, from a sink's config and the answer about its offsets. Raises ConfigError.
+
+    `worker` is the worker's file, if it is known: consumers begin where it says, unless the config says it.
+    """
     query = (config.get(_QUERY) or "").strip()
     has_schema = bool((config.get(_SCHEMA) or "").strip())
     is_text = (config.get(_CONVERTER) or "").rpartition(".")[2] in _AS_TEXT
@@ -48,7 +54,7 @@ def files_scope(config: Mapping[str, str | None], offsets: Mapping[str, Any]) ->
         form,
         _committed(offsets),
         has_all=keeps_all(query) and (config.get(_TOLERANCE) or "none").lower() == "none",
-        from_start=(config.get(_RESET) or "earliest").lower() == "earliest",
+        from_start=(config.get(_RESETS[0]) or worker.get(_RESETS[1]) or "earliest").lower() == "earliest",
     )
 
 

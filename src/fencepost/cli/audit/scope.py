@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from fencepost.api import DataFrameConnector, DataFrameStream, SinkConnector, StreamConnector
+from fencepost.api.epoch import EpochConnector
+from fencepost.api.mirror_task import MirrorTask
 from fencepost.cli.audit.files import files_scope
-from fencepost.cli.audit.mirror import mirror_scope
-from fencepost.cli.client import BOOTSTRAP, client_properties
+from fencepost.cli.audit.mirror import GivenEnds, mirror_scope
+from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
@@ -27,29 +31,48 @@ _KEY = RuntimeChoice.key_of("ledger_topic")
 _EACH = 1_000_000  # records between two lines about the progress
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says about clients: files with their settings, and brokers."""
+
+    properties: Path | None = None
+    source_properties: Path | None = None
+    bootstrap: str | None = None
+
+    def clients(self, own: str | None = None) -> dict[str, str]:
+        """Return the settings of the clients, for the brokers `own` if no others are given. Raises ConfigError."""
+        return client_properties(self.properties, self.bootstrap, own)
+
+    def ends(self) -> GivenEnds:
+        """Return the settings of both ends of a mirror. Raises ConfigError."""
+        source = {} if self.source_properties is None else read_worker_file(self.source_properties)
+        has_target = self.properties is not None or self.bootstrap is not None
+        return GivenEnds(source, self.clients() if has_target else None)
+
+
 def audit_of(
-    connect: Connect, name: str, properties: Path | None, bootstrap: str | None, ledger: str | None, *, wait_s: float
+    connect: Connect, name: str, given: Given, ledger: str | None, *, wait_s: float
 ) -> Audit | FilesAudit | MirrorAudit:
     """Return the audit of a connector. Asks a worker only if no `ledger` is given. Raises ConfigError, RefusedError."""
     config = {} if ledger else connect.get("connectors", name, "config")
     connector = _class_of(config)
     if issubclass(connector, FilesSink):
-        own = config.get(f"consumer.override.{BOOTSTRAP}")
-        scope = files_scope(config, connect.get("connectors", name, "offsets"))
-        return FilesAudit(_conf(client_properties(properties, bootstrap, own)), name, scope)
+        clients = given.clients(config.get(f"consumer.override.{BOOTSTRAP}"))
+        scope = files_scope(config, connect.get("connectors", name, "offsets"), clients)
+        return FilesAudit(_conf(clients), name, scope)
     if issubclass(connector, MirrorSourceConnector):
-        target = None if properties is None and bootstrap is None else client_properties(properties, bootstrap)
         positions = connect.get("connectors", name, "offsets")
-        return MirrorAudit(name, mirror_scope(connector, config, positions, target, _READER), wait_s=wait_s)
-    own = config.get(f"producer.override.{BOOTSTRAP}")
-    given = client_properties(properties, bootstrap, own)
-    topic = (ledger or config.get(_KEY, given.get(_KEY)) or "").strip()
+        return MirrorAudit(name, mirror_scope(connector, config, positions, given.ends(), _READER), wait_s=wait_s)
+    if (reason := why_no_audit(connector)) and not ledger:
+        raise ConfigError(f"{name} cannot be audited: {reason}")
+    clients = given.clients(config.get(f"producer.override.{BOOTSTRAP}"))
+    topic = (ledger or config.get(_KEY, clients.get(_KEY)) or "").strip()
     if not topic or topic.startswith("${"):
         raise ConfigError(
             f"{name} has no {_KEY} in its config: set it, or name the topic with --ledger, or the worker's file with "
             "--properties"
         )
-    return Audit(_conf(given), topic, name, wait_s=wait_s)
+    return Audit(_conf(clients), topic, name, wait_s=wait_s)
 
 
 def _class_of(config: Mapping[str, str | None]) -> type[Any]:
@@ -61,6 +84,29 @@ def _class_of(config: Mapping[str, str | None]) -> type[Any]:
 
 def _conf(given: Mapping[str, str]) -> Mapping[str, Any]:
     return range_conf({**given, "isolation.level": "read_committed"}, _READER).conf
+
+
+def why_no_audit(connector: type[Any]) -> str:
+    """Return why nothing of a connector can be compared, and what to do instead; empty if something can."""
+    if issubclass(connector, StreamConnector | DataFrameStream):
+        return (
+            "a stream may make any output of its input, so nothing says what its topics should have. Compare them with "
+            "a query of your own; what a mirror or a FilesSink makes of its topics can be audited"
+        )
+    if issubclass(connector, DataFrameConnector):
+        return (
+            "sources whose records Spark reads have no ledger. Compare their topics with a query of your own; what a "
+            "mirror or a FilesSink makes of them can be audited"
+        )
+    if issubclass(connector, SinkConnector | EpochConnector):
+        return (
+            "of sinks, only the files of FilesSink can be read. Compare the store with a query of your own: "
+            "`fencepost offsets show` says up to which offset of each partition it has the records"
+        )
+    task = getattr(connector, "task", None)
+    if isinstance(task, type) and issubclass(task, MirrorTask):
+        return "its records are the mirror's own: audit the connector that copies the topics"
+    return ""
 
 
 class Progress:

@@ -91,15 +91,21 @@ class BatchRecords(RecordProducer):
             none, now, bare = Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
             self.produce_placed(PlacedRecords(topics, values, keys, none, now, bare))
 
-    def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
+    def _produce_one(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int = NO_PARTITION, timestamp: int = NOW
+    ) -> None:
         """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
         with self._incarnation.sending():
-            place = self._place(topic, key, NO_PARTITION)
-            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), _now_ms()))
+            place, time_ms = self._place(topic, key, partition), _now_ms() if timestamp == NOW else timestamp
+            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), time_ms))
 
     def produce_placed(self, records: PlacedRecords) -> None:
+        records.ensure_even()
+        if len(records.values) == 1 and not records.callbacks and not records.headers[0]:
+            topics, values, keys, partitions, timestamps, *_ = records
+            self._produce_one(topics[0], values[0], keys[0], partitions[0], timestamps[0])
+            return
         with self._incarnation.sending():
-            records.ensure_even()
             if _differ_in_keys_and_values_only(records):
                 self._add_keyed(records.topics[0], records.values, records.keys, records.headers[0])
                 return

@@ -1,12 +1,15 @@
 """What a batch client has queued in the present transaction, by partition, for the ledger."""
 
+from collections.abc import Collection
 from typing import NamedTuple
+
+from confluent_kafka import murmur2
 
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
 from fencepost.kafka.produce.protocol import Protocol
-from fencepost.kafka.wire.cluster import known_id
+from fencepost.kafka.wire.cluster import known_id, known_partitions
 from fencepost.record import TopicPartition
 
 
@@ -22,7 +25,10 @@ class _Begun(NamedTuple):
 class WrittenRuns:
     """The runs of one producer since they were last taken. For one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: Collection[str] = ()) -> None:
+        """Keep digests of all topics but `left_out`."""
+        self._left_out = frozenset(left_out)
+        self._partitions: dict[str, int] = {}  # how many those topics have
         self._open: dict[TopicPartition, _Begun] = {}
         self._next: dict[TopicPartition, int] = {}  # sequences after the runs that were taken in this transaction
         self._ids: dict[str, str] = {}
@@ -37,6 +43,10 @@ class WrittenRuns:
 
     def add(self, place: TopicPartition, columns: PartitionColumns, protocol: Protocol | None) -> None:
         """Add records that were queued for a partition."""
+        if place.topic in self._left_out:
+            assert protocol is not None
+            self._partitions[place.topic] = known_partitions(protocol.cluster, place.topic)
+            return
         if place not in self._open:
             assert protocol is not None
             self._open[place] = self._begun(place, protocol)
@@ -56,6 +66,11 @@ class WrittenRuns:
         # At the first record of a transaction nothing is queued, so the next sequence is that of this record, and the
         # marker of the transaction before comes before it.
         return _Begun(coordinator.sequences.get(place, 0), topic_id, after + (after >= 0), RunDigest())
+
+    def partition_of(self, topic: str, key: bytes) -> int | None:
+        """Return the partition of a key in a topic that is left out; None if nothing was sent there yet."""
+        count = self._partitions.get(topic)
+        return murmur2(key, count) if count else None
 
     @property
     def blocks(self) -> int:

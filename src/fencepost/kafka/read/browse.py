@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
@@ -54,14 +55,16 @@ class TopicBrowser:
         self.ranges: dict[int, Range] = {place[1]: (starts[place], ends[place]) for place in places}
         """The offsets that can be read, by partition."""
 
-    def read(self, ranges: Mapping[int, Range]) -> Iterator[TopicRecord]:
+    def read(self, ranges: Mapping[int, Range], key_bounds: tuple[bytes, bytes] | None = None) -> Iterator[TopicRecord]:
         """Yield the records of these ranges, one partition after another. Offsets that do not exist are left out.
+
+        `key_bounds`: only records whose keys begin and end with these bytes. That is faster than to look at all.
 
         Raises what `RangeInput` raises, but no error for records that were deleted in the meantime.
         """
         for partition, (first, end) in sorted(ranges.items()):
             lowest, highest = self.ranges[partition]
-            yield from self._read(partition, max(first, lowest), min(end, highest))
+            yield from self._read(partition, max(first, lowest), min(end, highest), key_bounds)
 
     def newest(self, most: int, is_wanted: Callable[[TopicRecord], bool]) -> list[TopicRecord]:
         """Return the newest wanted records of the topic, at most `most` of them, the oldest first.
@@ -79,11 +82,18 @@ class TopicBrowser:
             found += own
         return sorted(found, key=lambda r: (r.timestamp_ms or 0, r.partition, r.offset))[-most:]
 
-    def _read(self, partition: int, first: int, end: int) -> Iterator[TopicRecord]:
+    def _read(
+        self, partition: int, first: int, end: int, key_bounds: tuple[bytes, bytes] | None = None
+    ) -> Iterator[TopicRecord]:
         wanted = LogRange(TopicPartition(self.topic, partition), first, end)
         read = RangeInput(self._conf, wanted, columns=schema(ALL), fails_on_loss=False, idle_s=self._timeout_s)
-        for batch in read.batches():
+        for found in read.batches():
+            batch = found if key_bounds is None else found.filter(_within(found["key"], *key_bounds))
             yield from map(_record, batch.set_column(5, _TIME, batch[_TIME].cast(pa.int64())).to_pylist())
+
+
+def _within(keys: Any, beginning: bytes, end: bytes) -> Any:
+    return pc.and_(pc.starts_with(keys, pattern=beginning), pc.ends_with(keys, pattern=end))
 
 
 def _record(row: Mapping[str, Any]) -> TopicRecord:

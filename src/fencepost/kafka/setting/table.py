@@ -11,7 +11,8 @@ from enum import Enum
 CLIENT = "fencepost.client"
 """The key in a producer's settings that selects its client. It is not passed to any client."""
 DIGESTS = "fencepost.digests"
-"""The key in a producer's settings that makes the batch client keep digests of what it writes, for the ledger."""
+"""The key in a producer's settings that makes the batch client keep digests of what it writes, for the ledger. Its
+value has the topics that are left out."""
 AUTO, BATCH, LIBRDKAFKA = CLIENTS = ("auto", "batch", "librdkafka")
 
 JAVAS_PARTITIONER = {"partitioner": "murmur2_random"}

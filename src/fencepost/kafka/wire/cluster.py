@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -33,6 +34,7 @@ _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
 _SOON_S = 2.0
 _STALE_S = 60.0
+_MOST_IDS = 1024
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 
@@ -324,6 +326,12 @@ def known_id(cluster: Cluster, topic: str) -> str:
     return "" if known is None else text_of_id(known[0])
 
 
+def known_partitions(cluster: Cluster, topic: str) -> int:
+    """Return how many partitions a topic has, by the same metadata; 0 if there is none yet."""
+    return len(cluster._topics.get(topic, (0.0, []))[1])
+
+
+@lru_cache(_MOST_IDS)  # a ledger asks in every transaction
 def text_of_id(id_: UUID | None) -> str:
     """Return a topic's id as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /.
 

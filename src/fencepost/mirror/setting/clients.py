@@ -64,11 +64,16 @@ def client_properties(
     return found
 
 
+def client_keys(properties: Mapping[str, object], cluster: FlowEnd, kind: ClientKind) -> dict[str, str]:
+    """Return the settings of a client of that kind and cluster, with the full keys that their values are from."""
+    return {setting: key for key, setting, _ in _layered(properties, cluster, kind)}
+
+
 def client_faults(properties: Mapping[str, object], cluster: FlowEnd) -> dict[str, str]:
     """Return faults of the settings of a cluster's clients, by key. No value is shown (E11)."""
     faults: dict[str, str] = {}
     for kind in ClientKind:
-        keys = {setting: key for key, setting, _ in _layered(properties, cluster, kind)}
+        keys = client_keys(properties, cluster, kind)
         try:
             translate(kind, client_properties(properties, cluster, kind))
         except SettingsError as error:

@@ -188,7 +188,8 @@ class Admission(Message):
     """The worker's answer to a task that has initialised its producer (steps 6 and 7 of docs/architecture.md).
 
     `spellings`: source partitions whose key bytes in the offsets topic differ from ours, with those bytes. `failure`
-    is an error that keeps the worker from admitting any start of the task until a user acts.
+    is an error that keeps the worker from admitting any start of the task until a user acts. `carried`: what the
+    offsets topic carries of the task's ledger, by partition.
     """
 
     is_admitted: bool
@@ -196,6 +197,7 @@ class Admission(Message):
     offsets: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
     spellings: tuple[tuple[dict[str, Any], str], ...] = ()
     failure: str = ""
+    carried: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True)

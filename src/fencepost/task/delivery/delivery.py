@@ -201,6 +201,8 @@ def _placed(outgoing: OutgoingColumns, on_delivered: OnDelivered | None) -> Plac
 def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Sequence[int]:
     if column is None:
         return Repeated(missing, count)
+    if isinstance(column, Repeated):
+        return Repeated(missing if column.value is None else column.value, count)
     return [missing if each is None else each for each in column]
 
 

@@ -174,9 +174,9 @@ class LanedDelivery(Delivery):
 
     def cover(self, offsets: OffsetRecords) -> bool:
         """Send the offsets before the records: the coordinator then learns all partitions of a small transaction at
-        once.
+        once. With a ledger they are sent with its entry, which is known only after the records.
         """
-        if self._places.group is not None:
+        if self._places.group is not None or self.ledger is not None:
             return False
         self._write_offsets(offsets)
         return True
@@ -208,9 +208,10 @@ class LanedDelivery(Delivery):
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         lane = self._begin()
         finish, records = self._places.finish(offsets, closing)
-        self._write_offsets(records)
-        if self.ledger is not None:
-            self._write_entry(self.ledger, lane.writer)
+        if self.ledger is None:
+            self._write_offsets(records)
+        elif (last := self.ledger.end(lane.writer, records)) is not None:
+            self.send(last)  # E1
         self._hand_over(lane, finish)
         return True
 

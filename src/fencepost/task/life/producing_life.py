@@ -7,7 +7,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
 from fencepost.kafka.setting.client_settings import most_record_bytes, transaction_timeout_ms
@@ -31,6 +31,9 @@ from fencepost.transaction import (
     open_lanes,
 )
 from fencepost.transaction.signature import Signature
+
+if TYPE_CHECKING:
+    from fencepost.task.delivery.ledger import TaskLedger
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class ProducingLife(TaskLife):
         self._expired = 0
         self._batch_bytes = spec.commits.batch_bytes  # upper limit for the batches of its producers
         self._batch_bytes_used = 0
+        self._ledger: TaskLedger | None = None
 
     @cached_property
     def _sizes(self) -> TransactionSize:
@@ -195,10 +199,7 @@ class ProducingLife(TaskLife):
             signature=signature,
             sizes=self._sizes,
         )
-        if self.spec.commits.ledger_topic:
-            from fencepost.task.delivery.ledger import TaskLedger  # which imports Arrow
-
-            delivery.ledger = TaskLedger(self.spec)
+        delivery.ledger = self._restarted_ledger()
         if not open_lanes(first, second, keeps_second=self.uses_both_lanes):
             if self._lanes_allowed > 1:
                 log.warning(
@@ -213,8 +214,22 @@ class ProducingLife(TaskLife):
                 raise StartOverError("the transactional id of the second lane is no longer authorised")
         return delivery
 
+    def _restarted_ledger(self) -> "TaskLedger | None":
+        """Return the ledger for other producers; None if the task has none."""
+        if not self.spec.commits.ledger_topic:
+            return None
+        if self._ledger is None:
+            from fencepost.task.delivery.ledger import TaskLedger  # which imports Arrow
+
+            self._ledger = TaskLedger(self.spec)
+        self._ledger.restart()
+        return self._ledger
+
     def _admit(self) -> Admission:
-        return admitted(self._admit_call(self.spec))
+        admission = admitted(self._admit_call(self.spec))
+        if self._ledger is not None:
+            self._ledger.inherit(admission.carried)
+        return admission
 
     def _retire_delivery(self) -> bool:
         """Close producers that are struck (E5), or that need a second one; returns whether they are struck."""

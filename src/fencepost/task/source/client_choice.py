@@ -26,7 +26,8 @@ def chosen_conf(
 ) -> Mapping[str, Any]:
     """Return the producer settings of a task that may choose its client, with its choice."""
     if spec.commits.ledger_topic:
-        return {**spec.output.producer_conf, CLIENT: BATCH, DIGESTS: True}
+        left_out = spec.commits.ledger_topic, spec.output.offsets_topic
+        return {**spec.output.producer_conf, CLIENT: BATCH, DIGESTS: left_out}
     if not spec.is_exactly_once or (form is Form.RECORDS and not reads_batches):
         return spec.output.producer_conf
     conf = {**spec.output.producer_conf, CLIENT: BATCH}

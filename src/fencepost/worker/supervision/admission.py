@@ -56,7 +56,10 @@ class Admissions:
             return Admission(True)  # the position of a sink is kept by its group
         view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
-        return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))
+        spellings = tuple((dict(p or {}), key.decode()) for p, key in view.spellings)
+        own = self._settings.own_offsets(snapshot.connectors.get(task.connector, {}))
+        carried = self.topics.carried(task.connector, own, task.task)
+        return Admission(True, "", offsets, spellings, carried=tuple(carried.items()))
 
     def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:
         """Return the connector's committed offsets: from its group, or from its own topic first, then the worker's."""

@@ -63,6 +63,16 @@ def test_what_may_leave_out_records_is_known(tmp_path: Path) -> None:
     assert (scope.path, scope.has_all, scope.from_start, scope.form.is_raw) == (tmp_path, False, False, False)
 
 
+@pytest.mark.parametrize(
+    ("own", "from_start"), [({}, False), ({"consumer.override.auto.offset.reset": "earliest"}, True)]
+)
+def test_the_file_of_the_worker_says_where_a_sink_begins_unless_its_config_does(
+    tmp_path: Path, own: dict[str, str], from_start: bool
+) -> None:
+    worker = {"consumer.auto.offset.reset": "latest"}
+    assert files_scope({"path": str(tmp_path), **own}, NO_OFFSETS, worker).from_start is from_start
+
+
 @pytest.mark.parametrize("path", ["s3a://bucket/data", "/not/there"])
 def test_files_that_are_not_on_this_machine_are_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=path):

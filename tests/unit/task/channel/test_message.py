@@ -99,7 +99,7 @@ MESSAGES = [
     Reports("s", "0-a", (TaskReport("c", 0, "abc", RunState.RUNNING, None, {"commits": 3}, ("t",)),)),
     Reports("s", "0-a", (), (LostTask(TaskReport("c", 0, "abc", RunState.LOST, "it ended"), ("abc", "b")),)),
     AdmissionRequest("c", 0, 17, "abc"),
-    Admission(True, "", (({"f": "a"}, {"n": 1}),), (({"f": "a"}, "key"),)),
+    Admission(True, "", (({"f": "a"}, {"n": 1}),), (({"f": "a"}, "key"),), carried=((3, b'{"version":1}'),)),
     Admission(False, "a newer start", failure="no right"),
     TaskCopies("c", 0, "abc", (COPY,)),
     RunRequest("r"),

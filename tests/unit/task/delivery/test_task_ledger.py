@@ -1,23 +1,29 @@
 """The entries that a task writes to its ledger fit in records."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import murmur2
 
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.setting.table import DIGESTS
 from fencepost.kafka.wire.cluster import Experience
-from fencepost.ledger.entry import LedgerEntry
+from fencepost.ledger.carried import carried_key
+from fencepost.ledger.entry import LedgerEntry, LedgerRecord
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
+from fencepost.task.delivery.carry import CarryLimits
 from fencepost.task.delivery.ledger import TaskLedger
+from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
 
 MOST_BYTES = 1_000_000  # a producer's, by default
+PARTITIONS = 8  # of the offsets topic
 
 
 def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None) -> Any:
@@ -25,18 +31,35 @@ def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None) 
     producer = "id", 9_000_000_000_000_000_000, 32_000
     coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
     known = {topic: (UUID(int=topic_id), {}) for topic in ("t", "t" * 249)}
-    return SimpleNamespace(coordinator=coordinator, cluster=SimpleNamespace(_experience=Experience(newest=known)))
+    cluster = SimpleNamespace(_experience=Experience(newest=known), _topics={"offsets": (0.0, [1] * PARTITIONS)})
+    return SimpleNamespace(coordinator=coordinator, cluster=cluster)
 
 
 CLIENT = client()
 
 
-def ledger(**conf: Any) -> TaskLedger:
-    return TaskLedger(TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec(conf, "offsets"), CommitSpec(ledger_topic="ledger")))
+class Clock:
+    """A clock that is set by hand."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def ledger(limits: CarryLimits | None = None, clock: Clock | None = None, **conf: Any) -> TaskLedger:
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec(conf, "offsets"), CommitSpec(ledger_topic="ledger"))
+    return TaskLedger(spec, limits, clock or Clock())
+
+
+def entries_of(taken: OutgoingColumns | None) -> list[LedgerEntry]:
+    """Return the entries of all records."""
+    assert taken is not None
+    return [entry for value in taken.values if value is not None for entry in LedgerRecord.of(value).entries]
 
 
 def written(records: int, partitions: range) -> TransactionalWriter:
-    writer = TransactionalWriter({DIGESTS: True}, "connect-cluster-c-0")
+    writer = TransactionalWriter({DIGESTS: ("ledger", "offsets")}, "connect-cluster-c-0")
     column = pa.array([b"v"] * records, pa.binary())
     for partition in partitions:
         assert writer.runs is not None
@@ -50,7 +73,7 @@ def test_entries_of_many_partitions_are_records_that_a_producer_sends(conf: dict
     taken = ledger(**conf).take(written(1, many))
     assert taken is not None
     assert max(taken.sizes(len(taken))) < most_bytes
-    entries = [LedgerEntry.of(value or b"") for value in taken.values]
+    entries = entries_of(taken)
     assert [entry.number for entry in entries] == [*range(len(entries))]
     assert [run.place.partition for entry in entries for run in entry.runs] == [*many]
     assert set(taken.keys or ()) == {b"c"}
@@ -78,8 +101,8 @@ def test_numbers_of_all_entries_of_a_transaction_are_used_again_when_it_is_abort
     each.aborted(writer)
     assert writer.runs is not None
     writer.runs.add(TopicPartition("t", 0), PartitionColumns(pa.array([b"v"], pa.binary())), CLIENT)
-    (value,) = (each.take(writer) or first).values
-    assert LedgerEntry.of(value or b"").number == 0
+    (entry,) = entries_of(each.take(writer))
+    assert entry.number == 0
 
 
 def entry_after(each: TaskLedger, writer: TransactionalWriter, made: Any) -> int:
@@ -87,9 +110,7 @@ def entry_after(each: TaskLedger, writer: TransactionalWriter, made: Any) -> int
     assert writer.runs is not None
     writer.runs.clear()
     writer.runs.add(TopicPartition("t", 0), PartitionColumns(pa.array([b"v"], pa.binary())), made)
-    taken = each.take(writer)
-    assert taken is not None
-    return LedgerEntry.of(taken.values[0] or b"").runs[0].after
+    return entries_of(each.take(writer))[0].runs[0].after
 
 
 def test_a_run_comes_after_what_any_of_the_producers_had_written_and_its_marker() -> None:
@@ -107,3 +128,122 @@ def test_offsets_of_a_deleted_topic_bound_no_run_of_its_successor() -> None:
     assert entry_after(each, writer, client(1, {place: 41})) == 42
     assert entry_after(each, writer, client(2, {place: 41})) == -1
     assert entry_after(each, writer, client(2, {place: 3})) == 4
+
+
+def transaction(each: TaskLedger, writer: TransactionalWriter, offsets: int | None = 3) -> OutgoingColumns:
+    """Let a producer queue a record, and add an offset for this partition of its topic. Returns what follows that."""
+    assert writer.runs is not None
+    writer.runs.clear()
+    column = PartitionColumns(pa.array([b"v"], pa.binary()))
+    writer.runs.add(TopicPartition("t", 0), column, CLIENT)
+    records = [] if offsets is None else [(key_in(offsets), b"{}")]
+    taken = each.end(writer, records)
+    writer.runs.add(TopicPartition("offsets", 0), column, CLIENT)  # from now on the number of its partitions is known
+    assert taken is not None
+    assert [*taken.topics[: len(records)]] == ["offsets"] * len(records)
+    return taken.slice(len(records), len(taken))
+
+
+def key_in(partition: int) -> bytes:
+    """Return the key of a source offset that goes to this partition."""
+    keys = (b'["c",{"n":%d}]' % number for number in itertools.count())
+    return next(key for key in keys if murmur2(key, PARTITIONS) == partition)
+
+
+def committed(each: TaskLedger, writer: TransactionalWriter, offsets: int | None = 3) -> OutgoingColumns:
+    taken = transaction(each, writer, offsets)
+    each.handed_over(writer)
+    return taken
+
+
+def numbers(taken: OutgoingColumns) -> list[int]:
+    return [entry.number for entry in entries_of(taken)]
+
+
+def places(taken: OutgoingColumns) -> list[tuple[str, int | None, bool]]:
+    """Return the topic and the partition of each record, and whether it is a tombstone."""
+    partitions = taken.partitions or [None] * len(taken)
+    return [(*each, v is None) for *each, v in zip(taken.topics, partitions, taken.values, strict=True)]
+
+
+def test_an_entry_is_carried_with_all_before_it_where_its_offsets_are() -> None:
+    each, writer = ledger(), written(0, range(0))
+    assert places(committed(each, writer)) == [("ledger", None, False)]
+    committed(each, writer)
+    third = committed(each, writer, 5)
+    assert places(third) == [("offsets", 5, False)]
+    assert list(third.keys or ()) == [carried_key("c", 0)]
+    assert numbers(third) == [1, 2]
+
+
+def test_what_is_carried_goes_to_the_ledger_and_leaves_tombstones() -> None:
+    clock = Clock()
+    each, writer = ledger(clock=clock), written(0, range(0))
+    for partition in (3, 3, 5):
+        committed(each, writer, partition)
+    clock.now_s = 1.0
+    last = committed(each, writer)
+    assert places(last) == [("ledger", None, False), ("offsets", 3, True), ("offsets", 5, True)]
+    assert numbers(last) == [1, 2, 3]
+    assert numbers(committed(each, writer)) == [4]
+
+
+@pytest.mark.parametrize("limits", [CarryLimits(entries=2), CarryLimits(size_bytes=500), CarryLimits(time_s=0)])
+def test_no_more_is_carried_than_allowed(limits: CarryLimits) -> None:
+    each, writer = ledger(limits), written(0, range(0))
+    taken = [committed(each, writer) for _ in range(9)]
+    carried = [one for one in taken if one.topics[0] == "offsets"]
+    assert all(len(entries_of(one)) <= limits.entries for one in carried)
+    assert all(len(one.values[0] or b"") <= limits.size_bytes for one in carried)
+    in_ledger = [number for one in taken if one.topics[0] == "ledger" for number in numbers(one)]
+    assert in_ledger == [*range(len(in_ledger))]
+    assert len(in_ledger) >= 7
+
+
+def test_a_transaction_without_offsets_carries_nothing() -> None:
+    each, writer = ledger(), written(0, range(0))
+    for _ in range(3):
+        assert places(committed(each, writer, None)) == [("ledger", None, False)]
+
+
+def test_what_an_aborted_transaction_carried_is_not_carried_on() -> None:
+    clock = Clock()
+    each, writer = ledger(clock=clock), written(0, range(0))
+    committed(each, writer)
+    committed(each, writer)
+    transaction(each, writer, 5)
+    each.aborted(writer)
+    assert numbers(committed(each, writer)) == [1, 2]
+    clock.now_s = 1.0
+    transaction(each, writer)
+    each.aborted(writer)
+    assert numbers(committed(each, writer)) == [1, 2, 3]
+    clock.now_s = 2.0
+    last = committed(each, writer)
+    assert numbers(last) == [1, 2, 3, 4]
+    assert places(last)[1:] == [("offsets", 3, True)]
+
+
+def test_two_producers_carry_the_entries_of_both() -> None:
+    each, first, second = ledger(), written(0, range(0)), written(0, range(0))
+    committed(each, first)
+    committed(each, first)
+    assert numbers(committed(each, second)) == [1, 0]
+
+
+def test_the_next_start_writes_to_the_ledger_what_the_last_one_carried() -> None:
+    before, after, writer = ledger(), ledger(), written(0, range(0))
+    committed(before, writer)
+    carried = [(partition, committed(before, writer, partition).values[0] or b"") for partition in (4, 5)]
+    after.inherit(carried)
+    taken = committed(after, written(0, range(0)))
+    assert [entry.number for entry in entries_of(taken)] == [1, 2, 0]
+    assert places(taken) == [("ledger", None, False), ("offsets", 4, True), ("offsets", 5, True)]
+    assert numbers(committed(after, writer)) == [0]
+
+
+def test_a_carried_record_that_cannot_be_read_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
+    each = ledger()
+    each.inherit([(2, b'{"version":9}')])
+    assert "carried" in caplog.text
+    assert places(committed(each, written(0, range(0)))) == [("ledger", None, False), ("offsets", 2, True)]

@@ -1,0 +1,31 @@
+"""Which connectors cannot be audited, and what is said about them."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.cli.audit.scope import why_no_audit
+from fencepost.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.connector.file_stream.source import FileStreamSourceConnector
+from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.connector.topic.sql import TopicSql
+from fencepost.connector.topic.transform import TopicTransformConnector
+from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
+
+
+@pytest.mark.parametrize(
+    ("connector", "next_step"),
+    [
+        (TopicTransformConnector, "query of your own"),
+        (TopicSql, "query of your own"),
+        (SpoolDirectorySource, "query of your own"),
+        (FileStreamSinkConnector, "fencepost offsets show"),
+        (MirrorCheckpointConnector, "audit the connector that copies"),
+    ],
+)
+def test_the_reason_why_nothing_can_be_compared_has_a_next_step(connector: type[Any], next_step: str) -> None:
+    assert next_step in why_no_audit(connector)
+
+
+def test_a_source_with_tasks_in_slots_may_have_a_ledger() -> None:
+    assert why_no_audit(FileStreamSourceConnector) == ""

@@ -1,0 +1,45 @@
+"""What an offsets topic carries of a ledger is kept apart from source offsets."""
+
+import pytest
+
+from fencepost.kafka.read.log import LogRecord
+from fencepost.ledger.carried import carried_bounds, carried_key, is_carried
+from fencepost.storage.offset_topic import OffsetTable, encode_key
+
+
+def record(key: bytes, value: bytes | None, partition: int = 0, offset: int = 0) -> LogRecord:
+    return LogRecord(partition, offset, 0, key, value)
+
+
+def test_what_is_carried_is_no_offset_and_the_newest_of_each_partition_counts() -> None:
+    table = OffsetTable()
+    for partition, value in ((0, b"old"), (0, b"new"), (3, b"other")):
+        table.apply(record(carried_key("c", 1), value, partition))
+    table.apply(record(encode_key("c", {"file": "f"}), b"{}"))
+    assert table.carried("c", 1) == {0: b"new", 3: b"other"}
+    assert table.carried("c", 0) == table.carried("another", 1) == {}
+    assert [each.partition for each in table.known("c")] == [{"file": "f"}]
+
+
+def test_a_tombstone_ends_what_its_partition_carries() -> None:
+    table = OffsetTable()
+    for partition in (0, 3):
+        table.apply(record(carried_key("c", 1), b"value", partition))
+    table.apply(record(carried_key("c", 1), None, 3))
+    assert table.carried("c", 1) == {0: b"value"}
+    table.apply(record(carried_key("c", 1), None, 0))
+    table.apply(record(carried_key("c", 1), None, 0))
+    assert table.carried("c", 1) == {}
+
+
+@pytest.mark.parametrize("partition", [{"a": ',"ledger"]'}, {}, None, {'"ledger"]': 1}])
+def test_no_source_partition_has_the_key_of_carried_entries(partition: dict[str, object] | None) -> None:
+    assert not is_carried(encode_key("c", partition))
+
+
+def test_the_keys_of_a_connector_are_not_those_of_one_whose_name_is_longer() -> None:
+    beginning, end = carried_bounds("c")
+    assert carried_key("c", 12).startswith(beginning)
+    assert carried_key("c", 12).endswith(end)
+    assert not carried_key("c1", 2).startswith(beginning)
+    assert not carried_key('c",1', 2).startswith(beginning)
