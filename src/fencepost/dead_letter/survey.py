@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice
 from fencepost.dead_letter.letter import DeadLetter
 
 RESEND = SinkChoice.key_of("resend_topic")
 _EXAMPLES = 3
+_MOST_ORIGINS = 100_000  # whoever can write to the topic can put anything into headers
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Survey:
                 skipped += 1
                 continue
             counts[dead_letter.origin] += 1
+            if len(counts) > _MOST_ORIGINS:
+                raise FatalError(
+                    f"By their headers, dead letters came from more than {_MOST_ORIGINS} partitions, as no sink has "
+                    f"them ({dead_letter.place} is one). Nothing is sent"
+                )
             places = examples.setdefault(dead_letter.origin, [])
             if len(places) < _EXAMPLES:
                 places.append(dead_letter.place)

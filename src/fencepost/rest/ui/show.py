@@ -1,5 +1,6 @@
 """How pages write numbers, times and states."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -73,6 +74,11 @@ def tone(state: str) -> str:
     return _TONES.get(state, "warn")
 
 
+def json_text(value: object) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "count": count,
     "rate": rate,
@@ -81,4 +87,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "age": age,
     "moment": moment,
     "tone": tone,
+    "json_text": json_text,
 }

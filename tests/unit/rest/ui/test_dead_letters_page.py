@@ -42,6 +42,7 @@ def test_a_source_is_offered_no_resend(worker: FakeWorker, client: TestClient) -
     worker.connectors["file"].config["errors.deadletterqueue.topic.name"] = "dead"
     worker.letters = [dead_letter("x")]
     page = client.get(PAGE).text
+    assert "<code>{&#34;x&#34;: 7}</code>" in page  # its source offset
     assert ("dead-0@4" in page, "Resend all" in page, "checkbox" in page) == (True, False, False)
 
 

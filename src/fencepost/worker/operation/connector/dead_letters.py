@@ -19,6 +19,7 @@ from fencepost.dead_letter.survey import RESEND
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.retention.reading import SinkReading
 from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
 from fencepost.worker.connector_classes import type_of_config
@@ -51,7 +52,11 @@ class DeadLetters:
             with Bookmark(conf, progress_name(name), topic) as bookmark:
                 offsets = bookmark.read(browser.ranges)
             handled = {partition: Handled.of_offset(one.offset, one.metadata) for partition, one in offsets.items()}
-            return read_page(browser, name, handled, limit=query.limit, before=query.before)
+            release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
+            try:
+                return read_page(browser, name, handled, limit=query.limit, before=query.before)
+            finally:
+                release()
 
     def resend(self, name: str, request: ResendRequest) -> ResendProgressInfo:
         self._requests.ensure_leading()
