@@ -1,7 +1,9 @@
 """Dead letters on a real broker, and what resends them."""
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -15,7 +17,8 @@ from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
 from fencepost.testing import eventually
 
-Send = Callable[..., int]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+"""Of a process that runs `main`."""
 
 
 class DeadLetters:

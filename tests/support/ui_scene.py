@@ -70,6 +70,6 @@ def _write_no_json(topic: str, bootstrap: str) -> None:
     """Write values that a sink refuses: text that would be markup, text that is cut off, and bytes."""
     Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=1, replication=1)
     producer = Producer({"bootstrap.servers": bootstrap})
-    for value in (NASTY.encode(), b'{"order": 17, "total":', b"\xff\x00"):
-        producer.produce(topic, value, NASTY, headers=[(NASTY, NASTY.encode())])
+    for key, value in ((NASTY, NASTY.encode()), ("16", b"\xff\x00"), ("17", b'{"order": 17, "total":')):
+        producer.produce(topic, value, key, headers=[(key, key.encode())])
     assert producer.flush(30) == 0

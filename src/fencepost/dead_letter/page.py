@@ -66,18 +66,18 @@ def read_page(
     handled: Mapping[int, Handled],
     *,
     limit: int,
-    before: str | None = None,
+    before: Mapping[int, int] | None = None,
     effort: Effort | None = None,
 ) -> LetterPage:
     """Return the newest dead letters that name a connector, at most `limit` of them.
 
     Others are not shown: they may be of a connector that the caller may not view, or no dead letters at all. The page
     may have fewer, or none, although there are older ones; then `older` says where to go on. `handled` is what the
-    group says; where it says nothing, the newest mark counts that is met.
+    group says; where it says nothing, the newest mark counts that is met. `before` is what `places` returns.
 
-    Raises ConfigError if `before` is no such place, and what `TopicBrowser.read` raises.
+    Raises what `TopicBrowser.read` raises.
     """
-    ends = _places(before)
+    ends = before or {}
     bounded = {p: (first, min(end, ends.get(p, end))) for p, (first, end) in browser.ranges.items()}
     ranges = {partition: (first, end) for partition, (first, end) in bounded.items() if first < end}
     each = (effort or Effort()).part(max(1, len(ranges)))
@@ -139,8 +139,8 @@ def _next_window(size: int, read_bytes: int, left_bytes: int) -> int:
     return max(1, min(size * 2, left_bytes * size // max(1, read_bytes)))
 
 
-def _places(text: str | None) -> dict[int, int]:
-    """Parse `0:14,1:7`: offsets by partition. Raises ConfigError."""
+def places(text: str | None) -> dict[int, int]:
+    """Parse the `older` of a page, such as `0:14,1:7`: offsets by partition. Raises ConfigError."""
     try:
         pairs = [one.split(":") for one in text.split(",")] if text else []
         return {int(partition): int(offset) for partition, offset in pairs}

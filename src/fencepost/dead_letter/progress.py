@@ -18,6 +18,7 @@ from typing import NamedTuple
 from fencepost.api import FatalError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import HeaderBytes
 from fencepost.task.failure.dead_letter import PREFIX, RESENT
 
@@ -127,9 +128,16 @@ class ResendProgress:
     def read(self) -> Mapping[int, Handled]:
         """Return the progress in each partition of which something was resent.
 
-        The group's offsets count if it has some. Otherwise the partition is read for its newest mark.
+        The group's offsets count if it has some. Otherwise the partition is read for its newest mark. Waits for the end
+        of a transaction that may change them: whoever has taken the transactional id has ended it.
         """
-        offsets = self.bookmark.read(self.browser.ranges)
+        return self._of(self.bookmark.read(self.browser.ranges))
+
+    def peek(self) -> Mapping[int, Handled]:
+        """Return it without waiting: to show it, or to count what waits, while another process may be resending."""
+        return self._of(self.bookmark.peek(self.browser.ranges))
+
+    def _of(self, offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
         known = {partition: Handled.of_offset(each.offset, each.metadata) for partition, each in offsets.items()}
         return {**self._marked(self.browser.ranges.keys() - known.keys()), **known}
 

@@ -59,7 +59,7 @@ class Resend:
     is_wanted: Callable[[], bool] = lambda: True
 
     def survey(self) -> Survey:
-        """Read what waits."""
+        """Read what waits. What another process is sending is among it until that is committed."""
         return Survey.of(self._waiting(), self.skipped.has)
 
     def send(self, conf: Mapping[str, Any], committed: Callable[[int], None] = lambda _: None) -> int:
@@ -101,8 +101,9 @@ class Resend:
                 writer.abort()
                 writer.close()
 
-    def _handled(self) -> Mapping[int, Handled]:
-        return ResendProgress(self.connector, self.browser, self.bookmark).read()
+    @property
+    def _progress(self) -> ResendProgress:
+        return ResendProgress(self.connector, self.browser, self.bookmark)
 
     def _ranges(self, handled: Mapping[int, Handled]) -> dict[int, Range]:
         """Return what has to be read of each partition: from the first dead letter that was not handled."""
@@ -115,7 +116,7 @@ class Resend:
 
     def _waiting(self) -> Iterator[DeadLetter]:
         """Yield the dead letters to send or to pass over."""
-        handled = self._handled()
+        handled = self._progress.peek()
         for record in self._read(self._ranges(handled)):
             dead_letter = self._mine(record, handled.get(record.partition, Handled(0)))
             if dead_letter is not None and self._is_chosen(dead_letter):
@@ -140,7 +141,7 @@ class Resend:
 
     def _transactions(self, writer: TransactionalWriter, at_once: int, refused: list[str]) -> Iterator[int]:
         """Yield how many dead letters each transaction had, once it is committed; fills `refused` with refusals."""
-        known = self._handled()  # 2
+        known = self._progress.read()  # 2
         for partition, (first, end) in self._ranges(known).items():
             handled = Handled(first, known[partition].ahead if partition in known else frozenset())
             reached = first

@@ -1,11 +1,9 @@
 """Dead letters that are sent again, on the real broker: each once, as it was read, whatever fails meanwhile."""
 
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +20,8 @@ from fencepost.dead_letter.resend import DeadLetterRefusedError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.testing import eventually
-from support.dead_letters import DeadLetters
+from support.dead_letters import ENVIRONMENT, DeadLetters
 from support.proxy import Action, ApiKey, KafkaProxy
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def test_a_letter_is_sent_again_once_as_it_was_read(letters: DeadLetters) -> None:

@@ -1,5 +1,7 @@
 """Resends that a worker runs, on the real broker: one at a time, what is said of them, and what their ends leave."""
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -8,10 +10,14 @@ import pytest
 from fencepost.cluster.dead_letters import ResendProgressInfo
 from fencepost.cluster.errors import ConflictError
 from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.dead_letter.progress import progress_name
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.worker.operation.connector.resends import Resends, ResendWork
-from support.dead_letters import DeadLetters
+from support.dead_letters import ENVIRONMENT, DeadLetters
 from support.proxy import Action, ApiKey, KafkaProxy
 
 
@@ -104,6 +110,30 @@ def test_a_resend_that_is_no_longer_wanted_ends_with_its_transaction_and_another
     info = ended(resends, letters)
     assert (info.state, info.sent) == ("done", 700)
     assert letters.values == [str(n) for n in range(1_200)]
+
+
+def test_a_transaction_that_a_killed_process_has_left_open_is_not_waited_for(letters: DeadLetters) -> None:
+    """It would be aborted after a minute; whoever asks again takes its id, which ends it at once."""
+    letters.bury("a", "b")
+    with KafkaProxy(letters.bootstrap) as proxy:
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        arguments = [letters.bootstrap, letters.topic, proxy.bootstrap_servers]
+        killed = subprocess.Popen([sys.executable, "-m", "support.dead_letters", *arguments], env=ENVIRONMENT)
+        try:
+            end.await_met(within_s=120)
+        finally:
+            killed.kill()
+            killed.wait(60)
+        end.discard()
+    browser = TopicBrowser(letters.reader_conf, letters.dead)
+    with Bookmark(letters.reader_conf, progress_name(letters.topic), letters.dead, timeout_s=2) as bookmark:
+        with pytest.raises(KafkaUnavailableError):
+            bookmark.read(browser.ranges)  # so it is open
+    resends = Resends(lambda _: True)
+    resends.begin(work(letters))
+    info = ended(resends, letters)
+    assert (info.state, info.total, info.sent) == ("done", 2, 2)
+    assert letters.values == ["a", "b"]
 
 
 def test_a_header_does_not_lead_to_a_topic_that_the_sink_does_not_read(letters: DeadLetters) -> None:

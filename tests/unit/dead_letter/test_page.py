@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.cluster.dead_letters import LetterPage
 from fencepost.config import ConfigError
-from fencepost.dead_letter.page import Effort, read_page
+from fencepost.dead_letter.page import Effort, places, read_page
 from fencepost.dead_letter.progress import Handled, Mark
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.telemetry.secret import hold
@@ -51,23 +51,25 @@ def letter(
     return TopicRecord(partition, offset, at or 1_000 + offset, None, value, context if connector else ())
 
 
-def page(log: Log, handled: Mapping[int, Handled] | None = None, limit: int = 20, **options: Any) -> LetterPage:
+def page(
+    log: Log, handled: Mapping[int, Handled] | None = None, limit: int = 20, before: str | None = None, **options: Any
+) -> LetterPage:
     browser: Any = log
-    return read_page(browser, "c", handled or {}, limit=limit, **options)
+    return read_page(browser, "c", handled or {}, limit=limit, before=places(before), **options)
 
 
-def places(found: LetterPage) -> list[str]:
+def named(found: LetterPage) -> list[str]:
     return [one.letter for one in found.letters]
 
 
 def test_a_page_has_the_newest_and_the_next_one_goes_on() -> None:
     log = Log(*map(letter, range(5)))
     first = page(log, limit=2)
-    assert places(first) == ["dead-0@4", "dead-0@3"]
+    assert named(first) == ["dead-0@4", "dead-0@3"]
     second = page(log, limit=2, before=first.older)
-    assert places(second) == ["dead-0@2", "dead-0@1"]
+    assert named(second) == ["dead-0@2", "dead-0@1"]
     last = page(log, limit=2, before=second.older)
-    assert (places(last), last.older) == (["dead-0@0"], None)
+    assert (named(last), last.older) == (["dead-0@0"], None)
 
 
 def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() -> None:
@@ -85,7 +87,7 @@ def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() ->
         while True:
             part = page(log, limit=limit, before=before, effort=replace(effort))
             assert len(part.letters) <= limit
-            found += places(part)
+            found += named(part)
             if part.older is None:
                 break
             before = part.older
@@ -98,7 +100,7 @@ def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() ->
 def test_letters_of_others_are_not_shown_and_unnamed_ones_are_counted() -> None:
     """They may be of a connector that the caller may not view, or no dead letters at all."""
     found = page(Log(letter(0), letter(1, "other"), letter(2, None)))
-    assert (places(found), found.unnamed) == (["dead-0@0"], 1)
+    assert (named(found), found.unnamed) == (["dead-0@0"], 1)
 
 
 def test_others_records_end_a_page_before_they_take_long() -> None:

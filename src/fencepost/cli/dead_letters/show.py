@@ -27,7 +27,7 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
     else:
         records = browser.newest(limit, is_shown)
     with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
-        handled = ResendProgress(name, browser, bookmark).read()
+        handled = ResendProgress(name, browser, bookmark).peek()
     dead_letters = [DeadLetter.of(browser.topic, record) for record in records]
     for dead_letter in dead_letters:
         record = dead_letter.record

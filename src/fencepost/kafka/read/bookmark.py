@@ -28,18 +28,20 @@ class Bookmark:
         self._conf = conf
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        settings = {
-            **conf,
-            "group.id": group,
-            "isolation.level": "read_committed",
-        }  # so `read` waits for open transactions
-        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
+        self._consumer = self._made("read_committed")  # so `read` waits for open transactions
+        self._peeking: Any = None
+
+    def _made(self, isolation: str) -> Any:
+        settings = {**self._conf, "group.id": self.group, "isolation.level": isolation}
+        return new_client(Consumer, settings, logger=library_log(__name__))
 
     def __enter__(self) -> "Bookmark":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
+        if self._peeking is not None:
+            self._peeking.close()
 
     def ensure_no_members(self) -> None:
         """Raise FatalError if the group has members: the offsets then belong to them (E10)."""
@@ -55,10 +57,21 @@ class Bookmark:
         return self._consumer.consumer_group_metadata()
 
     def read(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
-        """Return the offset of each partition that has one, with its metadata. Raises what `translate` returns."""
+        """Return the offset of each partition that has one, with its metadata.
+
+        Waits for the end of a transaction that may change them. Raises what `translate` returns.
+        """
+        return self._read(self._consumer, partitions)
+
+    def peek(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+        """Return what was committed last, without waiting: to show it, as it may change at any moment."""
+        self._peeking = self._peeking or self._made("read_uncommitted")
+        return self._read(self._peeking, partitions)
+
+    def _read(self, consumer: Any, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         try:
-            found = self._consumer.committed(asked, timeout=self._timeout_s)
+            found = consumer.committed(asked, timeout=self._timeout_s)
         except KafkaException as error:
             raise translate(error, f"reading the offsets of group {self.group}", self._bootstrap) from error
         for each in found:

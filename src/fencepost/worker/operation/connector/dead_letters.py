@@ -13,7 +13,7 @@ from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.dead_letter.choice import Selection, Skipped
-from fencepost.dead_letter.page import read_page
+from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import Handled, progress_name
 from fencepost.dead_letter.survey import RESEND
 from fencepost.kafka.errors import MissingTopicError
@@ -44,17 +44,17 @@ class DeadLetters:
     def read(self, name: str, query: LetterQuery) -> LetterPage:
         with self._asking(f"reading dead letters of connector {name}"), self._room:
             config = self._config(name)
-            topic, conf = _topic(name, config), self._reader_conf(config)
+            topic, conf, before = _topic(name, config), self._reader_conf(config), places(query.before)
             try:
                 browser = TopicBrowser(conf, topic)
             except MissingTopicError:
                 return LetterPage(topic, ())
             with Bookmark(conf, progress_name(name), topic) as bookmark:
-                offsets = bookmark.read(browser.ranges)
+                offsets = bookmark.peek(browser.ranges)
             handled = {partition: Handled.of_offset(one.offset, one.metadata) for partition, one in offsets.items()}
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
             try:
-                return read_page(browser, name, handled, limit=query.limit, before=query.before)
+                return read_page(browser, name, handled, limit=query.limit, before=before)
             finally:
                 release()
 
