@@ -143,7 +143,8 @@ class ResendProgress:
 
     def _marked(self, partitions: set[int]) -> dict[int, Handled]:
         found: dict[int, Handled] = {}
-        for record in self.browser.read({partition: self.browser.ranges[partition] for partition in partitions}):
+        ranges, key = {p: self.browser.ranges[p] for p in partitions}, progress_name(self.connector).encode()
+        for record in self.browser.read(ranges, key_bounds=(key, key)):
             handled = handled_by(record, self.connector)
             if handled is not None:
                 found[record.partition] = handled
