@@ -1,16 +1,19 @@
 """What a request is told when Kafka does not answer, or refuses."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
-from fencepost.cluster.errors import OperationError, RequestTimeoutError
+from fencepost.cluster.dead_letters import LetterQuery
+from fencepost.cluster.errors import ConflictError, NotFoundError, OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.cluster.worker_group import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
+from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.progress import Progress
 
@@ -66,6 +69,22 @@ def test_a_right_that_is_missing_is_named(request_name: str) -> None:
     act, _ = REQUESTS[request_name]
     with pytest.raises(OperationError, match=r"^Write on topic configs$"):
         act(operations(KafkaAuthorizationError("Write on topic configs")))
+
+
+def test_pages_of_dead_letters_that_take_long_occupy_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.worker.operation.connector.dead_letters._ROOM_S", 0.01)
+    unused: Any = None
+    topic: Any = SimpleNamespace(snapshot=SNAPSHOT)
+    membership: Any = SimpleNamespace(leader=unused, peers=unused)
+    settings: Any = SimpleNamespace(config=unused)
+    dead_letters = DeadLetters(Requests("http://w:1", topic, membership, Progress()), settings, unused)
+    with ExitStack() as pages:
+        for _ in range(4):
+            pages.enter_context(dead_letters._having_room())
+        with pytest.raises(ConflictError, match="is reading 4 other pages"):
+            dead_letters.read("c", LetterQuery())
+    with pytest.raises(NotFoundError):
+        dead_letters.read("unknown", LetterQuery())
 
 
 MIRROR = {

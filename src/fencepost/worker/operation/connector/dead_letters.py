@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
-from fencepost.cluster.errors import BadRequestError, OperationError
+from fencepost.cluster.errors import BadRequestError, ConflictError, OperationError
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkConnectorConfig
@@ -30,6 +30,8 @@ from fencepost.worker.settings import WorkerSettings, known, logged
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _READER = "fencepost-dead-letters"  # a group without commits
 _MOST_READING = 4  # pages at the same time, as each may hold many large records
+_ROOM_S = 5.0
+_ASK_S = 10.0
 
 
 class DeadLetters:
@@ -42,14 +44,14 @@ class DeadLetters:
         self._room = threading.BoundedSemaphore(_MOST_READING)
 
     def read(self, name: str, query: LetterQuery) -> LetterPage:
-        with self._asking(f"reading dead letters of connector {name}"), self._room:
+        with self._asking(f"reading dead letters of connector {name}"), self._having_room():
             config = self._config(name)
             topic, conf, before = _topic(name, config), self._reader_conf(config), places(query.before)
             try:
-                browser = TopicBrowser(conf, topic)
+                browser = TopicBrowser(conf, topic, timeout_s=_ASK_S)
             except MissingTopicError:
                 return LetterPage(topic, ())
-            with Bookmark(conf, progress_name(name), topic) as bookmark:
+            with Bookmark(conf, progress_name(name), topic, timeout_s=_ASK_S) as bookmark:
                 offsets = bookmark.peek(browser.ranges)
             handled = {partition: Handled.of_offset(one.offset, one.metadata) for partition, one in offsets.items()}
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
@@ -103,6 +105,16 @@ class DeadLetters:
                 f"{name} reads from another Kafka ({_text(reads)}) than the one with its dead letters "
                 f"({_text(writes)}): one transaction cannot span both"
             )
+
+    @contextmanager
+    def _having_room(self) -> Iterator[None]:
+        """Hold one of few places, and wait for it only briefly: a Kafka that is away must not occupy REST's threads."""
+        if not self._room.acquire(timeout=_ROOM_S):
+            raise ConflictError(f"This worker is reading {_MOST_READING} other pages of dead letters: ask again")
+        try:
+            yield
+        finally:
+            self._room.release()
 
     @contextmanager
     def _asking(self, stage: str) -> Iterator[None]:
