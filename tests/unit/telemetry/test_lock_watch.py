@@ -20,7 +20,7 @@ logging.getLogger().addHandler(Log())
 
 
 def holds_the_lock():
-    ctypes.PyDLL(None).usleep(1_500_000)
+    ctypes.PyDLL(None).usleep(700_000)
 
 
 watch = watch_of_worker(sys.stderr, 0.3)
