@@ -1,13 +1,22 @@
 """What Spark says of jobs and of the work of its driver: whether it moves, or waits for executors."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.slot.running_jobs import RunningJobs
+from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
 from fencepost.testing import eventually
+from fencepost.worker.host.frame.jobs import FrameJobs
+from fencepost.worker.host.frame.life import FrameLife
+from fencepost.worker.host.frame.spark_work import SparkWork
+from fencepost.worker.host.frame.watch import _Asking
 
 SLOW_S = 120.0
 
@@ -43,37 +52,36 @@ def test_a_job_that_has_no_cores_waits_for_executors_until_it_has(runtime: Spark
     eventually(lambda: waits("small") is None, within_s=SLOW_S)
 
 
-def test_a_thread_of_the_driver_allocates_memory_while_it_works_and_none_while_it_waits(runtime: SparkRuntime) -> None:
-    """The call of Python's has not returned in both cases."""
-    jobs, jvm = RunningJobs(), runtime.context._jvm
-    latch, numbers = jvm.java.util.concurrent.CountDownLatch(1), list[int]()
-    has_begun = threading.Event()
+def test_a_task_moves_while_the_driver_works_for_it_and_not_while_that_waits(runtime: SparkRuntime) -> None:
+    control, jobs = Control(is_paused=False), FrameJobs(runtime, "c-0")
+    work = SparkWork(TaskSpec("c", 0, 1, "i", {}, {}), control, jobs, lambda run: [])
+    task, asking = cast(FrameLife, SimpleNamespace(control=control, work=work)), _Asking()
+    latch = runtime.context._jvm.java.util.concurrent.CountDownLatch(1)
+    has_begun, over = threading.Event(), threading.Event()
 
-    def work() -> None:
-        numbers.append(runtime.driver_thread())
+    def call() -> None:
+        jobs.adopt_thread()
         has_begun.set()
         getattr(latch, "await")()
-        runtime.session.sql("select sum(id) from range(10) where id > 3")._jdf.queryExecution().executedPlan()
+        while not over.is_set():
+            runtime.session.sql("select sum(id) from range(10) where id > 3")._jdf.queryExecution().executedPlan()
 
-    def allocated() -> int:
-        return jobs.allocated(runtime.context, numbers)[numbers[0]]
-
-    def stays() -> bool:
-        before = allocated()
-        threading.Event().wait(0.05)
-        return allocated() == before
+    def moves() -> bool:
+        control.moved_at = before = time.monotonic() - 60
+        asking.look([task], runtime)
+        return control.moved_at > before
 
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(work)
+        calling = pool.submit(call)
         try:
             assert has_begun.wait(SLOW_S)
-            eventually(stays, within_s=SLOW_S)
-            waiting = allocated()
-            assert waiting > 0
+            eventually(lambda: not moves() and not moves(), within_s=SLOW_S)
+            latch.countDown()
+            eventually(moves, within_s=SLOW_S)
         finally:
             latch.countDown()
-        working.result(SLOW_S)
-    assert allocated() > waiting or allocated() == -1
+            over.set()
+        calling.result(SLOW_S)
 
 
 def test_a_thread_that_has_ended_has_no_figure(runtime: SparkRuntime) -> None:
