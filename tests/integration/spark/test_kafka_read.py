@@ -46,14 +46,11 @@ _COMMITTED = {"kafka.isolation.level": "read_committed"}  # where Spark's own so
 
 
 @pytest.fixture(scope="module")
-def runtime(no_shared_runtime: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
-    jars = tmp_path_factory.mktemp("jars")
-    for number, jar in enumerate(sink_jars()):
-        (jars / f"{number}.jar").symlink_to(jar)  # one is named after tokens: as a secret it would not get through
-    started = SparkRuntime(
-        {**spark_properties(), "spark.master": "local[3]", "spark.driver.extraClassPath": f"{jars}/*"}
-    )
+def runtime(no_shared_runtime: None) -> Iterator[SparkRuntime]:
+    started = SparkRuntime({**spark_properties(), "spark.master": "local[3]"})
     started.start()
+    for jar in sink_jars():  # on the class path, they would keep the JVM from using its archived classes
+        started.session.sql(f"ADD JAR '{jar}'")
     yield started
     started.stop()
 
