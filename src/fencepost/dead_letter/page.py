@@ -121,7 +121,7 @@ def _newest(
             if dead_letter.connector == connector:
                 own.append(dead_letter)
             elif is_mark(record):
-                mark = handled_by(record, connector) or mark
+                mark = mark if is_in_group else handled_by(record, connector) or mark
             elif dead_letter.connector is None:
                 found.unnamed += 1
         found.handled = found.handled or mark if not is_in_group else handled

@@ -20,7 +20,7 @@ from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import HeaderBytes
-from fencepost.task.failure.dead_letter import PREFIX, RESENT
+from fencepost.task.failure.dead_letter import PREFIX, RESENT, number_of
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,8 @@ def _offsets(text: str) -> frozenset[int]:
     if _RANGES.fullmatch(text) is None:
         raise FatalError(f"The progress of resending cannot be read: {text[:100]!r} is no list of offsets")
     bounds = [(int(first), int(last or first)) for first, _, last in (one.partition("-") for one in text.split(","))]
+    if any(first > last for first, last in bounds) or any(a[1] >= b[0] for a, b in pairwise(bounds)):
+        raise FatalError(f"The progress of resending cannot be read: {text[:100]!r} are not in ascending order")
     if sum(last - first + 1 for first, last in bounds) > _MOST:
         raise FatalError(f"The progress of resending cannot be read: {text[:100]!r} are more than {_MOST} offsets")
     return frozenset(offset for first, last in bounds for offset in range(first, last + 1))
@@ -107,14 +109,22 @@ def is_mark(record: TopicRecord) -> bool:
 
 
 def handled_by(record: TopicRecord, connector: str) -> Handled | None:
-    """Return the progress of this connector that a record has; None if it is no such mark."""
+    """Return the progress of this connector that a record has; None if it is no such mark, or says nothing possible.
+
+    Anybody with Write on the topic can write one, and a wrong one must not block what is resent from then on.
+    """
     if record.key != progress_name(connector).encode() or not is_mark(record):
         return None
     headers = {name: (data or b"").decode("ascii", "replace") for name, data in record.headers}
-    passed = headers[_PASSED]
-    if not passed.isdecimal():
+    try:
+        passed = number_of(headers[_PASSED])
+        if passed is None or passed > record.offset:
+            raise FatalError("it is not about offsets before its own")
+        return Handled(passed, _offsets(headers[_AHEAD]) if _AHEAD in headers else frozenset())
+    except FatalError as error:
+        place = f"{record.partition}@{record.offset}"
+        log.warning("the mark at %s does not count for connector %s: %s", place, connector, error)
         return None
-    return Handled(int(passed), _offsets(headers[_AHEAD]) if _AHEAD in headers else frozenset())
 
 
 @dataclass(frozen=True)

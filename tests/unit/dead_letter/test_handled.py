@@ -10,6 +10,8 @@ from fencepost.kafka.read.browse import TopicRecord
 from support.seed import new_seed
 
 CASES = [Handled(5), Handled(5, frozenset({7})), Handled(0, frozenset({1, 2, 3, 9, 11, 12}))]
+DISORDERED = ["1-9223372036854775807,9223372036854775807-2", "3-1", "5,5", "5-9,9", "7,4"]
+"""Sums of their lengths say nothing of how many offsets they are."""
 
 
 def record_of(mark: Mark) -> TopicRecord:
@@ -34,10 +36,25 @@ def test_metadata_of_others_say_nothing() -> None:
     assert Handled.of_offset(5, "some tool") == Handled(5)
 
 
-@pytest.mark.parametrize("text", ["", "7-", "x", "1,,2", "0-9999999999999999999", "5;6"])
+@pytest.mark.parametrize("text", ["", "7-", "x", "1,,2", "0-9999999999999999999", "5;6", *DISORDERED])
 def test_what_cannot_be_read_is_an_error_as_something_would_be_sent_twice(text: str) -> None:
     with pytest.raises(FatalError, match="progress of resending cannot be read"):
         Handled.of_offset(5, f"ahead {text}")
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        *(("ahead", text) for text in ("x", *DISORDERED)),
+        *(("passed", text) for text in ("9" * 5_000, "", "-1", "100")),
+    ],
+)
+def test_a_mark_that_says_nothing_possible_does_not_count(header: str, text: str) -> None:
+    """One blocks neither the page nor the resend; its own offset is 99."""
+    mark = record_of(Mark.of("c", Handled(5, frozenset({7}))))
+    others = [each for each in mark.headers if not each[0].endswith(header)]
+    name = f"__fencepost.resent.{header}"
+    assert handled_by(mark._replace(headers=(*others, (name, text.encode()))), "c") is None
 
 
 def test_more_single_ones_than_a_broker_stores_are_refused() -> None:

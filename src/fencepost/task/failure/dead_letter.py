@@ -1,6 +1,7 @@
 """What the dead letters of sinks and sources have in common: their topic, and the headers about them (KIP-298)."""
 
 import logging
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -33,6 +34,12 @@ TIMESTAMP = "__fencepost.record.timestamp"
 """The time of a dead letter's record. The letter itself has a newer one, so that retention keeps it."""
 
 _LONGEST_FACT = 10_000
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # less than 2**63, as Kafka's numbers are
+
+
+def number_of(text: str) -> int | None:
+    """Parse the number in a header, which anybody may have written: None unless it is one that Kafka can have."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def ensure_topics(spec: TaskSpec) -> None:
