@@ -15,6 +15,7 @@ from fencepost.task.failure.dead_letter import (
     RESENT_TOPIC,
     TIMESTAMP,
     TOPIC,
+    number_of,
 )
 
 _BEFORE = {TOPIC: RESENT_TOPIC, PARTITION: RESENT_PARTITION, OFFSET: RESENT_OFFSET}
@@ -37,8 +38,8 @@ class DeadLetter:
         facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
         if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts
             facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
-        times = (texts.get(RESENT_TIMESTAMP, ""), texts.get(TIMESTAMP, ""))
-        time_ms = next((int(text) for text in times if text.isdecimal()), record.timestamp_ms)
+        times = (number_of(texts.get(name, "")) for name in (RESENT_TIMESTAMP, TIMESTAMP))
+        time_ms = next((each for each in times if each is not None), record.timestamp_ms)
         return cls(topic, record, facts, time_ms)
 
     @property
@@ -59,8 +60,8 @@ class DeadLetter:
     @property
     def origin(self) -> tuple[str, int] | None:
         """Return the topic and partition that a sink read the record from; None if no header has them."""
-        topic, partition = self.facts.get(TOPIC), self.facts.get(PARTITION, "")
-        return (topic, int(partition)) if topic and partition.isdecimal() else None
+        topic, partition = self.facts.get(TOPIC), number_of(self.facts.get(PARTITION, ""))
+        return (topic, partition) if topic and partition is not None else None
 
     @property
     def resent_headers(self) -> list[tuple[str, bytes | None]]:

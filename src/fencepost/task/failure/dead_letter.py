@@ -3,10 +3,10 @@
 import logging
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, Transform
+from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, SourceRecord, Transform
 from fencepost.api.hosted_task import ForeignRecordError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
@@ -29,6 +29,7 @@ RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET = f"{RESENT}topic", f"{RESENT}part
 """Where a record came from that was resent to the sink's own topic for that."""
 RESENT_TIMESTAMP = f"{RESENT}timestamp"
 """The original time of a record that was resent anywhere, in milliseconds since 1970."""
+_RESENT_FACTS = (RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET, RESENT_TIMESTAMP)
 
 TIMESTAMP = "__fencepost.record.timestamp"
 """The time of a dead letter's record. The letter itself has a newer one, so that retention keeps it."""
@@ -76,6 +77,17 @@ def context_headers(
 def _stack_of(error: Exception) -> str:
     foreign = error.trace if isinstance(error, ForeignRecordError) else None
     return trace_of(error) if foreign is None else hide(foreign)
+
+
+def own_headers(spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
+    """Return a failed record's headers as its dead letter keeps them: all, but none that Fencepost would believe.
+
+    Whoever writes to an input topic could otherwise say where a dead letter came from, or, without headers about the
+    failure, how far dead letters were resent. Only in the topic for resending are the first ones Fencepost's.
+    """
+    is_resent = isinstance(record, SinkRecord) and origin_of(record)[TOPIC] == (spec.input.resend_topic or None)
+    kept = _RESENT_FACTS if is_resent else ()
+    return [(name, data) for name, data in headers if not name.startswith(RESENT) or name in kept]
 
 
 def time_headers(timestamp: Any) -> list[HeaderBytes]:

@@ -1,6 +1,7 @@
 """Records that could not be processed, on their way to the dead letter topic (KIP-298, KIP-610).
 
-Key, value and headers are written as they were read. They are acknowledged before any offset goes past them.
+Key, value and headers are written as they were read, but for headers that only Fencepost may write. They are
+acknowledged before any offset goes past them.
 """
 
 import logging
@@ -14,7 +15,7 @@ from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.dead_letter import context_headers, origin_of, time_headers
+from fencepost.task.failure.dead_letter import context_headers, origin_of, own_headers, time_headers
 from fencepost.task.failure.tolerance import ErrorCounters
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class DeadLetters:
     def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
         """Send a record whose key, value and headers are bytes. The future is done once it is acknowledged."""
         safe: Future[None] = Future()
-        headers: list[HeaderBytes] = [(header.key, header.value) for header in record.headers]
+        headers = own_headers(self._spec, record, [(header.key, header.value) for header in record.headers])
         time = time_headers(record.timestamp)
         context = self._context(record, stage, class_name, error) if self._spec.dead_letters.headers else []
         self._counters.dead_letters += 1

@@ -17,7 +17,15 @@ from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.failure.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of, time_headers
+from fencepost.task.failure.dead_letter import (
+    OFFSET,
+    PARTITION,
+    TOPIC,
+    context_headers,
+    origin_of,
+    own_headers,
+    time_headers,
+)
 
 _FRAME_BYTES = 1_000  # more than a record needs in addition to its contents
 _NOT_YET = -1
@@ -73,7 +81,8 @@ class TransactionDeadLetters:
     def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:
         record = failed.record
         key, value = to_bytes_for_dlq(record.key), to_bytes_for_dlq(record.value)
-        headers: list[HeaderBytes] = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
+        given = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
+        headers = own_headers(self.spec, record, given)
         for added in (self._context(failed), time_headers(record.timestamp)):
             if self._is_small([("", key), ("", value), *headers, *added]):
                 return key, value, headers + added

@@ -25,7 +25,7 @@ from fencepost.record import (
     TypedColumn,
     picked,
 )
-from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
+from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC, number_of
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.columns import bytes_to_headers, column_to_connect, have_header_of, topic_groups
@@ -243,8 +243,13 @@ def before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str,
     """Return topic, time and headers of a record before it was resent; unchanged if no header has them."""
     header_values = dict(pairs)
     origin, time = header_values.get(RESENT_TOPIC), header_values.get(RESENT_TIMESTAMP) or b""
+    time_ms = number_of(time.decode("ascii", "replace"))
     own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
-    return (topic if origin is None else origin.decode()), (int(time) if time.isdigit() else timestamp), own
+    return (
+        (topic if origin is None else origin.decode("utf-8", "replace")),
+        (timestamp if time_ms is None else time_ms),
+        own,
+    )
 
 
 def _some(fetched: Fetched, rows: Sequence[int]) -> Fetched:

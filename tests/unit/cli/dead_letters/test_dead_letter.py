@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from fencepost.cli.dead_letters.output import lines, summary, to_json
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord
@@ -44,6 +46,15 @@ def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_
     assert own.origin == ("o", 1)
     assert own.headers == [("h", b"1")]
     assert own.resent_headers == [("h", b"1"), *resent]
+
+
+@pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 19, "²", "٣", "-1", ""])
+def test_a_number_that_kafka_cannot_have_says_nothing(digits: str) -> None:
+    """Anybody may have written the headers, and no number in them may fail a page or a resend."""
+    text = digits.encode()
+    for name in ("resent.timestamp", "record.timestamp"):
+        assert letter(own=((f"__fencepost.{name}", text),), **SINK).time_ms == 1_000
+    assert letter(**{**SINK, "partition": digits}).origin is None
 
 
 def test_a_letter_tells_the_time_of_its_record() -> None:

@@ -2,13 +2,15 @@
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from fencepost.api import Header, SourceRecord
-from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
+from fencepost.api import Header, SinkRecord, SourceRecord
+from fencepost.record import TopicPartition
+from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters, to_bytes_for_dlq
 
 
@@ -67,6 +69,30 @@ def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() ->
         found = letters_of(spec(headers=context), timestamp=5)
         assert found.timestamps is None
         assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
+
+
+FORGED = ("topic", "partition", "offset", "timestamp", "passed", "ahead", "more")
+
+
+@pytest.mark.parametrize("place", [None, TopicPartition("in", 0), TopicPartition("again", 0)])
+def test_a_letter_keeps_what_says_where_a_record_was_only_if_fencepost_has_written_it(
+    place: TopicPartition | None,
+) -> None:
+    """Whoever writes to an input could otherwise say where a letter came from, and how far letters were resent."""
+    headers = tuple(Header(f"__fencepost.resent.{name}", b"1") for name in FORGED)
+    record = SourceRecord({"f": 1}, None, "again", "v", headers=headers)
+    read = None if place is None else SinkRecord("again", 0, 0, b"v", headers=headers, at=place)
+    own = spec()
+    letters = TransactionDeadLetters(
+        replace(own, input=InputSpec(resend_topic="again")), lambda stage, error: "some.Class"
+    )
+    letters.tell("TRANSFORMATION", ValueError("why"), read or record)
+    letters.at(7)
+    found = letters.take()
+    assert found is not None
+    kept = [name for name, _ in found.headers[0]]
+    is_resent = place is not None and place.topic == "again"
+    assert kept == [f"__fencepost.resent.{name}" for name in FORGED[:4] if is_resent]
 
 
 def test_without_context_headers_a_letter_has_the_headers_of_its_record() -> None:

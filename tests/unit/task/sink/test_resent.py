@@ -51,3 +51,10 @@ def test_what_else_is_in_that_topic_is_its_own() -> None:
 def test_the_headers_mean_nothing_in_any_other_topic() -> None:
     [record] = processor().process(fetched(TopicPartition("t", 0), RESENT))
     assert (record.topic, len(record.headers), record.timestamp) == ("t", 4, 5)
+
+
+def test_headers_that_nobody_can_have_meant_do_not_fail_the_task() -> None:
+    for digits in (b"9" * 5_000, b"9" * 19, "²".encode(), b"\xff"):
+        strange: list[tuple[str, bytes | None]] = [(RESENT[1][0], b"\xff"), (RESENT[3][0], digits)]
+        [record] = processor().process(fetched(AGAIN, strange))
+        assert (record.topic, record.timestamp) == ("\ufffd", 5)

@@ -1,0 +1,37 @@
+"""The headers of a sink's dead letter."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.api import Header, SinkRecord
+from fencepost.record import HeaderBytes, TopicPartition
+from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
+from fencepost.task.failure.dead_letter_producer import DeadLetters
+from fencepost.task.failure.tolerance import ErrorCounters
+
+
+class Noted(DeadLetters):
+    """Notes with which headers it would try to send a dead letter."""
+
+    choices: list[list[HeaderBytes]]
+
+    def _produce(self, value: bytes | None, choices: list[list[HeaderBytes]], fields: Mapping[str, Any]) -> None:
+        self.choices = choices
+
+
+@pytest.mark.parametrize("topic", ["in", "again"])
+def test_only_a_resent_record_says_where_it_was(topic: str) -> None:
+    """Whoever writes to an input could otherwise choose where it is resent to, or say that all were resent."""
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=False),
+                    input=InputSpec(resend_topic="again"))  # fmt: skip
+    letters = Noted(spec, ErrorCounters())
+    try:
+        names = ["own", *(f"__fencepost.resent.{name}" for name in ("topic", "partition", "passed", "ahead"))]
+        place, headers = TopicPartition(topic, 0), tuple(Header(name, b"1") for name in names)
+        letters.add(SinkRecord(topic, 0, 3, b"v", headers=headers, at=place), "TASK_PUT", "C", ValueError("no"))
+    finally:
+        letters.close()
+    for choice in letters.choices:
+        assert [name for name, _ in choice] == (["own"] if topic == "in" else names[:3])
