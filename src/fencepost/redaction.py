@@ -27,8 +27,11 @@ _ASSIGNED = re.compile(
     r"""|\{((?:[^}]|\}\}){1,512})\}(?=[;\s"']|$)|(?!\\+["'])([^\s;&"']+))""",
     re.IGNORECASE,
 )
-# In a URL; elsewhere, as in a query of SQL, `password = x` need not be one.
-_PARAMETER = re.compile(rf"[;?&](?:[\w.-]{{0,64}}{_NAME}\w{{0,64}}|pwd)=[^\s;&]", re.IGNORECASE)
+# In a URL; elsewhere, as in a query of SQL, `password = x` need not be one. `passwordCharacterEncoding` names none.
+_ABOUT_ONE = "encoding|less|length|type|policy|provider|expir"
+_PARAMETER = re.compile(
+    rf"[;?&](?:[\w.-]{{0,64}}{_NAME}(?!\w{{0,64}}(?:{_ABOUT_ONE}))\w{{0,64}}|pwd)=[^\s;&]", re.IGNORECASE
+)
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _MOST_READINGS = 8
 

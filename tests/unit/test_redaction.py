@@ -41,7 +41,8 @@ def test_a_password_is_hidden_whole_and_nothing_else(text: str, shown: str) -> N
     ["mailto:me@host", "jdbc:oracle:thin:@host:1521:x", "https://host/a:b@c", "/data/a:b@c", "C:\\a@b", "me@host",
      "git@host:me/it", '{"to":"me@host"}', "at: me@host", "me:@host", "a:b", "host:9092,host:9093",
      "http://host:8083/a@b", "http://[::1]:8083/a@b", "SELECT 1 WHERE password = 'x' OR secret=1", "(password)=(.*)",
-     "jdbc:x://h/db?password=&user=me", "password.encoder.secret"],
+     "jdbc:x://h/db?password=&user=me", "password.encoder.secret", "jdbc:mysql://h/db?passwordCharacterEncoding=UTF-8",
+     "jdbc:x://h/db?useSecretless=1"],
 )  # fmt: skip
 def test_what_only_resembles_an_address_with_a_password_is_none(value: str) -> None:
     assert not has_login(value)

@@ -8,7 +8,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
 from fencepost.plugin.secret_keys import secret_keys
 from fencepost.redaction import HIDDEN
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import hide, hide_known
 
 
 def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> KeyReport:
@@ -28,6 +28,6 @@ def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> Ke
         found,
         value=HIDDEN if is_secret else config.get(key) if is_reference else found.value,
         errors=tuple(map(hide, errors)),
-        recommended_values=tuple(map(hide, found.recommended_values)),
+        recommended_values=tuple(map(hide_known, found.recommended_values)),  # users choose one of them
     )
     return replace(report, value=value)

@@ -1,0 +1,15 @@
+"""What a validation shows of values: a recommended one can be chosen, and stored, as it is."""
+
+from fencepost.cluster.info import KeyReport, KeyValue
+from fencepost.telemetry.secret import hold
+from fencepost.worker.validation.masking import shown
+
+
+def test_recommended_values_hide_only_what_is_known_to_be_secret() -> None:
+    values = ("amqp://me:pw@host", "hunter22 or so")
+    release = hold(["hunter22"])
+    try:
+        report = shown(KeyReport(None, KeyValue("address", None, recommended_values=values)), {}, {})
+    finally:
+        release()
+    assert report.value.recommended_values == ("amqp://me:pw@host", "[hidden] or so")
