@@ -32,7 +32,7 @@ Values = dict[str, float]
 """By the name of the JMX exporter, with the connector and the task if there are some."""
 
 LINES, VALUES, BROKEN = 300, 200, 10
-SLOW_S = 240
+SLOW_S = 120
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 _FILE = "org.apache.kafka.connect.file.FileStream{}Connector"
@@ -152,15 +152,23 @@ def _create(side: Side, name: str, data: str, lines: Path) -> None:
         "errors.deadletterqueue.topic.name": f"{name}-letters",
         "errors.deadletterqueue.topic.replication.factor": "1",
     }
-    configs = {"source": source, "sink": {**sink, **letters}, "failing": sink, "paused": source}
+    configs = {
+        "source": source,
+        "sink": {**sink, **letters},
+        "failing": sink,
+        "paused": {**source, "file": f"{lines}-none"},
+    }
     for kind, config in configs.items():
-        states = {"initial_state": "PAUSED"} if kind == "paused" else {}
-        body = {"name": f"{name}-{kind}", "config": {**config, "tasks.max": "1"}, **states}
+        body = {"name": f"{name}-{kind}", "config": {**config, "tasks.max": "1"}}
 
         def created(body: Mapping[str, object] = body) -> bool:  # Kafka Connect refuses while it expects a rebalance
-            return httpx.post(f"{side.url}/connectors", json=body, timeout=90).status_code in (201, 409)
+            answer = httpx.post(f"{side.url}/connectors", json=body, timeout=90)
+            return answer.status_code == 201 or "already exists" in answer.text
 
         eventually(created, within_s=SLOW_S)
+    # One that is created as PAUSED has no tasks, on either side.
+    eventually(lambda: side.values().get(f"{WORKER}_connector_running_task_count paused") == 1, within_s=SLOW_S)
+    eventually(lambda: httpx.put(f"{side.url}/connectors/{name}-paused/pause").status_code == 202, within_s=SLOW_S)
 
 
 def _settled(side: Side) -> bool:
@@ -175,7 +183,7 @@ def _settled(side: Side) -> bool:
     }
     left = {key: found.get(key) for key, value in wanted.items() if found.get(key) != value}
     if left:
-        raise AssertionError(side.url, left)
+        raise AssertionError(side.url, left, httpx.get(f"{side.url}/connectors?expand=status").text)
     return True
 
 

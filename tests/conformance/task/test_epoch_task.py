@@ -587,7 +587,7 @@ def test_an_epoch_is_a_trace_with_its_steps_and_its_commit(stage: Stage, monkeyp
     spans = eventually(lambda: traced.spans if "published" in traced.names else None, within_s=60)
     eventually(lambda: f"process {stage.topic}" in traced.names, within_s=60)
     batch = traced.spans[f"process {stage.topic}"]
-    assert (batch.attributes["messaging.batch.message_count"], batch.attributes["fencepost.outcome"]) == (
+    assert (batch.attributes["fencepost.offsets"], batch.attributes["fencepost.outcome"]) == (
         8,
         "processed",
     )

@@ -118,7 +118,7 @@ class SpanTracing(Tracing):
         operation, kind, outcome = _OF_EPOCHS if work.is_epoch else _OF_SPLITS
         with self._batch_of(operation, kind, outcome, time.time_ns(), has_commit=work.has_commit) as batch:
             batch.stamps = self._stamps
-            batch.span.set_attribute(_COUNT if work.is_epoch else "fencepost.splits", work.count)
+            batch.span.set_attribute("fencepost.offsets" if work.is_epoch else "fencepost.splits", work.count)
             batch.name(operation, set(work.topics))
             yield batch
 
