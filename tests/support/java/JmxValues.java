@@ -1,3 +1,4 @@
+import java.rmi.UnmarshalException;
 import java.util.TreeSet;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServerConnection;
@@ -17,12 +18,20 @@ public final class JmxValues {
             MBeanServerConnection server = connector.getMBeanServerConnection();
             while (System.in.read() == '\n') {
                 for (ObjectName bean : new TreeSet<>(server.queryNames(new ObjectName("kafka.connect:*"), null))) {
-                    for (MBeanAttributeInfo each : server.getMBeanInfo(bean).getAttributes()) {
-                        System.out.println(bean.getKeyPropertyListString() + "\t" + each.getName() + "\t"
-                            + server.getAttribute(bean, each.getName()));
-                    }
+                    print(server, bean);
                 }
                 System.out.println();
+            }
+        }
+    }
+
+    private static void print(MBeanServerConnection server, ObjectName bean) throws Exception {
+        for (MBeanAttributeInfo each : server.getMBeanInfo(bean).getAttributes()) {
+            try {
+                System.out.println(bean.getKeyPropertyListString() + "\t" + each.getName() + "\t"
+                    + server.getAttribute(bean, each.getName()));
+            } catch (UnmarshalException unknown) {
+                continue; // a value of a class that only Kafka Connect has, and which is no number
             }
         }
     }
