@@ -69,7 +69,17 @@ EQUAL = (
                                       "connector_startup_success_total", "task_startup_failure_total")),
 )  # fmt: skip
 """Those whose values are counts of what has happened, or of what there is."""
-POSITIVE = tuple(f"{SINK}_{each} sink 0" for each in ("offset_commit_completion_total", "offset_commit_seq_no"))
+POSITIVE = (
+    *(f"{SINK}_{each} sink 0" for each in (
+        "offset_commit_completion_total", "offset_commit_completion_rate", "offset_commit_seq_no",
+        "sink_record_read_rate", "sink_record_send_rate", "sink_record_active_count_max",
+    )),
+    *(f"{SOURCE}_source_record_{each} source 0" for each in ("poll_rate", "write_rate", "active_count_max")),
+    *(f"{TASK}_running_ratio {task} 0" for task in ("source", "sink", "paused")),
+    f"{TASK}_pause_ratio paused 0",
+    f"{ERRORS}_last_error_timestamp sink 0",
+)  # fmt: skip
+"""Those whose values depend on when things happen, but are above 0 once they have."""
 
 
 @dataclass(frozen=True)
