@@ -73,7 +73,7 @@ def _pairs(case: Case, options: Options, kafka: EmbeddedKafka, directory: Path) 
     lines = options.size(case.full, case.quick)
     file = directory / f"{case.key}.txt"
     write_lines(file, lines, _WIDTH - 1)
-    for side in (WITH, WITHOUT):  # until the JVM has compiled what it needs
+    for side in (WITH, WITHOUT) * 2:  # until the JVM has compiled what it needs
         _run(kafka, file, case.batch, lines, has_ledger=side == WITH)
     spent: dict[str, list[Spent]] = {WITH: [], WITHOUT: []}
     for turn in options.turns_of(case.turns):

@@ -91,22 +91,22 @@ class BatchRecords(RecordProducer):
             none, now, bare = Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
             self.produce_placed(PlacedRecords(topics, values, keys, none, now, bare))
 
-    def _produce_one(
-        self, topic: str, value: bytes | None, key: bytes | None, partition: int = NO_PARTITION, timestamp: int = NOW
-    ) -> None:
+    def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
         """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
         with self._incarnation.sending():
-            place, time_ms = self._place(topic, key, partition), _now_ms() if timestamp == NOW else timestamp
-            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), time_ms))
+            place = self._place(topic, key, NO_PARTITION)
+            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), _now_ms()))
 
     def produce_placed(self, records: PlacedRecords) -> None:
-        records.ensure_even()
-        if len(records.values) == 1 and not records.callbacks and not records.headers[0]:
-            topics, values, keys, partitions, timestamps, *_ = records
-            self._produce_one(topics[0], values[0], keys[0], partitions[0], timestamps[0])
-            return
         with self._incarnation.sending():
-            if _differ_in_keys_and_values_only(records):
+            records.ensure_even()
+            if _are_alike(records) and records.partitions[0] != NO_PARTITION and not records.headers[0]:
+                # This is mainly for a source offset with what a ledger carries: few records, of every transaction.
+                place = self._place(records.topics[0], None, records.partitions[0])
+                keys = None if is_missing(records.keys) else binary(records.keys)
+                self._add(place, PartitionColumns(binary(records.values), keys, _now_ms()))
+                return
+            if _are_alike(records) and records.partitions[0] == NO_PARTITION and not is_missing(records.keys):
                 self._add_keyed(records.topics[0], records.values, records.keys, records.headers[0])
                 return
             now_ms = _now_ms()
@@ -278,15 +278,14 @@ def _spare(leaders: Sequence[int]) -> Iterator[int]:
     return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
 
 
-def _differ_in_keys_and_values_only(records: PlacedRecords) -> bool:
-    """Say whether records of one topic go where their keys say, now, all with the same headers."""
+def _are_alike(records: PlacedRecords) -> bool:
+    """Say whether records of one topic have the same partition, or none, the present time, and the same headers."""
     same: tuple[Sequence[object], ...] = (records.topics, records.partitions, records.timestamps, records.headers)
     return (
         len(records.values) > 0
         and not records.callbacks
         and all(isinstance(column, Repeated) for column in same)
-        and (records.partitions[0], records.timestamps[0]) == (NO_PARTITION, NOW)
-        and not is_missing(records.keys)
+        and records.timestamps[0] == NOW
     )
 
 
