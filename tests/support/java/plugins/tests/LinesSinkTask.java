@@ -14,12 +14,13 @@ import org.apache.kafka.connect.sink.SinkTask;
 
 /**
  * Keeps lines until "flush", for which it asks, unless it is "patient". Values that start with "!" are acts. With "apart"
- * each task has a file of its own.
+ * each task has a file of its own. Each put of records takes "pause.ms".
  */
 public final class LinesSinkTask extends SinkTask {
     private final StringBuilder lines = new StringBuilder();
     private Path file;
     private boolean isPatient;
+    private long pauseMs;
     private boolean hasRefused;
 
     @Override
@@ -31,10 +32,14 @@ public final class LinesSinkTask extends SinkTask {
     public void start(Map<String, String> properties) {
         file = Path.of(properties.get("file") + (properties.containsKey("apart") ? "-" + UUID.randomUUID() : ""));
         isPatient = properties.containsKey("patient");
+        pauseMs = Long.parseLong(properties.getOrDefault("pause.ms", "0"));
     }
 
     @Override
     public void put(Collection<SinkRecord> records) {
+        if (!records.isEmpty()) {
+            pause();
+        }
         for (SinkRecord record : records) {
             String value = String.valueOf(record.value());
             if (value.equals("!retriable") && !hasRefused) {
@@ -54,6 +59,14 @@ public final class LinesSinkTask extends SinkTask {
         }
         if (lines.length() > 0 && !isPatient) {
             context.requestCommit();
+        }
+    }
+
+    private void pause() {
+        try {
+            Thread.sleep(pauseMs);
+        } catch (InterruptedException error) {
+            throw new ConnectException(error);
         }
     }
 
