@@ -10,13 +10,13 @@ import errno
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 
 log = logging.getLogger("fencepost.rest")
 
 MOST_HANDSHAKES = 256
 HANDSHAKE_S = 10.0
-TURN_S = 1.0
 SHUTDOWN_S = 30
 
 _AT_ONCE = 100
@@ -27,8 +27,8 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Acceptor:
     """A listening socket whose connections get a protocol each. All on the event loop.
 
-    A handshake has `HANDSHAKE_S`, and only `TURN_S` while all `MOST_HANDSHAKES` are taken: others wait, in the order
-    in which they have come.
+    A handshake has `HANDSHAKE_S`. One more than `MOST_HANDSHAKES` cuts off the oldest of the address that has most of
+    them, so that a client that begins many takes no room from others.
     """
 
     def __init__(
@@ -38,15 +38,13 @@ class Acceptor:
         self._protocol = protocol
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._handshakes: dict[asyncio.Task[None], float] = {}  # when they began, the oldest first
+        self._handshakes: dict[asyncio.Task[None], str] = {}  # with the client's address, the oldest first
         self._again: asyncio.TimerHandle | None = None  # while it does not listen
-        self._is_closed = False
         listener.setblocking(False)
         self._listen()
 
     def close(self) -> None:
         """Accept nothing more. Handshakes that have begun end."""
-        self._is_closed = True
         self._pause()
         for task in self._handshakes:
             task.cancel()
@@ -64,15 +62,12 @@ class Acceptor:
         self._loop.remove_reader(self._listener)
         if self._again is not None:
             self._again.cancel()
-        self._again = None if until_s is None else self._loop.call_at(until_s, self._make_room)
+        self._again = None if until_s is None else self._loop.call_at(until_s, self._listen)
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
-            if len(self._handshakes) >= MOST_HANDSHAKES:
-                self._pause(next(iter(self._handshakes.values())) + TURN_S)
-                return
             try:
-                accepted, _address = self._listener.accept()
+                accepted, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -81,8 +76,9 @@ class Acceptor:
                 log.warning("no connection can be accepted: %s; trying again in %g s", error, _RETRY_S)
                 self._pause(self._loop.time() + _RETRY_S)
                 return
+            self._make_room()
             task = self._loop.create_task(self._welcome(accepted))
-            self._handshakes[task] = self._loop.time()
+            self._handshakes[task] = address[0]
             task.add_done_callback(self._ended)
 
     async def _welcome(self, accepted: socket.socket) -> None:
@@ -103,14 +99,10 @@ class Acceptor:
         del self._handshakes[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a connection could not be served", exc_info=error)
-        if self._again is not None and not self._is_closed:
-            self._again.cancel()
-            self._listen()
 
     def _make_room(self) -> None:
-        """Cut off the handshakes that have had their turn, and listen again."""
-        now_s = self._loop.time()
-        for task, began_s in self._handshakes.items():
-            if len(self._handshakes) >= MOST_HANDSHAKES and now_s - began_s >= TURN_S:
-                task.cancel()
-        self._listen()
+        """Cut off one handshake if none may be added."""
+        going_on = {task: host for task, host in self._handshakes.items() if not task.cancelling()}
+        if len(going_on) >= MOST_HANDSHAKES:
+            ((most, _),) = Counter(going_on.values()).most_common(1)
+            next(task for task, host in going_on.items() if host == most).cancel()
