@@ -10,8 +10,8 @@ from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgre
 from fencepost.cluster.errors import BadRequestError, ConflictError, OperationError
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
-from fencepost.config.connector import DeadLetterConfig, SinkConnectorConfig
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.connector import DeadLetterConfig
+from fencepost.config.raw import RawConfig
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import Handled, progress_name
@@ -20,9 +20,9 @@ from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
-from fencepost.retention.reading import SinkReading
 from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
 from fencepost.worker.connector_classes import type_of_config
+from fencepost.worker.operation.connector.resend_targets import ResendTargets
 from fencepost.worker.operation.connector.resends import Resends, ResendWork
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.settings import WorkerSettings, known, logged
@@ -45,7 +45,7 @@ class DeadLetters:
 
     def read(self, name: str, query: LetterQuery) -> LetterPage:
         with self._asking(f"reading dead letters of connector {name}"), self._having_room():
-            config = self._config(name)
+            config = self._looked_up(self._raw_config(name))
             topic, conf, before = _topic(name, config), self._reader_conf(config), places(query.before)
             try:
                 browser = TopicBrowser(conf, topic, timeout_s=_ASK_S)
@@ -63,18 +63,22 @@ class DeadLetters:
     def resend(self, name: str, request: ResendRequest) -> ResendProgressInfo:
         self._requests.ensure_leading()
         with self._asking(f"looking up the config of connector {name}"):
-            config = self._config(name)
-            topic = _topic(name, config)
-            self._ensure_can_be_resent(name, config)
+            raw = self._raw_config(name)  # for what looks up its references itself
+            config = self._looked_up(raw)
+            topic, own_topic = _topic(name, config), (config.get(RESEND) or "").strip()
+            targets = ResendTargets.of(self._settings.config, config, topic)
+            self._ensure_can_be_resent(name, raw, type_of_config(config))
+            if targets.is_closed(own_topic):
+                raise BadRequestError(f"{RESEND}={own_topic}: that topic has another use. Name a topic for this alone")
             work = ResendWork(
                 name,
                 topic,
-                (config.get(RESEND) or "").strip(),
+                own_topic,
                 None if request.letters is None else Selection(topic, request.letters),
                 Skipped.of(request.skip),
-                _reading(name, config).covers,
+                targets.has,
                 self._reader_conf(config),
-                self._settings.fencing_conf(config),
+                self._settings.fencing_conf(raw),
             )
         return self._resends.begin(work)
 
@@ -83,23 +87,25 @@ class DeadLetters:
         self._requests.ensure_leading()
         return self._resends.progress(name)
 
-    def _config(self, name: str) -> RawConfig:
-        """Return a connector's config with its references replaced."""
-        return known(self._settings.config, self._requests.known(name).connectors[name])
+    def _raw_config(self, name: str) -> RawConfig:
+        return self._requests.known(name).connectors[name]
+
+    def _looked_up(self, raw: RawConfig) -> RawConfig:
+        """Return a connector's config with its references replaced: they must not be replaced again."""
+        return known(self._settings.config, raw)
 
     def _reader_conf(self, config: RawConfig) -> dict[str, Any]:
         recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
         return logged(recipes.dead_letter_reader(config, _READER).translated(lambda own: own))
 
-    def _ensure_can_be_resent(self, name: str, config: RawConfig) -> None:
-        kind = type_of_config(config)
+    def _ensure_can_be_resent(self, name: str, raw: RawConfig, kind: ConnectorType) -> None:
         if kind is not ConnectorType.SINK:
             raise BadRequestError(
                 f"{name} is a {kind.value}: its dead letters describe records, and cannot be resent as they were. "
                 "Correct the cause, stop the connector, move its offsets to before these records, and resume it"
             )
-        reads = self._settings.consumer_properties(config)[BOOTSTRAP]
-        writes = self._settings.producer_properties(config)[BOOTSTRAP]
+        reads = self._settings.consumer_properties(raw)[BOOTSTRAP]
+        writes = self._settings.producer_properties(raw)[BOOTSTRAP]
         if _servers(reads) != _servers(writes):
             raise BadRequestError(
                 f"{name} reads from another Kafka ({_text(reads)}) than the one with its dead letters "
@@ -125,11 +131,6 @@ class DeadLetters:
                 raise BadRequestError(str(error)) from error
             except FatalError as error:
                 raise OperationError(str(error)) from error
-
-
-def _reading(name: str, config: RawConfig) -> SinkReading:
-    sink = SinkConnectorConfig(given_values(config))
-    return SinkReading(name, "", frozenset(sink.topics), sink.topics_regex or "", "")
 
 
 def _topic(name: str, config: RawConfig) -> str:
