@@ -7,7 +7,7 @@ read beyond that, or decoded while Java put other records, is dropped with them 
 import random
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ WITHIN_S = 240
 TASKS, PARTITIONS = 3, 6
 RESTARTS = 60 if IS_LONG else 5
 RECORDS_PER_S = 10_000  # more than the tasks write: records always wait in the slots
-BLOCK = 1000
+BLOCK, MOST_WAITING = 1000, 50_000
 
 
 @pytest.fixture
@@ -46,30 +46,35 @@ def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
         yield running
 
 
-@pytest.fixture
-def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(
-        topic_name, partitions=PARTITIONS, replication=1
-    )
+def feed_of(kafka: EmbeddedKafka, topic: str, committed: Callable[[], int]) -> Feed:
+    """Return what writes records, up to MOST_WAITING beyond those that are committed."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
 
     def write(numbers: range) -> bool:
+        if numbers[-1] > committed() + MOST_WAITING:
+            return False
         for number in numbers:
-            producer.produce(topic_name, str(number).encode(), partition=number % PARTITIONS)
+            producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
         return producer.flush(60) == 0
 
-    feeding = Feed(write, block=BLOCK, per_s=RECORDS_PER_S)
-    yield feeding
-    feeding.stop()
+    return Feed(write, block=BLOCK, per_s=RECORDS_PER_S)
 
 
 @pytest.mark.chaos
 @pytest.mark.drawn(2)
 @pytest.mark.timeout(300 + 30 * RESTARTS)
 def test_each_record_is_written_once_however_often_partitions_move(
-    worker: Worker, topic_name: str, feed: Feed, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
+    worker: Worker,
+    kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+    seed: int,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     drawn = random.Random(seed)
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(
+        topic_name, partitions=PARTITIONS, replication=1
+    )
     config = {
         "connector.class": "tests.LinesSinkConnector",
         "topics": topic_name,
@@ -93,12 +98,15 @@ def test_each_record_is_written_once_however_often_partitions_move(
     with capfd.disabled():
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         worker.wait_for_tasks(topic_name, *["RUNNING"] * TASKS, within_s=WITHIN_S)
-        for _ in range(RESTARTS):
-            mark = committed() + drawn.randrange(RECORDS_PER_S)
-            eventually(lambda mark=mark: committed() > mark, within_s=WITHIN_S)
-            answer = worker.rest.post(f"/connectors/{topic_name}/tasks/{drawn.randrange(TASKS)}/restart")
-            assert answer.status_code == 204, answer.text
-        total = feed.stop()
+        feed = feed_of(kafka, topic_name, committed)
+        try:
+            for _ in range(RESTARTS):
+                mark = committed() + drawn.randrange(RECORDS_PER_S)
+                eventually(lambda mark=mark: committed() > mark, within_s=WITHIN_S)
+                answer = worker.rest.post(f"/connectors/{topic_name}/tasks/{drawn.randrange(TASKS)}/restart")
+                assert answer.status_code == 204, answer.text
+        finally:
+            total = feed.stop()
         eventually(lambda: committed() == total, within_s=WITHIN_S)
         found = written()
         wrong = {number: count for number, count in found.items() if count != 1}
