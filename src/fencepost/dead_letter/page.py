@@ -1,21 +1,24 @@
 """Dead letters of one connector, the newest first, a page at a time: bounded in number, in bytes and in time."""
 
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from fencepost.cluster.dead_letters import LetterPage
+from fencepost.cluster.dead_letters import LetterPage, ShownLetter
 from fencepost.config import ConfigError
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.dead_letter.progress import Handled, handled_by, is_mark
 from fencepost.dead_letter.shown import shown
-from fencepost.kafka.read.browse import Range, TopicBrowser
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 
-_FIRST_WINDOW = 100
 _MOST_RECORDS = 50_000
 _MOST_BYTES = 64 << 20
 _LONGEST_S = 10.0
+_SHOWING_S = 2.0  # at least, however long the reading has taken
+_LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
+
+Row = tuple[int, int, int, DeadLetter]  # time, partition, offset
 
 
 @dataclass
@@ -28,11 +31,24 @@ class Effort:
 
     @property
     def is_spent(self) -> bool:
-        return self.records <= 0 or self.size_bytes <= 0 or time.monotonic() >= self.until_s
+        return self.records <= 0 or self.size_bytes <= 0 or self.is_late
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() >= self.until_s
 
     def part(self, parts: int) -> "Effort":
         """Return one of so many equal parts."""
         return Effort(self.records // parts, self.size_bytes // parts, self.until_s)
+
+    def at_most(self, other: "Effort") -> "Effort":
+        return replace(
+            self, records=min(self.records, other.records), size_bytes=min(self.size_bytes, other.size_bytes)
+        )
+
+    def spend(self, records: int, size_bytes: int) -> None:
+        self.records -= records
+        self.size_bytes -= size_bytes
 
 
 @dataclass
@@ -40,24 +56,30 @@ class _Found:
     """What was found of one partition from the offset `first` on: the newest, the oldest of them first."""
 
     first: int
-    letters: deque[DeadLetter] = field(default_factory=deque)
+    offsets: deque[int] = field(default_factory=deque)
+    rows: list[Row] = field(default_factory=list)
     unnamed: int = 0
     handled: Handled | None = None
 
-    def in_time(self) -> Iterator[tuple[int, int, int, DeadLetter]]:
-        """Yield time, partition and offset of each, with times that never go back: a page ends at one offset."""
-        time_ms = 0
-        for one in self.letters:
-            time_ms = max(time_ms, one.record.timestamp_ms or 0)
-            yield time_ms, one.record.partition, one.record.offset, one
-
     def rest(self, taken: int) -> int:
         """Return the offset before which the next page continues if the `taken` newest are on this one."""
-        left = len(self.letters) - taken
-        return self.letters[left - 1].record.offset + 1 if left else self.first
+        left = len(self.offsets) - taken
+        return self.offsets[left - 1] + 1 if left else self.first
 
     def has_handled(self, dead_letter: DeadLetter) -> bool:
         return self.handled is not None and self.handled.has(dead_letter.record.offset)
+
+
+@dataclass
+class _Window:
+    """What a part of a partition has, up to `limit` dead letters, the newest; and how much was read for that."""
+
+    letters: deque[DeadLetter]
+    unnamed: int = 0
+    mark: Handled | None = None
+    records: int = 0
+    size_bytes: int = 0
+    is_whole: bool = True
 
 
 def read_page(
@@ -80,63 +102,113 @@ def read_page(
     ends = before or {}
     bounded = {p: (first, min(end, ends.get(p, end))) for p, (first, end) in browser.ranges.items()}
     ranges = {partition: (first, end) for partition, (first, end) in bounded.items() if first < end}
-    each = (effort or Effort()).part(max(1, len(ranges)))
-    found = {
-        partition: _newest(browser, connector, {partition: within}, limit, handled.get(partition), each.part(1))
-        for partition, within in sorted(ranges.items())
-    }
-    rows = sorted((row for one in found.values() for row in one.in_time()), key=lambda row: row[:3], reverse=True)
-    letters = [row[3] for row in rows[:limit]]
-    rest = {p: one.rest(sum(letter.record.partition == p for letter in letters)) for p, one in found.items()}
+    whole = effort or Effort()
+    each = whole.part(min(max(1, len(ranges)), _LEAST_PART))
+    found: dict[int, _Found] = {}
+    rows: list[Row] = []
+    for partition, (first, end) in sorted(ranges.items()):
+        has_progress = any(one.first < ranges[p][1] for p, one in found.items())
+        found[partition] = _Found(end)
+        if whole.is_spent and has_progress:
+            continue
+        reading = _Reading(browser, connector, partition, limit, handled.get(partition))
+        found[partition] = one = reading.newest(first, end, whole, each, is_obliged=not has_progress)
+        rows = sorted([*rows, *one.rows], key=lambda row: row[:3])[-limit:]  # no more whole records are kept
+        one.rows = []
+    letters = list(_shown(rows[::-1], found, max(whole.until_s, time.monotonic() + _SHOWING_S)))
+    taken = Counter(partition for _, partition, *_ in rows[len(rows) - len(letters) :])
+    rest = {p: one.rest(taken[p]) for p, one in found.items()}
     has_older = any(end > ranges[partition][0] for partition, end in rest.items())
     everywhere = {partition: rest.get(partition, first) for partition, (first, _) in browser.ranges.items()}
     return LetterPage(
         browser.topic,
-        [shown(one, is_handled=found[one.record.partition].has_handled(one)) for one in letters],
+        letters,
         sum(one.unnamed for one in found.values()),
         _text_of(everywhere) if has_older else None,
     )
 
 
-def _newest(
-    browser: TopicBrowser,
-    connector: str,
-    within: Mapping[int, Range],
-    limit: int,
-    handled: Handled | None,
-    effort: Effort,
-) -> _Found:
-    """Return the newest of one partition. A log cannot be read backwards: windows are read, the last one first."""
-    [(partition, (first, end))] = within.items()
-    found, size, is_in_group = _Found(end, handled=handled), max(limit, _FIRST_WINDOW), handled is not None
-    while found.first > first and len(found.letters) < limit:
-        end, left_bytes = found.first, effort.size_bytes
-        found.first = max(first, end - size)
-        own: deque[DeadLetter] = deque(maxlen=limit)
-        mark: Handled | None = None
-        for record in browser.read({partition: (found.first, end)}):
-            effort.records -= 1
-            effort.size_bytes -= len(record.key or b"") + len(record.value or b"")
-            dead_letter = DeadLetter.of(browser.topic, record)
-            if dead_letter.connector == connector:
-                own.append(dead_letter)
+def _shown(rows: Sequence[Row], found: Mapping[int, _Found], until_s: float) -> Iterator[ShownLetter]:
+    """Yield what is shown of the rows until it takes too long, but of one at least."""
+    for at, (_, partition, _, dead_letter) in enumerate(rows):
+        if at and time.monotonic() >= until_s:
+            return
+        yield shown(dead_letter, is_handled=found[partition].has_handled(dead_letter))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Reads one partition for a page. A log cannot be read backwards: windows are read, the last one first."""
+
+    browser: TopicBrowser
+    connector: str
+    partition: int
+    limit: int
+    in_group: Handled | None
+
+    def newest(self, first: int, end: int, whole: Effort, part: Effort, *, is_obliged: bool) -> _Found:
+        """Return the newest. What is read is taken from `whole`, and is no more than `part`.
+
+        A window that turns out to be too large is given up for a smaller one. `is_obliged`: one record is read at
+        least, as nobody would get any further otherwise.
+        """
+        found, size, left = _Found(end, handled=self.in_group), self.limit, part.at_most(whole)
+        letters: deque[DeadLetter] = deque()
+        record_bytes = 0  # of those of the last window
+        while found.first > first and len(letters) < self.limit:
+            is_spent = left.is_spent or left.size_bytes < record_bytes
+            if is_spent and not (is_obliged and found.first == end):
+                break
+            size = 1 if is_spent else min(size, left.records)
+            start = max(first, found.first - size)
+            window = self._window(start, found.first, left)
+            left.spend(window.records, window.size_bytes)
+            whole.spend(window.records, window.size_bytes)
+            record_bytes = window.size_bytes // max(1, window.records)
+            if not window.is_whole:
+                size = max(1, window.records // 2)
+                continue
+            letters.extendleft(reversed(window.letters))
+            # with as many as were asked for, there may be others in this window
+            found.first = window.letters[0].record.offset if len(window.letters) == self.limit else start
+            found.unnamed += window.unnamed
+            found.handled = found.handled or window.mark
+            size = max(1, min(size * 2, left.size_bytes // 2 * size // max(1, window.size_bytes)))
+        found.offsets = deque(one.record.offset for one in letters)
+        found.rows = list(_in_time(letters))
+        return found
+
+    def _window(self, start: int, end: int, left: Effort) -> _Window:
+        window, most_bytes = _Window(deque(maxlen=self.limit)), left.size_bytes // 2
+        for record in self.browser.read({self.partition: (start, end)}):
+            window.records += 1
+            window.size_bytes += _size(record)
+            is_long = window.records > left.records or window.size_bytes > most_bytes or left.is_late
+            if is_long and record.offset + 1 < end:
+                window.is_whole = False
+                break
+            dead_letter = DeadLetter.of(self.browser.topic, record)
+            if dead_letter.connector == self.connector:
+                window.letters.append(dead_letter)
             elif is_mark(record):
-                mark = mark if is_in_group else handled_by(record, connector) or mark
+                mark = None if self.in_group is not None else handled_by(record, self.connector)
+                window.mark = mark or window.mark
             elif dead_letter.connector is None:
-                found.unnamed += 1
-        found.handled = found.handled or mark if not is_in_group else handled
-        found.letters.extendleft(reversed(own))
-        if len(own) == limit:
-            found.first = own[0].record.offset  # there may be others in this window
-        if effort.is_spent:
-            break
-        size = _next_window(size, left_bytes - effort.size_bytes, effort.size_bytes)
-    return found
+                window.unnamed += 1
+        return window
 
 
-def _next_window(size: int, read_bytes: int, left_bytes: int) -> int:
-    """Return twice the size of the last window, but not more than what is left of the bytes is likely to be."""
-    return max(1, min(size * 2, left_bytes * size // max(1, read_bytes)))
+def _size(record: TopicRecord) -> int:
+    headers = sum(len(name) + len(data or b"") for name, data in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def _in_time(letters: Iterable[DeadLetter]) -> Iterator[Row]:
+    """Yield rows with times that never go back: a page ends at one offset of a partition."""
+    time_ms = 0
+    for one in letters:
+        time_ms = max(time_ms, one.record.timestamp_ms or 0)
+        yield time_ms, one.record.partition, one.record.offset, one
 
 
 def places(text: str | None) -> dict[int, int]:

@@ -26,6 +26,7 @@ class Log:
     def __init__(self, *records: TopicRecord) -> None:
         self.records = records
         self.read_so_far = 0
+        self.read_bytes = 0
 
     @property
     def ranges(self) -> Mapping[int, tuple[int, int]]:
@@ -39,6 +40,7 @@ class Log:
             for one in self.records:
                 if one.partition == partition and first <= one.offset < end:
                     self.read_so_far += 1
+                    self.read_bytes += len(one.value or b"")
                     yield one
 
 
@@ -108,6 +110,35 @@ def test_others_records_end_a_page_before_they_take_long() -> None:
     found = page(log, effort=Effort(records=1_000))
     assert (found.letters, found.older is not None) == ([], True)
     assert log.read_so_far < 4_000
+
+
+@pytest.mark.parametrize(("partitions", "size"), [(8, 200_000), (1, 200_000), (3, 5_000_000), (100, 1_000_000)])
+def test_no_page_reads_more_bytes_than_it_may(partitions: int, size: int) -> None:
+    """Or by a record; and it gets further, whatever the size of the records."""
+    value = b"x" * size
+    log = Log(*(letter(n, value=value, partition=p) for p in range(partitions) for n in range(100)))
+    found = page(log)
+    assert log.read_bytes <= (64 << 20) + size
+    assert len(found.letters) >= min(16, partitions)
+    assert found.older is not None
+
+
+def test_a_page_that_has_no_time_left_gets_further_all_the_same() -> None:
+    log = Log(*(letter(n, partition=p) for p in range(3) for n in range(9)))
+    found = page(log, effort=Effort(until_s=0.0))
+    assert named(found) == ["dead-0@8"]
+    assert log.read_so_far < 4
+    assert named(page(log, effort=Effort(until_s=0.0), before=found.older)) == ["dead-0@7"]
+
+
+def test_a_page_ends_before_showing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.dead_letter.page._SHOWING_S", -1.0)
+    log = Log(*(letter(n, partition=p, at=n + 1) for p in range(2) for n in range(9)))
+    late = {"effort": Effort(until_s=0.0)}
+    monkeypatch.setattr(Effort, "is_late", False)
+    found = page(log, **late)
+    assert named(found) == ["dead-1@8"]
+    assert named(page(log, before=found.older, **late)) == ["dead-0@8"]
 
 
 def test_what_was_sent_again_or_passed_over_is_said() -> None:
