@@ -15,6 +15,7 @@ from fencepost.cluster.dead_letters import (
     ShownLetter,
 )
 from fencepost.dead_letter.letter import DeadLetter
+from fencepost.redaction import HIDDEN
 from fencepost.task.failure.dead_letter import (
     CLASS,
     EXCEPTION,
@@ -26,11 +27,12 @@ from fencepost.task.failure.dead_letter import (
     TASK,
     TOPIC,
 )
-from fencepost.telemetry.secret import hide
+from fencepost.telemetry.secret import hide, longest_known
 
 _KEY, _VALUE, _HEADER, _FACT, _STACK = 1_024, 4_096, 256, 2_048, 8_192
 _HEADERS = 20
-_HIDDEN_IN = 64 << 10  # as much of a text as is searched for secrets, before it is cut
+_QUOTED = 4  # a quoted secret is about so many times as long
+_BEHIND, _MOST_BEHIND = 1_024, 64 << 10  # as much as is searched for secrets after what is shown
 
 
 def shown(dead_letter: DeadLetter, *, is_handled: bool) -> ShownLetter:
@@ -61,9 +63,22 @@ def _fact(text: str | None, most: int = _FACT) -> str | None:
     return None if text is None else _cut(text, most)
 
 
+def _behind() -> int:
+    return min(max(_BEHIND, _QUOTED * longest_known()), _MOST_BEHIND)
+
+
 def _cut(text: str, most: int) -> str:
-    """Return the beginning of a text, in which secrets are hidden before they could be cut in two."""
-    return hide(text[:_HIDDEN_IN])[:most]
+    return _hidden(text, most)[:most]
+
+
+def _hidden(text: str, most: int) -> str:
+    """Return the beginning of a text, in which secrets are hidden before they could be cut in two.
+
+    No more is searched than is needed for that: it takes long, and others wait for the interpreter.
+    """
+    behind = _behind()
+    found = hide(text[: most + behind])
+    return found if len(text) <= most + behind else found[:-behind]  # a secret at the end is cut in two
 
 
 def _parsed(fact: str | None) -> Any:
@@ -78,10 +93,18 @@ def _parsed(fact: str | None) -> Any:
 def _bytes(data: bytes | None, most: int) -> ShownBytes | None:
     if data is None:
         return None
-    start = data[:_HIDDEN_IN]
+    start = data[: 4 * (most + _behind())]
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) == len(data))
     except UnicodeDecodeError:
-        return ShownBytes(base64.b64encode(data[:most]).decode(), True, len(data), len(data) > most)
-    hidden = hide(text)
+        return _binary(data, most)
+    hidden = _hidden(text, most)
     return ShownBytes(hidden[:most], False, len(data), len(hidden) > most or len(start) < len(data))
+
+
+def _binary(data: bytes, most: int) -> ShownBytes:
+    start = data[: most + _behind()]
+    for text in (start.decode("latin-1"), start.decode("utf-8", "replace")):
+        if hide(text) != text:
+            return ShownBytes(HIDDEN, False, len(data), True)
+    return ShownBytes(base64.b64encode(data[:most]).decode(), True, len(data), len(data) > most)

@@ -25,6 +25,8 @@ SHOW_THREADS = 8
 PEER_THREADS = 16
 # Those who follow a log wait for half a minute at a time.
 FOLLOW_THREADS = 32
+# A page of dead letters may take ten seconds. The worker reads fewer, and refuses the others after a while.
+LETTER_THREADS = 8
 
 
 class ExitError(Exception):
@@ -67,6 +69,10 @@ class Gateway:
     async def follow(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation that waits for what will be logged."""
         return await _in_thread(partial(operation, *args, **kwargs), self._limiter("follows", FOLLOW_THREADS))
+
+    async def read_letters(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation that reads dead letters: few at a time, and while they wait, nobody else does."""
+        return await _in_thread(partial(operation, *args, **kwargs), self._limiter("letters", LETTER_THREADS))
 
     async def run_round(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a round of fencing, which waits for nothing except possibly an unreachable cluster.

@@ -34,6 +34,7 @@ class Secrets:
         self._texts: dict[str, None] = {}  # the newest last
         self._held: Counter[str] = Counter()
         self._patterns: list[Finder] | None = []  # of the texts; None if they are to be made
+        self._longest = 0
 
     def remember(self, value: str) -> None:
         """Hide this value from now on, however errors and logs quote it.
@@ -64,6 +65,11 @@ class Secrets:
                 text = pattern.sub(HIDDEN, text)
         return text
 
+    def longest(self) -> int:
+        """Return how many characters the longest secret has, as it is: quoted, it may have more."""
+        self._known()
+        return self._longest
+
     def _remember(self, parts: list[str]) -> None:
         if any(part not in self._texts for part in parts):
             self._patterns = None
@@ -79,6 +85,7 @@ class Secrets:
         found = self._patterns
         if found is None:
             with self._lock:
+                self._longest = max(map(len, self._texts), default=0)
                 found = self._patterns = [_compiled(text) for text in sorted(self._texts, key=len, reverse=True)]
         return found
 
@@ -133,6 +140,7 @@ _secrets = Secrets()
 remember = _secrets.remember
 hold = _secrets.hold
 hide_known = _secrets.hide
+longest_known = _secrets.longest
 
 
 def hide(text: str) -> str:

@@ -8,12 +8,13 @@ from typing import Self
 import httpx
 import pytest
 
+from fencepost.cluster.dead_letters import LetterPage, LetterQuery
 from fencepost.cluster.figures import ConnectorFigures
 from fencepost.rest import Endpoint, RestServer, create_app
-from fencepost.rest.gateway import LOOK_THREADS, WAITING_THREADS
+from fencepost.rest.gateway import LETTER_THREADS, LOOK_THREADS, WAITING_THREADS
 from fencepost.testing import eventually
 
-from .fake import SIGNATURE, FakeWorker
+from .fake import SIGNATURE, FakeDeadLetters, FakeWorker
 
 
 @pytest.fixture
@@ -122,6 +123,38 @@ def test_rounds_of_fencing_that_wait_for_a_cluster_that_is_away_hold_up_no_other
     try:
         eventually(lambda: len(waiting) >= WAITING_THREADS, within_s=20)
         assert _get(server, "/connectors/file").status_code == 200
+    finally:
+        release.set()
+        for asker in askers:
+            asker.join()
+        client.close()
+
+
+def test_pages_of_dead_letters_that_take_long_hold_up_no_other_request(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody could pause a connector while somebody looks at a topic that is slow to read."""
+    release, reading = threading.Event(), []
+
+    def hold(self: FakeDeadLetters, name: str, query: LetterQuery) -> LetterPage:
+        reading.append(name)
+        assert release.wait(60)
+        return LetterPage("dead", [])
+
+    def ask() -> None:
+        with contextlib.suppress(httpx.TransportError):
+            client.get("/connectors/file/dead-letters")
+
+    monkeypatch.setattr(FakeDeadLetters, "read", hold)
+    limits = httpx.Limits(max_connections=None)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60, limits=limits)
+    askers = [threading.Thread(target=ask, daemon=True) for _ in range(WAITING_THREADS + 4)]
+    for asker in askers:
+        asker.start()
+    try:
+        eventually(lambda: len(reading) >= LETTER_THREADS, within_s=60)
+        assert _get(server, "/connectors/file").status_code == 200
+        assert len(reading) == LETTER_THREADS
     finally:
         release.set()
         for asker in askers:

@@ -24,7 +24,7 @@ _Before = Annotated[str | None, Query(description="The `older` of an earlier ans
 async def get_dead_letters(name: ConnectorName, worker: Worker, limit: _Limit = 20, before: _Before = None) -> Response:
     """Returns dead letters that name the connector, the newest first, with the beginnings of their contents."""
     query = LetterQuery(limit, before)
-    return json_response(await worker.run(worker.operations.connectors.dead_letters.read, name, query))
+    return json_response(await worker.read_letters(worker.operations.connectors.dead_letters.read, name, query))
 
 
 @router.get("/resend", response_model=ResendProgressInfo)
