@@ -60,7 +60,7 @@ class DeadLetters:
         browser = TopicBrowser(conf, self.dead)
         with Bookmark(conf, group, self.dead) as bookmark:
             selection = None if only is None else Selection(self.dead, only)
-            own = Resend(self.topic, browser, bookmark, skipped=Skipped.of(skip), selection=selection)
+            own = Resend(self.topic, browser, bookmark, skipped=Skipped.of(self.dead, skip), selection=selection)
             return own.send(transactional_conf({"bootstrap.servers": via or self.bootstrap}, group).conf)
 
     @property

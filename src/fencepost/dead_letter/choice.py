@@ -1,7 +1,7 @@
 """Which of the waiting dead letters a resend is about, and which of these are passed over instead."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from fencepost.config import ConfigError
@@ -18,15 +18,23 @@ class Skipped:
     topics: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, named: Iterable[str]) -> "Skipped":
-        """Parse a user's names: `orders-dead-0@4` is a dead letter, a name without @ is a topic."""
+    def of(cls, topic: str, named: Iterable[str]) -> "Skipped":
+        """Parse a user's names: `orders-dead-0@4` is a dead letter in the topic, a name without @ a topic.
+
+        Raises ConfigError if one is no place in the topic: with a wrong name, what is to be passed over would be sent.
+        """
         names = frozenset(named)
-        return cls(frozenset(n for n in names if "@" in n), frozenset(n for n in names if "@" not in n))
+        offsets = _offsets(topic, (name for name in names if "@" in name))
+        places = frozenset(f"{topic}-{partition}@{offset}" for partition, each in offsets.items() for offset in each)
+        return cls(places, frozenset(n for n in names if "@" not in n))
 
     def has(self, dead_letter: DeadLetter) -> bool:
-        return dead_letter.place in self.places or (
-            dead_letter.origin is not None and dead_letter.origin[0] in self.topics
-        )
+        return bool(self.met(dead_letter))
+
+    def met(self, dead_letter: DeadLetter) -> Set[str]:
+        """Return the names that a dead letter has, of those that are passed over."""
+        place = {dead_letter.place} & self.places
+        return place if dead_letter.origin is None else place | ({dead_letter.origin[0]} & self.topics)
 
 
 class Selection:
@@ -34,16 +42,21 @@ class Selection:
 
     def __init__(self, topic: str, places: Iterable[str]) -> None:
         """Parse places such as `orders-dead-0@4`. Raises ConfigError if one is no place in the topic."""
-        self._offsets: dict[int, set[int]] = {}
-        for place in places:
-            found = _PLACE.fullmatch(place.removeprefix(topic)) if place.startswith(topic) else None
-            if found is None:
-                raise ConfigError(f"{place} is no dead letter in {topic}: name it as {topic}-0@4")
-            self._offsets.setdefault(int(found[1]), set()).add(int(found[2]))
+        self.offsets = _offsets(topic, places)
 
     def has(self, dead_letter: DeadLetter) -> bool:
-        return dead_letter.record.offset in self._offsets.get(dead_letter.record.partition, ())
+        return dead_letter.record.offset in self.offsets.get(dead_letter.record.partition, ())
 
     def end(self, partition: int) -> int:
         """Return the offset after the last one of a partition; 0 if none is chosen there."""
-        return max(self._offsets.get(partition, ()), default=-1) + 1
+        return max(self.offsets.get(partition, ()), default=-1) + 1
+
+
+def _offsets(topic: str, places: Iterable[str]) -> dict[int, set[int]]:
+    offsets: dict[int, set[int]] = {}
+    for place in places:
+        found = _PLACE.fullmatch(place.removeprefix(topic)) if place.startswith(topic) else None
+        if found is None:
+            raise ConfigError(f"{place} is no dead letter in {topic}: name it as {topic}-0@4")
+        offsets.setdefault(int(found[1]), set()).add(int(found[2]))
+    return offsets

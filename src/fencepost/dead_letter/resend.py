@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import FatalError
+from fencepost.config import ConfigError
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
-from fencepost.dead_letter.survey import Survey
+from fencepost.dead_letter.survey import Survey, shown_topic
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -46,8 +47,9 @@ class Resend:
             empty, they go to their original topics and partitions.
         skipped: dead letters that are passed over.
         selection: the only ones to send or pass over; None: all. The others go on waiting.
-        is_wanted: asked before each dead letter is read. If it is not, the resend ends with the transaction that is
-            open; another one continues from there.
+        is_wanted: asked before each dead letter is read, and before another process is fenced. If it is not, the resend
+            ends with the transaction that is open; another one continues from there. Once False, it must stay False.
+        reads: whether dead letters may be sent to their original topic.
     """
 
     connector: str
@@ -57,10 +59,39 @@ class Resend:
     skipped: Skipped = field(default_factory=Skipped)
     selection: Selection | None = None
     is_wanted: Callable[[], bool] = lambda: True
+    reads: Callable[[str], bool] = lambda _: True
 
     def survey(self) -> Survey:
-        """Read what waits. What another process is sending is among it until that is committed."""
-        return Survey.of(self._waiting(), self.skipped.has)
+        """Read what waits. What another process is sending is among it until that is committed.
+
+        Raises ConfigError if something is to be passed over that is not there: it may be a wrong name of what is.
+        """
+        handled = self._progress.peek()
+        met: set[str] = set()
+
+        def is_skipped(dead_letter: DeadLetter) -> bool:
+            names = self.skipped.met(dead_letter)
+            met.update(names)
+            return bool(names)
+
+        survey = Survey.of(self._waiting(handled), is_skipped)
+        unmet = (self.skipped.places | self.skipped.topics) - met - self._done(handled)
+        if unmet and self.is_wanted():
+            raise ConfigError(
+                f"Nothing that waits is {', '.join(sorted(unmet)[:10])}, which is to be passed over. Nothing is sent. "
+                "Name what the list of dead letters has, or leave it out"
+            )
+        return survey
+
+    def _done(self, handled: Mapping[int, Handled]) -> set[str]:
+        """Return those to be passed over that were handled before, as when a resend is asked for again."""
+        offsets = Selection(self.browser.topic, self.skipped.places).offsets
+        return {
+            f"{self.browser.topic}-{partition}@{offset}"
+            for partition, each in offsets.items()
+            for offset in each
+            if partition in handled and handled[partition].has(offset)
+        }
 
     def send(self, conf: Mapping[str, Any], committed: Callable[[int], None] = lambda _: None) -> int:
         """Send what waits; returns how many dead letters that were.
@@ -75,6 +106,8 @@ class Resend:
         """
         sent, failures, at_once = 0, 0, _AT_ONCE
         while True:
+            if not self.is_wanted():
+                return sent  # a successor may be sending, and must not be fenced
             self.bookmark.ensure_no_members()
             writer = TransactionalWriter(conf, progress_name(self.connector))
             refused: list[str] = []
@@ -114,9 +147,8 @@ class Resend:
             found[partition] = (max(passed, first), last)
         return {partition: (first, end) for partition, (first, end) in found.items() if first < end}
 
-    def _waiting(self) -> Iterator[DeadLetter]:
+    def _waiting(self, handled: Mapping[int, Handled]) -> Iterator[DeadLetter]:
         """Yield the dead letters to send or to pass over."""
-        handled = self._progress.peek()
         for record in self._read(self._ranges(handled)):
             dead_letter = self._mine(record, handled.get(record.partition, Handled(0)))
             if dead_letter is not None and self._is_chosen(dead_letter):
@@ -167,6 +199,11 @@ class Resend:
     def _send(self, writer: TransactionalWriter, dead_letter: DeadLetter, refused: list[str]) -> None:
         assert dead_letter.origin is not None
         topic, partition = (self.own_topic, None) if self.own_topic else dead_letter.origin
+        if not self.own_topic and not self.reads(topic):
+            raise ConfigError(
+                f"{dead_letter.place} came from topic {shown_topic(topic)}, which {self.connector} does not read. "
+                "It and those after it are not sent"
+            )
         record, headers = (
             dead_letter.record,
             dead_letter.resent_headers if self.own_topic else dead_letter.copied_headers,
@@ -174,13 +211,13 @@ class Resend:
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None:
-                refused.append(f"{dead_letter.place} is refused by topic {topic}: {error.str()}")
+                refused.append(f"{dead_letter.place} is refused by topic {shown_topic(topic)}: {error.str()}")
 
         fields = {"key": record.key, "partition": partition, "headers": headers or None, "on_delivery": delivered}
         try:
             writer.send(topic, record.value, **fields)
         except ProduceError as error:
-            refused.append(f"{dead_letter.place} is refused by topic {topic}: {error}")
+            refused.append(f"{dead_letter.place} is refused by topic {shown_topic(topic)}: {error}")
             raise
 
     def _mark(self, writer: TransactionalWriter, partition: int, handled: Handled) -> None:

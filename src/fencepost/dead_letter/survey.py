@@ -6,12 +6,21 @@ from dataclasses import dataclass, field
 
 from fencepost.api import FatalError
 from fencepost.config import ConfigError
+from fencepost.config.check import topic_name
 from fencepost.config.connector import SinkChoice
 from fencepost.dead_letter.letter import DeadLetter
 
 RESEND = SinkChoice.key_of("resend_topic")
 _EXAMPLES = 3
+_LISTED = 10
+_LONGEST = 249  # as Kafka's names of topics
+_fault = topic_name()
 _MOST_ORIGINS = 100_000  # whoever can write to the topic can put anything into headers
+
+
+def shown_topic(name: str) -> str:
+    """Return a topic's name from a header, for a text: anything can be there, of any length."""
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
 
 
 @dataclass(frozen=True)
@@ -61,19 +70,20 @@ class Survey:
 
         `partitions` returns how many a topic has; None if it does not exist.
         """
-        nowhere = self._nowhere({topic: partitions(topic) for topic in self.targets})
+        nowhere = self._nowhere({t: partitions(t) if _fault(t) is None else None for t in self.targets})
         if not nowhere:
             return
         texts = [
             f"{count} of {what} ({', '.join(places)}{', …' if count > len(places) else ''})"
-            for what, (count, places) in sorted(nowhere.items())
+            for what, (count, places) in sorted(nowhere.items())[:_LISTED]
         ]
         _, places = next(iter(nowhere.values()))
+        more = "; …" if len(nowhere) > _LISTED else ""
         raise ConfigError(
             f"Dead letters of {connector} came from topics or partitions that do not exist any more: "
-            f"{'; '.join(texts)}. Nothing is sent. Create what is missing, give the sink its own topic ({RESEND}), or "
-            "pass over them permanently: --skip TOPIC passes over all dead letters that came from a topic, --skip "
-            f"LETTER over one, as in --skip {places[0]}"
+            f"{'; '.join(texts)}{more}. Nothing is sent. Create what is missing, give the sink its own topic "
+            f"({RESEND}), or pass over them permanently: --skip TOPIC passes over all dead letters that came from a "
+            f"topic, --skip LETTER over one, as in --skip {places[0]}"
         )
 
     def _nowhere(self, partitions: Mapping[str, int | None]) -> dict[str, tuple[int, list[str]]]:
@@ -83,8 +93,8 @@ class Survey:
             there = partitions[topic]
             if there is not None and partition < there:
                 continue
-            missing = f"partition {partition} of topic {topic}, which has {there}"
-            what = f"topic {topic}, which does not exist" if there is None else missing
+            missing = f"partition {partition} of topic {shown_topic(topic)}, which has {there}"
+            what = f"topic {shown_topic(topic)}, which does not exist" if there is None else missing
             before, places = found.get(what, (0, []))
             found[what] = before + count, [*places, *self.examples[(topic, partition)]][:_EXAMPLES]
         return found

@@ -51,7 +51,7 @@ def test_a_resend_says_how_far_it_is_and_how_it_has_ended(letters: DeadLetters) 
     letters.bury(*"abc")
     resends = Resends(lambda _: True)
     assert resends.progress(letters.topic).state == "none"
-    assert resends.begin(work(letters, skipped=Skipped.of([letters.place(1)]))).state == "counting"
+    assert resends.begin(work(letters, skipped=Skipped.of(letters.dead, [letters.place(1)]))).state == "counting"
     info = ended(resends, letters)
     assert (info.state, info.total, info.sent, info.skipped, info.error) == ("done", 2, 2, 1, None)
     assert letters.values == ["a", "c"]
@@ -160,6 +160,6 @@ def test_a_failure_is_said_and_what_was_sent_before_it_stays_sent(letters: DeadL
     assert (info.state, info.total, info.sent) == ("failed", 3, 1)
     assert f"Dead letter {letters.place(1)} is refused" in (info.error or "")
     assert letters.values == ["a"]
-    resends.begin(work(letters, skipped=Skipped.of([letters.place(1)])))
+    resends.begin(work(letters, skipped=Skipped.of(letters.dead, [letters.place(1)])))
     assert ended(resends, letters).state == "done"
     assert letters.values == ["a", "c"]

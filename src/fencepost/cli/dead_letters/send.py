@@ -30,7 +30,7 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
     browser = TopicBrowser(conf, topic or connector.topic)
     with Bookmark(conf, group, browser.topic) as bookmark:
         own_topic = (connector.config.get(RESEND) or "").strip()
-        resend = Resend(name, browser, bookmark, own_topic, Skipped.of(skipped))
+        resend = Resend(name, browser, bookmark, own_topic, Skipped.of(browser.topic, skipped))
         survey = resend.survey()
         targets = survey.targets
         if not own_topic:

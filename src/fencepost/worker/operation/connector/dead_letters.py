@@ -75,7 +75,7 @@ class DeadLetters:
                 topic,
                 own_topic,
                 None if request.letters is None else Selection(topic, request.letters),
-                Skipped.of(request.skip),
+                Skipped.of(topic, request.skip),
                 targets.has,
                 self._reader_conf(config),
                 self._settings.fencing_conf(raw),

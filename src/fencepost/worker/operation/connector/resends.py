@@ -15,7 +15,7 @@ from fencepost.config import ConfigError
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import Resend
-from fencepost.dead_letter.survey import Survey
+from fencepost.dead_letter.survey import Survey, shown_topic
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
@@ -51,7 +51,8 @@ class ResendWork:
         """Send what waits, or pass over it; `tell` gets what is known of it meanwhile. Returns whether it is all."""
         browser = TopicBrowser(self.reader_conf, self.topic)
         with Bookmark(self.reader_conf, progress_name(self.connector), self.topic) as bookmark:
-            resend = Resend(self.connector, browser, bookmark, self.own_topic, self.skipped, self.selection, is_wanted)
+            given = self.own_topic, self.skipped, self.selection
+            resend = Resend(self.connector, browser, bookmark, *given, is_wanted, self.reads)
             survey = resend.survey()
             if not is_wanted():
                 return False
@@ -72,12 +73,26 @@ class ResendWork:
         foreign = sorted(topic for topic in survey.targets if not self.reads(topic))
         if foreign:
             raise ConfigError(
-                f"Dead letters of {self.connector} came from topics that it does not read: {', '.join(foreign[:10])}. "
+                f"Dead letters of {self.connector} came from topics that it does not read: "
+                f"{', '.join(map(shown_topic, foreign[:10]))}{', …' if len(foreign) > 10 else ''}. "
                 f"Nothing is sent. Resend them with rights of your own (`fencepost dead-letters {self.connector} "
                 "--resend`), or pass over them"
             )
         with closing(Admin(self.reader_conf)) as admin:
             survey.ensure_have_somewhere_to_go(self.connector, admin.topics.partitions)
+
+
+class _Wanted:
+    """Whether one resend is wanted. Once it is not, it never is again: what it has read since then is not all."""
+
+    def __init__(self, is_wanted: Callable[[str], bool], connector: str) -> None:
+        self._is_wanted = is_wanted
+        self._connector = connector
+        self._is_over = False
+
+    def __call__(self) -> bool:
+        self._is_over = self._is_over or not self._is_wanted(self._connector)
+        return not self._is_over
 
 
 class Resends:
@@ -129,7 +144,7 @@ class Resends:
         with about(name):
             state, error = "failed", None
             try:
-                state = "done" if work.run(lambda: self._is_wanted(name), tell) else "stopped"
+                state = "done" if work.run(_Wanted(self._is_wanted, name), tell) else "stopped"
             except FencedError as failure:
                 error = f"Another process has begun to resend the same dead letters, and sends what is left: {failure}"
             except (ConnectError, ConfigError) as failure:

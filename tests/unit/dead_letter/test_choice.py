@@ -1,0 +1,103 @@
+"""What is to be sent, what is to be passed over, and what stops it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.api import ConfigError
+from fencepost.dead_letter import resend as resend_module
+from fencepost.dead_letter.choice import Skipped
+from fencepost.dead_letter.resend import Resend
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.worker.operation.connector.resends import _Wanted
+
+
+def letter(offset: int, origin: str = "orders") -> TopicRecord:
+    facts = {"topic": origin, "partition": "0", "offset": "7", "connector.name": "c"}
+    context: Any = tuple((f"__connect.errors.{name}", text.encode()) for name, text in facts.items())
+    return TopicRecord(0, offset, 1, None, b"v", context)
+
+
+class Log:
+    """A topic in memory, of which the group has passed `passed`."""
+
+    topic = "dead"
+
+    def __init__(self, *records: TopicRecord, passed: int | None = None) -> None:
+        self.records = records
+        self.ranges = {0: (0, len(records))}
+        self.passed = passed
+
+    def read(self, ranges: Mapping[int, tuple[int, int]], key_bounds: Any = None) -> Iterable[TopicRecord]:
+        for first, end in ranges.values():
+            yield from (one for one in self.records if first <= one.offset < end and key_bounds is None)
+
+    def peek(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+        return {} if self.passed is None else {0: GroupOffset("dead", 0, self.passed, "")}
+
+    def ensure_no_members(self) -> None:
+        pass
+
+
+def resend_of(log: Log, *skip: str, **fields: Any) -> Resend:
+    part: Any = log
+    return Resend("c", part, part, skipped=Skipped.of("dead", skip), **fields)
+
+
+@pytest.mark.parametrize("name", ["dead@0", "dead-0@x", "ded-0@4", "dead-0@", "@", "dead-0@4 "])
+def test_what_is_no_dead_letter_cannot_be_passed_over(name: str) -> None:
+    """With a name that meets nothing, it would be sent."""
+    with pytest.raises(ConfigError, match="is no dead letter in dead: name it as dead-0@4"):
+        Skipped.of("dead", [name])
+
+
+@pytest.mark.parametrize("name", ["dead-0@9", "dead-1@0", "odrers"])
+def test_nothing_is_sent_if_what_is_to_be_passed_over_is_not_there(name: str) -> None:
+    log = Log(letter(0), letter(1, "others"))
+    with pytest.raises(ConfigError, match=f"^Nothing that waits is {name}, .* Nothing is sent"):
+        resend_of(log, name, "dead-0@0").survey()
+    assert resend_of(log, "dead-0@0", "others").survey().skipped == 2
+
+
+def test_what_was_passed_over_before_may_be_named_again() -> None:
+    """As if a resend is asked for again after its worker has died."""
+    survey = resend_of(Log(letter(0), letter(1), passed=1), "dead-0@00").survey()
+    assert (survey.total, survey.skipped) == (1, 0)
+
+
+def test_a_resend_that_is_not_wanted_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was away would fence its successor, which sends the same dead letters."""
+
+    def opened(*_: object) -> None:
+        raise AssertionError("the id would be taken")
+
+    monkeypatch.setattr(resend_module, "TransactionalWriter", opened)
+    assert resend_of(Log(letter(0)), is_wanted=lambda: False).send({}) == 0
+
+
+def test_a_resend_that_was_not_wanted_once_never_is_again() -> None:
+    """What was read in between is not all: it would end as done."""
+    answers = iter([True, False, True, True])
+    wanted = _Wanted(lambda _: next(answers), "c")
+    assert [wanted() for _ in range(3)] == [True, False, False]
+
+
+def test_a_dead_letter_is_not_sent_to_a_topic_that_the_connector_does_not_read() -> None:
+    """What was counted may be less than what is sent, if somebody sets the group's offsets back."""
+    own: Any = resend_of(Log(letter(0, "others" * 100)), reads=lambda topic: topic == "orders")
+    [waiting] = own._waiting({})
+    with pytest.raises(ConfigError, match=r"^dead-0@0 came from topic (others){41}oth…, which c does not read"):
+        own._send(None, waiting, [])
+
+
+def test_names_that_no_topic_can_have_are_not_asked_for_and_are_cut() -> None:
+    """Anybody who can write to the topic can put anything into headers."""
+    names = ["x" * 5_000, "no topic!", "..", *(f"gone-{n}" for n in range(50))]
+    survey = resend_of(Log(*(letter(n, name) for n, name in enumerate(names)))).survey()
+    asked: list[str] = []
+    with pytest.raises(ConfigError, match=r"1 of topic [.][.], which does not exist") as raised:
+        survey.ensure_have_somewhere_to_go("c", lambda name: asked.append(name))
+    assert sorted(asked) == sorted(names[3:])
+    assert len(str(raised.value)) < 5_000
