@@ -52,10 +52,14 @@ class LedgerTopics:
 
 @dataclass(frozen=True, slots=True)
 class _Carry:
-    """What is not in the ledger's topic yet, encoded, and the partitions of the offsets topic that have some of it."""
+    """What is not in the ledger's topic yet, encoded, and the partitions of the offsets topic that have some of it.
+
+    `value` is a record of the entries. One that is made later also names the topics of all that was encoded since.
+    """
 
     encoder: RecordEncoder
     entries: tuple[bytes, ...] = ()
+    value: bytes = b""
     partitions: frozenset[int] = frozenset()
 
 
@@ -91,7 +95,8 @@ class EntryCarry:
                 log.warning("entries of the ledger that %s carried are left out: %s", self._topics.connector, error)
         entries: Sequence[LedgerEntry] = max(found, key=len)
         encoder = self._topics.encoder()
-        self._kept = _Carry(encoder, tuple(map(encoder.encoded, entries)), frozenset(partitions))
+        encoded = tuple(map(encoder.encoded, entries))
+        self._kept = _Carry(encoder, encoded, encoder.value(encoded), frozenset(partitions))
         self.restart()
 
     def try_carry(self, new: Sequence[LedgerEntry], partition: int) -> Record | None:
@@ -103,7 +108,7 @@ class EntryCarry:
         value = carry.encoder.value(entries)
         if len(value) > self._limits.size_bytes:
             return None
-        self._newest = _Carry(carry.encoder, entries, carry.partitions | {partition})
+        self._newest = _Carry(carry.encoder, entries, value, carry.partitions | {partition})
         return self._topics.carried(value, partition)
 
     def written(self, new: Sequence[LedgerEntry]) -> list[Record]:
@@ -113,7 +118,7 @@ class EntryCarry:
         values = [carry.encoder.value((*carry.entries, *map(carry.encoder.encoded, new)))]
         if len(values[0]) > self._most_bytes:  # divided, so that none names the topics of others
             encoders = [(self._topics.encoder(), each) for each in new]
-            values = [carry.encoder.value(carry.entries)] if carry.entries else []
+            values = [carry.value] if carry.entries else []
             values += [encoder.value([encoder.encoded(each)]) for encoder, each in encoders]
         tombstones = [self._topics.carried(None, each) for each in sorted(carry.partitions)]
         return [*map(self._topics.written, values), *tombstones]

@@ -1,6 +1,7 @@
 """The entries that a task writes to its ledger fit in records."""
 
 import itertools
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -26,11 +27,16 @@ MOST_BYTES = 1_000_000  # a producer's, by default
 PARTITIONS = 8  # of the offsets topic
 
 
-def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None) -> Any:
+TOPICS = "t", "t" * 249
+
+
+def client(
+    topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None, topics: Sequence[str] = TOPICS
+) -> Any:
     """Return what `WrittenRuns` needs of a client."""
     producer = "id", 9_000_000_000_000_000_000, 32_000
     coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
-    known = {topic: (UUID(int=topic_id), {}) for topic in ("t", "t" * 249)}
+    known = {topic: (UUID(int=topic_id), {}) for topic in topics}
     cluster = SimpleNamespace(_experience=Experience(newest=known), _topics={"offsets": (0.0, [1] * PARTITIONS)})
     return SimpleNamespace(coordinator=coordinator, cluster=cluster)
 
@@ -91,6 +97,23 @@ def test_an_entry_is_due_before_a_run_is_larger_than_a_record(conf: dict[str, An
     assert taken is not None
     assert len(taken) == 1
     assert most_bytes / 3 < taken.sizes(1)[0] < most_bytes
+
+
+def test_a_record_of_what_was_carried_does_not_name_the_topics_of_what_is_new() -> None:
+    many = [f"{number:039}" for number in range(16_000)]
+    each, writer, made = ledger(), written(0, range(0)), client(topics=("t", *many))
+    committed(each, writer)
+    committed(each, writer)
+    assert writer.runs is not None
+    writer.runs.clear()
+    for topic in many:
+        writer.runs.add(TopicPartition(topic, 0), PartitionColumns(pa.array([b"v"], pa.binary())), made)
+    taken = each.take(writer)
+    assert taken is not None
+    assert max(taken.sizes(len(taken))) < MOST_BYTES
+    found = numbers(taken)
+    assert found == [*range(1, len(found) + 1)]
+    assert places(taken)[-1] == ("offsets", 3, True)
 
 
 def test_numbers_of_all_entries_of_a_transaction_are_used_again_when_it_is_aborted() -> None:
