@@ -9,7 +9,7 @@ remain in the offsets topic: audits read them there, and its next start writes t
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.ledger.carried import carried_key
 from fencepost.ledger.entry import LedgerEntry, LedgerFormatError, LedgerRecord, RecordEncoder
@@ -55,12 +55,14 @@ class _Carry:
     """What is not in the ledger's topic yet, encoded, and the partitions of the offsets topic that have some of it.
 
     `value` is a record of the entries. One that is made later also names the topics of all that was encoded since.
+    No more is carried from `until_s` on.
     """
 
     encoder: RecordEncoder
     entries: tuple[bytes, ...] = ()
     value: bytes = b""
     partitions: frozenset[int] = frozenset()
+    until_s: float = float("-inf")
 
 
 class EntryCarry:
@@ -72,12 +74,10 @@ class EntryCarry:
         """Make records of the ledger's topic of at most `most_bytes`, unless a single entry has more."""
         self._topics, self._most_bytes, self._limits, self._clock = topics, most_bytes, limits, clock
         self._newest = self._kept = _Carry(topics.encoder())
-        self._until_s = float("-inf")
 
     def restart(self) -> None:
         """Begin with other producers, after what was kept. Their first entry is not carried: it names the topic."""
-        self._newest = self._kept
-        self._until_s = float("-inf")
+        self._newest = self._kept = replace(self._kept, until_s=float("-inf"))
 
     def inherit(self, carried: Iterable[tuple[int, bytes]]) -> None:
         """Begin where the last start of the task has ended, after it was fenced: with what it still carried.
@@ -102,19 +102,19 @@ class EntryCarry:
     def try_carry(self, new: Sequence[LedgerEntry], partition: int) -> Record | None:
         """Return a record that carries everything in this partition; None if it must go to the ledger's topic now."""
         carry = self._newest
-        if len(carry.entries) + len(new) > self._limits.entries or self._clock() >= self._until_s:
+        if len(carry.entries) + len(new) > self._limits.entries or self._clock() >= carry.until_s:
             return None
         entries = (*carry.entries, *map(carry.encoder.encoded, new))
         value = carry.encoder.value(entries)
         if len(value) > self._limits.size_bytes:
             return None
-        self._newest = _Carry(carry.encoder, entries, value, carry.partitions | {partition})
+        self._newest = replace(carry, entries=entries, value=value, partitions=carry.partitions | {partition})
         return self._topics.carried(value, partition)
 
     def written(self, new: Sequence[LedgerEntry]) -> list[Record]:
         """Return records of the ledger's topic with everything, and tombstones for what was carried."""
-        carry, self._newest = self._newest, _Carry(self._topics.encoder())
-        self._until_s = self._clock() + self._limits.time_s
+        carry, until_s = self._newest, self._clock() + self._limits.time_s
+        self._newest = _Carry(self._topics.encoder(), until_s=until_s)
         values = [carry.encoder.value((*carry.entries, *map(carry.encoder.encoded, new)))]
         if len(values[0]) > self._most_bytes:  # divided, so that none names the topics of others
             encoders = [(self._topics.encoder(), each) for each in new]
