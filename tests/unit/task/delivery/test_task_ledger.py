@@ -30,9 +30,7 @@ PARTITIONS = 8  # of the offsets topic
 TOPICS = "t", "t" * 249
 
 
-def client(
-    topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None, topics: Sequence[str] = TOPICS
-) -> Any:
+def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None, topics: Sequence[str] = TOPICS) -> Any:
     """Return what `WrittenRuns` needs of a client."""
     producer = "id", 9_000_000_000_000_000_000, 32_000
     coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
