@@ -159,7 +159,7 @@ class _Reading:
             is_spent = left.is_spent or left.size_bytes < record_bytes
             if is_spent and not (is_obliged and found.first == end):
                 break
-            size = 1 if is_spent else min(size, left.records)
+            size = 1 if is_spent else size
             start = max(first, found.first - size)
             window = self._window(start, found.first, left)
             left.spend(window.records, window.size_bytes)
@@ -173,7 +173,8 @@ class _Reading:
             found.first = window.letters[0].record.offset if len(window.letters) == self.limit else start
             found.unnamed += window.unnamed
             found.handled = found.handled or window.mark
-            size = max(1, min(size * 2, left.size_bytes // 2 * size // max(1, window.size_bytes)))
+            likely_most = left.size_bytes // 2 * size // max(1, window.size_bytes)
+            size = max(1, min(size * 2, likely_most, left.records * size // max(1, window.records)))
         found.offsets = deque(one.record.offset for one in letters)
         found.rows = list(_in_time(letters))
         return found

@@ -90,6 +90,14 @@ def own_headers(spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iter
     return [(name, data) for name, data in headers if not name.startswith(RESENT) or name in kept]
 
 
+def without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
+    """Return the headers of a dead letter that gets none about its failure: not those that its record brought either.
+
+    They would be believed, and whoever writes to an input topic can make a record so large that it gets none.
+    """
+    return [(name, data) for name, data in headers if not name.startswith(PREFIX)]
+
+
 def time_headers(timestamp: Any) -> list[HeaderBytes]:
     """Return the header with a record's time; none unless it is one that a Kafka record can have."""
     return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []

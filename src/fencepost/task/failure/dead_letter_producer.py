@@ -15,7 +15,7 @@ from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.dead_letter import context_headers, origin_of, own_headers, time_headers
+from fencepost.task.failure.dead_letter import context_headers, origin_of, own_headers, time_headers, without_context
 from fencepost.task.failure.tolerance import ErrorCounters
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class DeadLetters:
         headers = own_headers(self._spec, record, [(header.key, header.value) for header in record.headers])
         time = time_headers(record.timestamp)
         context = self._context(record, stage, class_name, error) if self._spec.dead_letters.headers else []
+        bare, choices = without_context(headers), [headers + time + context] if context else []
         self._counters.dead_letters += 1
 
         def delivered(refused: Any, _: Any) -> None:
@@ -61,7 +62,7 @@ class DeadLetters:
         self._is_open = True
         fields: dict[str, Any] = {"key": record.key, "on_delivery": delivered}
         try:
-            self._produce(record.value, [headers + time + context, headers + time, headers], fields)
+            self._produce(record.value, [*choices, bare + time, bare], fields)
         except ProducerError as refusal:
             self._counters.dead_letter_failures += 1
             raise self._error(refusal) from refusal

@@ -25,6 +25,7 @@ from fencepost.task.failure.dead_letter import (
     origin_of,
     own_headers,
     time_headers,
+    without_context,
 )
 
 _FRAME_BYTES = 1_000  # more than a record needs in addition to its contents
@@ -83,18 +84,17 @@ class TransactionDeadLetters:
         key, value = to_bytes_for_dlq(record.key), to_bytes_for_dlq(record.value)
         given = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
         headers = own_headers(self.spec, record, given)
-        for added in (self._context(failed), time_headers(record.timestamp)):
-            if self._is_small([("", key), ("", value), *headers, *added]):
-                return key, value, headers + added
-        return key, value, headers
+        bare, time = without_context(headers), time_headers(record.timestamp)
+        context = self._context(failed) if self.spec.dead_letters.headers else []
+        for choice in (*([headers + time + context] if context else ()), bare + time):
+            if self._is_small([("", key), ("", value), *choice]):
+                return key, value, choice
+        return key, value, bare
 
     def _context(self, failed: _Failed) -> list[HeaderBytes]:
-        """Return the headers that describe the failure; most of them only if the config asks for them."""
-        time = time_headers(failed.record.timestamp)
-        if not self.spec.dead_letters.headers:
-            return time
+        """Return the headers that describe the failure."""
         class_name = self.class_of(failed.stage, failed.error)
-        return time + context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
+        return context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
 
     def _is_small(self, parts: list[HeaderBytes]) -> bool:
         """Say whether the producer accepts a record of these parts.

@@ -35,3 +35,21 @@ def test_only_a_resent_record_says_where_it_was(topic: str) -> None:
         letters.close()
     for choice in letters.choices:
         assert [name for name, _ in choice] == (["own"] if topic == "in" else names[:3])
+
+
+@pytest.mark.parametrize("has_context", [False, True])
+def test_headers_about_a_failure_are_never_those_that_the_record_brought(has_context: bool) -> None:
+    """A record can be so large that its dead letter has no others, and these would be believed."""
+    spec = TaskSpec(
+        "c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=has_context)
+    )
+    letters = Noted(spec, ErrorCounters())
+    try:
+        headers = (Header("own", b"1"), Header("__connect.errors.connector.name", b"other"))
+        record = SinkRecord("in", 0, 3, b"v", headers=headers, at=TopicPartition("in", 0))
+        letters.add(record, "TASK_PUT", "C", ValueError("no"))
+    finally:
+        letters.close()
+    *whole, bare, barest = letters.choices
+    assert (bare, barest) == ([("own", b"1")], [("own", b"1")])
+    assert [dict(choice)["__connect.errors.connector.name"] for choice in whole] == [b"c"] * has_context

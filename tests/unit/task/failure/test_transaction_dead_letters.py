@@ -71,6 +71,15 @@ def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() ->
         assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
 
 
+def test_headers_about_a_failure_are_never_those_that_the_record_brought() -> None:
+    """A record can be so large that its dead letter has no others, and these would be believed."""
+    brought = (Header("__connect.errors.connector.name", b"other"),)
+    assert list(letters_of(spec(), headers=brought).headers[0]) == []
+    large = b"x" * 900_000, b"y" * 99_000
+    [headers] = letters_of(spec(headers=True), value=large[0], key=large[1], headers=brought).headers
+    assert dict(headers).get("__connect.errors.connector.name") in (None, b"c")
+
+
 FORGED = ("topic", "partition", "offset", "timestamp", "passed", "ahead", "more")
 
 
