@@ -8,8 +8,11 @@ import faulthandler
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import IO
+
+from fencepost.telemetry.stack_pipe import StackPipe
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +23,12 @@ _AFTER_S = 10.0
 class LockWatch:
     """Has the stacks of this process written to a file when its own thread could not run for `after_s`."""
 
-    def __init__(self, after_s: float, file: IO[str] | int, moves: Callable[[float], None]) -> None:
-        """`moves` is called with the seconds for which nothing moved, if that was half of `after_s` or more."""
+    def __init__(self, after_s: float, file: int, moves: Callable[[float], None]) -> None:
+        """`moves` is called with the seconds for which nothing moved, if that was half of `after_s` or more.
+
+        Writing to `file` must not block: the fault handler is put off with the interpreter lock held, and that waits
+        until it has written, so a file that blocks would stop every thread for good.
+        """
         self._after_s = after_s
         self._file = file
         self._moves = moves
@@ -43,28 +50,37 @@ class LockWatch:
         last_s = time.monotonic()
         while True:
             faulthandler.dump_traceback_later(self._after_s, file=self._file)
-            now_s = time.monotonic()
-            if now_s - last_s > self._after_s / 2:
-                self._moves(now_s - last_s)
-            last_s = now_s
+            stood_s = time.monotonic() - last_s
+            if stood_s > self._after_s / 2:
+                self._moves(stood_s)
+            last_s = time.monotonic()
             if self._over.wait(self._after_s * _TURN):
                 faulthandler.cancel_dump_traceback_later()
                 return
 
 
-def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> LockWatch:
-    """Return the watch of a worker's process, whose log goes to `stderr`.
+@contextmanager
+def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> Iterator[None]:
+    """Watch a worker's process, whose log goes to `stderr`, meanwhile.
 
     The stacks are there as the fault handler writes them, a line for each call, while everything stands still. They
-    have no values. A line of the log follows if the process moves again.
+    have no values. A small process passes them on, so that nothing here waits for whoever reads `stderr`. A line of the
+    log follows if the process moves again.
     """
 
     def moves(stood_s: float) -> None:
         if stood_s >= after_s:
             log.warning(
-                "nothing in this process moved for %.0f s: a call held Python's interpreter lock (the stacks of all "
-                "threads are above), or the process was paused",
+                "nothing in this process moved for %.0f s: a call held Python's interpreter lock, or the process was "
+                "paused. The stacks of all threads at that time were written to the standard error, near this line",
                 stood_s,
             )
 
-    return LockWatch(after_s, stderr, moves)
+    # A session of its own: Ctrl-C in a terminal would end it before the worker has ended.
+    with closing(StackPipe(["cat"], stdout=stderr.fileno(), start_new_session=True)) as pipe:
+        watch = LockWatch(after_s, pipe.writing, moves)
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.close()

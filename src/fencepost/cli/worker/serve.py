@@ -51,7 +51,13 @@ def serve(
     Raises ConfigError for settings that it cannot serve.
     """
     faulthandler.enable()  # shows Python's stack if Kafka's client crashes
-    watch_of_worker(sys.stderr).start()
+    with watch_of_worker(sys.stderr):
+        return _serve(config, driver, declared, should_end)
+
+
+def _serve(
+    config: WorkerConfig, driver: Driver, declared: Declared | None, should_end: Callable[[], bool]
+) -> Exception | None:
     is_over = threading.Event()
 
     def over(_signal: int, _frame: FrameType | None) -> None:

@@ -18,7 +18,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 MOVES = b"moves\n"  # after a dump: it was a pause
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 SIGNAL = signal.SIGRTMAX - 1  # nobody uses it, and system calls go on after it
 _TASK = re.compile(rb"^task (0x[0-9a-f]+) (\d+) (\S+)$")
 _STACK = b"Stack ("
@@ -80,7 +80,7 @@ class Reader:
         """Send what is dumped until the pipe ends."""
         data = b""
         while more := os.read(self.reading, 65_536):
-            data = (data + more)[-MOST_BYTES:]
+            data = (data + more)[-_MOST_BYTES:]
             if self._goes_on(self.quiet_s):
                 continue
             before, _, dump = data.rpartition(MOVES)

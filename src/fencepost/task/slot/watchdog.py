@@ -12,17 +12,15 @@ A process that was paused (SIGSTOP, a frozen container) is also late, but moves 
 pipe, and nothing is sent.
 """
 
-import contextlib
 import faulthandler
-import fcntl
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 
-from fencepost.task.slot.stack_reader import MOST_BYTES, MOVES, SIGNAL
+from fencepost.task.slot.stack_reader import MOVES, SIGNAL
 from fencepost.telemetry.lock_watch import LockWatch
+from fencepost.telemetry.stack_pipe import StackPipe
 
 
 class Watchdog:
@@ -33,25 +31,15 @@ class Watchdog:
 
         That process ends with this one, as its pipe does. It imports what this one can.
         """
-        reading, self._writing = os.pipe()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        try:
-            self._reader = subprocess.Popen(reader, stdin=reading, stdout=subprocess.DEVNULL, env=environment)
-        except BaseException:
-            os.close(self._writing)
-            raise
-        finally:
-            os.close(reading)
-        faulthandler.register(SIGNAL, file=self._writing, all_threads=False)
-        os.set_blocking(self._writing, False)  # a full pipe must stop neither this process nor its fault handler
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, MOST_BYTES)
-        self._watch = LockWatch(after_s, self._writing, lambda _: self._write(MOVES))
+        self._pipe = StackPipe(reader, env=environment)
+        faulthandler.register(SIGNAL, file=self._pipe.writing, all_threads=False)
+        self._watch = LockWatch(after_s, self._pipe.writing, lambda _: self._pipe.write(MOVES))
 
     @property
     def reader_pid(self) -> int:
         """Return the id of the process that reads the stacks."""
-        return self._reader.pid
+        return self._pipe.reader_pid
 
     def start(self) -> None:
         """Watch from now on."""
@@ -59,17 +47,11 @@ class Watchdog:
 
     def names(self, thread: threading.Thread, incarnation: str) -> None:
         """Say which task runs in a thread that has been started."""
-        self._write(f"task {thread.ident:#x} {thread.native_id} {incarnation}\n".encode())
+        self._pipe.write(f"task {thread.ident:#x} {thread.native_id} {incarnation}\n".encode())
 
     def close(self) -> None:
         """Stop watching, and end the other process."""
         self._watch.close()
-        if self._reader.poll() is None:  # it may not see the pipe's end: a task's forks have it, too
-            self._reader.kill()
-        self._reader.wait()
+        self._pipe.kill_reader()
         faulthandler.unregister(SIGNAL)  # without its handler, a signal would end this process
-        os.close(self._writing)
-
-    def _write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # whoever would read it is gone, or does not read
-            os.write(self._writing, line)
+        self._pipe.close()
