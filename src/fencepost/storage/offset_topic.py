@@ -120,6 +120,14 @@ def stored(known: Iterable[KnownOffset]) -> list[StoredOffset]:
     return [StoredOffset(one.partition, one.offset) for one in known if one.offset is not None]
 
 
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class OffsetTable:
     """The newest offset of each partition of each connector, folded from records of the topic."""
 
@@ -145,7 +153,10 @@ class OffsetTable:
 
     def _apply_carried(self, key: bytes, record: LogRecord) -> None:
         if record.value is not None:
-            self._carried.setdefault(key, {})[record.partition] = record.value
+            is_text = _is_text(record.value)
+            if not is_text:  # a message to the task has only text; without it, the task replaces what is there
+                LOG.warning("Skipped %d/%d of the offsets topic: no entries of a ledger", record.partition, record.offset)
+            self._carried.setdefault(key, {})[record.partition] = record.value if is_text else b""
             return
         of_key = self._carried.get(key, {})
         of_key.pop(record.partition, None)

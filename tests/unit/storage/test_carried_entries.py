@@ -5,6 +5,7 @@ import pytest
 from fencepost.kafka.read.log import LogRecord
 from fencepost.ledger.carried import carried_bounds, carried_key, is_carried
 from fencepost.storage.offset_topic import OffsetTable, encode_key
+from fencepost.task.channel.message import Admission
 
 
 def record(key: bytes, value: bytes | None, partition: int = 0, offset: int = 0) -> LogRecord:
@@ -30,6 +31,14 @@ def test_a_tombstone_ends_what_its_partition_carries() -> None:
     table.apply(record(carried_key("c", 1), None, 0))
     table.apply(record(carried_key("c", 1), None, 0))
     assert table.carried("c", 1) == {}
+
+
+def test_what_is_carried_and_no_text_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
+    table = OffsetTable()
+    table.apply(record(carried_key("c", 1), b"\xff", 3, offset=7))
+    admission = Admission(True, carried=tuple(table.carried("c", 1).items()))
+    assert Admission.from_json(admission.to_json()).carried == ((3, b""),)
+    assert "Skipped 3/7" in caplog.text
 
 
 @pytest.mark.parametrize("partition", [{"a": ',"ledger"]'}, {}, None, {'"ledger"]': 1}])
