@@ -83,9 +83,10 @@ class EntryCarry:
         """Begin where the last start of the task has ended, after it was fenced: with what it still carried.
 
         `carried`: the values that the offsets topic has, with their partitions. Between two times that a task writes
-        to the ledger's topic, what it carries only grows. So the longest is the last.
+        to the ledger's topic, what it carries only grows. So the longest is the last. But all entries are taken: a
+        value may be older, and in the ledger, and its reader has missed the tombstone.
         """
-        found: list[Sequence[LedgerEntry]] = [()]
+        found: list[Sequence[LedgerEntry]] = []
         partitions = []
         for partition, value in carried:
             partitions.append(partition)
@@ -93,9 +94,9 @@ class EntryCarry:
                 found.append(LedgerRecord.of(value).entries)
             except LedgerFormatError as error:  # it must not keep the task from starting
                 log.warning("entries of the ledger that %s carried are left out: %s", self._topics.connector, error)
-        entries: Sequence[LedgerEntry] = max(found, key=len)
+        every = {each.id: each for entries in sorted(found, key=len) for each in entries}
         encoder = self._topics.encoder()
-        encoded = tuple(map(encoder.encoded, entries))
+        encoded = tuple(map(encoder.encoded, every.values()))
         self._kept = _Carry(encoder, encoded, encoder.value(encoded), frozenset(partitions))
         self.restart()
 

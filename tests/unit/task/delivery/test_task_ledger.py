@@ -270,6 +270,20 @@ def test_the_next_start_writes_to_the_ledger_what_the_last_one_carried() -> None
     assert numbers(committed(after, writer)) == [0]
 
 
+def test_the_next_start_takes_all_entries_of_values_of_which_one_is_old() -> None:
+    """Its reader has missed the tombstone of partition 4."""
+    clock = Clock()
+    before, after, writer = ledger(clock=clock), ledger(), written(0, range(0))
+    *_, old = [committed(before, writer, 4) for _ in range(3)]
+    clock.now_s = 1.0
+    assert places(committed(before, writer, 4)) == [("ledger", None, False), ("offsets", 4, True)]
+    new = committed(before, writer, 5)
+    after.inherit([(4, old.values[0] or b""), (5, new.values[0] or b"")])
+    taken = committed(after, written(0, range(0)))
+    assert sorted(numbers(taken)) == [0, 1, 2, 4]
+    assert places(taken)[1:] == [("offsets", 4, True), ("offsets", 5, True)]
+
+
 def test_a_carried_record_that_cannot_be_read_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
     each = ledger()
     each.inherit([(2, b'{"version":9}')])
