@@ -63,7 +63,7 @@ class LedgerStage:
         """Return what the offsets topic carries of the task's ledger, as a worker reads it."""
         with closing(self._offset_reader()) as reader:
             reader.read_known(self._connector, 30.0)
-            return reader.carried(self._connector, 0)
+            return reader.carried(self._connector, 0, self.ledger)
 
     def stored_offsets(self) -> Sequence[StoredOffset]:
         """Return the source offsets, as a worker reads them."""
@@ -77,7 +77,7 @@ class LedgerStage:
         """Return how many records with entries, or tombstones of them, the offsets topic has."""
         conf = range_conf({"bootstrap.servers": self._bootstrap}, "a-test").conf
         browser = TopicBrowser(conf, self.offsets)
-        return sum(1 for _ in browser.read(browser.ranges, carried_bounds(self._connector)))
+        return sum(1 for _ in browser.read(browser.ranges, carried_bounds(self._connector, self.ledger)))
 
     def send(self, values: Sequence[bytes | None], partition: int = 0, **fields: Any) -> None:
         column = BinaryColumn(pa.array(values, pa.binary()))

@@ -72,7 +72,7 @@ class ConnectorEntries:
         Raises what `read_on` raises.
         """
         browser = TopicBrowser(conf, topic)
-        for record in browser.read(self._unread(browser), carried_bounds(self.connector)):
+        for record in browser.read(self._unread(browser), carried_bounds(self.connector, self.topic)):
             place = TopicPartition(topic, record.partition)
             entries = () if record.value is None else LedgerRecord.of(record.value).entries
             self._carried[place, record.key or b""] = [PlacedEntry(place, record.offset, each) for each in entries]

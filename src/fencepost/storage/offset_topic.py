@@ -163,9 +163,9 @@ class OffsetTable:
         if not of_key:
             self._carried.pop(key, None)
 
-    def carried(self, connector: str, task: int) -> dict[int, bytes]:
-        """Return what the topic carries of a task's ledger, by topic partition."""
-        return dict(self._carried.get(carried_key(connector, task), {}))
+    def carried(self, connector: str, task: int, ledger: str) -> dict[int, bytes]:
+        """Return what the topic carries of a task's entries for this ledger, by topic partition."""
+        return dict(self._carried.get(carried_key(connector, task, ledger), {}))
 
     def known(self, connector: str) -> list[KnownOffset]:
         """Return every partition that has a record in the topic, including tombstones."""
@@ -202,10 +202,10 @@ class OffsetReader:
         with self._table_lock:
             return self._table.known(connector)
 
-    def carried(self, connector: str, task: int) -> dict[int, bytes]:
-        """Return what the topic, as last read, carries of a task's ledger, by topic partition."""
+    def carried(self, connector: str, task: int, ledger: str) -> dict[int, bytes]:
+        """Return what the topic, as last read, carries of a task's entries for this ledger, by topic partition."""
         with self._table_lock:
-            return self._table.carried(connector, task)
+            return self._table.carried(connector, task, ledger)
 
     def catch_up(self, timeout_s: float) -> None:
         """Read what is committed now, so that the next read has less to do. Does not wait for open transactions."""

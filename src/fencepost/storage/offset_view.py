@@ -121,9 +121,9 @@ class OffsetTopics:
             except (KafkaRequestError, KafkaAuthorizationError) as error:
                 LOG.debug("%s", error)
 
-    def carried(self, connector: str, own: OffsetTopic | None, task: int) -> dict[int, bytes]:
-        """Return what the topic that a connector writes to, as last read, carries of a task's ledger, by partition."""
-        return self._reader(own or self._shared).carried(connector, task)
+    def carried(self, connector: str, own: OffsetTopic | None, task: int, ledger: str) -> dict[int, bytes]:
+        """Return what the topic that a connector writes to, as last read, carries for a task's ledger, by partition."""
+        return self._reader(own or self._shared).carried(connector, task, ledger)
 
     def shared_key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """Return the key bytes that the worker's topic, as last read, has for a partition, or else ours."""

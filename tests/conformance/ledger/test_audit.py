@@ -265,6 +265,20 @@ def test_what_a_killed_task_carried_is_in_the_ledger_after_the_next_start(stage,
     killed.close()
 
 
+def test_entries_of_a_ledger_are_found_after_the_task_got_another_one(stage):
+    for start in range(0, 30, 10):
+        stage.write(lines(10, start))
+    first, stage.ledger = stage.ledger, f"{stage.ledger}-2"
+    stage.opened()
+    for start in range(30, 50, 10):
+        stage.write(lines(10, start))
+    for ledger, verified in ((first, 30), (stage.ledger, 20)):
+        stage.ledger = ledger
+        report = stage.audit()
+        assert (report.differences, report.is_complete) == ([], True)
+        assert (report.partitions[0].verified, report.partitions[0].others) == (verified, 50 - verified)
+
+
 def test_a_carried_entry_that_is_lost_is_in_the_next_one(stage, monkeypatch):
     stage.write(lines(10))
     with monkeypatch.context() as patched:

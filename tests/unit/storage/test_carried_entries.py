@@ -15,30 +15,38 @@ def record(key: bytes, value: bytes | None, partition: int = 0, offset: int = 0)
 def test_what_is_carried_is_no_offset_and_the_newest_of_each_partition_counts() -> None:
     table = OffsetTable()
     for partition, value in ((0, b"old"), (0, b"new"), (3, b"other")):
-        table.apply(record(carried_key("c", 1), value, partition))
+        table.apply(record(carried_key("c", 1, "l"), value, partition))
     table.apply(record(encode_key("c", {"file": "f"}), b"{}"))
-    assert table.carried("c", 1) == {0: b"new", 3: b"other"}
-    assert table.carried("c", 0) == table.carried("another", 1) == {}
+    assert table.carried("c", 1, "l") == {0: b"new", 3: b"other"}
+    assert table.carried("c", 0, "l") == table.carried("another", 1, "l") == {}
     assert [each.partition for each in table.known("c")] == [{"file": "f"}]
 
 
 def test_a_tombstone_ends_what_its_partition_carries() -> None:
     table = OffsetTable()
     for partition in (0, 3):
-        table.apply(record(carried_key("c", 1), b"value", partition))
-    table.apply(record(carried_key("c", 1), None, 3))
-    assert table.carried("c", 1) == {0: b"value"}
-    table.apply(record(carried_key("c", 1), None, 0))
-    table.apply(record(carried_key("c", 1), None, 0))
-    assert table.carried("c", 1) == {}
+        table.apply(record(carried_key("c", 1, "l"), b"value", partition))
+    table.apply(record(carried_key("c", 1, "l"), None, 3))
+    assert table.carried("c", 1, "l") == {0: b"value"}
+    table.apply(record(carried_key("c", 1, "l"), None, 0))
+    table.apply(record(carried_key("c", 1, "l"), None, 0))
+    assert table.carried("c", 1, "l") == {}
 
 
 def test_what_is_carried_and_no_text_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
     table = OffsetTable()
-    table.apply(record(carried_key("c", 1), b"\xff", 3, offset=7))
-    admission = Admission(True, carried=tuple(table.carried("c", 1).items()))
+    table.apply(record(carried_key("c", 1, "l"), b"\xff", 3, offset=7))
+    admission = Admission(True, carried=tuple(table.carried("c", 1, "l").items()))
     assert Admission.from_json(admission.to_json()).carried == ((3, b""),)
     assert "Skipped 3/7" in caplog.text
+
+
+def test_what_is_carried_for_one_ledger_stays_when_the_task_gets_another() -> None:
+    table = OffsetTable()
+    for ledger, value in (("l", b"value"), ("other", b"others"), ("other", None)):
+        table.apply(record(carried_key("c", 1, ledger), value, 3))
+    assert table.carried("c", 1, "l") == {3: b"value"}
+    assert not carried_key("c", 1, "other").endswith(carried_bounds("c", "l")[1])
 
 
 @pytest.mark.parametrize("partition", [{"a": ',"ledger"]'}, {}, None, {'"ledger"]': 1}])
@@ -47,8 +55,8 @@ def test_no_source_partition_has_the_key_of_carried_entries(partition: dict[str,
 
 
 def test_the_keys_of_a_connector_are_not_those_of_one_whose_name_is_longer() -> None:
-    beginning, end = carried_bounds("c")
-    assert carried_key("c", 12).startswith(beginning)
-    assert carried_key("c", 12).endswith(end)
-    assert not carried_key("c1", 2).startswith(beginning)
-    assert not carried_key('c",1', 2).startswith(beginning)
+    beginning, end = carried_bounds("c", "l")
+    assert carried_key("c", 12, "l").startswith(beginning)
+    assert carried_key("c", 12, "l").endswith(end)
+    assert not carried_key("c1", 2, "l").startswith(beginning)
+    assert not carried_key('c",1', 2, "l").startswith(beginning)

@@ -173,7 +173,7 @@ class AdmissionRequest(Message):
     """A start has initialised its producer, and asks whether it is still the one to run.
 
     `wants_offsets` asks for the committed offsets, too. That takes until all open transactions of the offsets topic
-    have ended, so a start that knows them does not ask.
+    have ended, so a start that knows them does not ask. `ledger`: the topic of its ledger, empty if it has none.
     """
 
     connector: str
@@ -181,6 +181,7 @@ class AdmissionRequest(Message):
     generation: int
     incarnation: str
     wants_offsets: bool = True
+    ledger: str = ""
 
 
 @dataclass(frozen=True)

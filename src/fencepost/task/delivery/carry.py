@@ -47,7 +47,7 @@ class LedgerTopics:
 
     def carried(self, value: bytes | None, partition: int) -> Record:
         """Return a record of the offsets topic, or a tombstone."""
-        return self.offsets, value, carried_key(self.connector, self.task), partition
+        return self.offsets, value, carried_key(self.connector, self.task, self.ledger), partition
 
 
 @dataclass(frozen=True, slots=True)

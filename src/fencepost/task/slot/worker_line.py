@@ -100,7 +100,8 @@ class WorkerLine:
 
     def admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         """Ask the worker (step 6 of docs/architecture.md); retries until the lease is over."""
-        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation, wants_offsets)
+        start = spec.connector, spec.task, spec.generation, spec.incarnation
+        request = AdmissionRequest(*start, wants_offsets, spec.commits.ledger_topic)
         try:
             return self._ask_for_admission(request)
         finally:

@@ -40,12 +40,15 @@ class Admissions:
         asked = AdmissionRequest.from_json(body)
         try:
             task = TaskId(asked.connector, asked.task)
-            admission = self.decide(task, asked.generation, asked.incarnation, wants_offsets=asked.wants_offsets)
+            start = task, asked.generation, asked.incarnation
+            admission = self.decide(*start, wants_offsets=asked.wants_offsets, ledger=asked.ledger)
         except KafkaAuthorizationError as error:  # the task's next start would meet the same
             admission = Admission(False, failure=str(error))
         return admission.to_json()
 
-    def decide(self, task: TaskId, generation: int, incarnation: str, *, wants_offsets: bool = True) -> Admission:
+    def decide(
+        self, task: TaskId, generation: int, incarnation: str, *, wants_offsets: bool = True, ledger: str = ""
+    ) -> Admission:
         """Admit a start of a task that is assigned to this worker, if start and task generation are the newest."""
         snapshot = self._read_to_end(_READ_S)  # step 6: to the end, after the init
         reason = self._refusal(snapshot, task, generation, incarnation)
@@ -58,7 +61,7 @@ class Admissions:
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
         spellings = tuple((dict(p or {}), key.decode()) for p, key in view.spellings)
         own = self._settings.own_offsets(snapshot.connectors.get(task.connector, {}))
-        carried = self.topics.carried(task.connector, own, task.task)
+        carried = self.topics.carried(task.connector, own, task.task, ledger) if ledger else {}
         return Admission(True, "", offsets, spellings, carried=tuple(carried.items()))
 
     def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:

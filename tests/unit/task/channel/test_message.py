@@ -98,7 +98,7 @@ MESSAGES = [
     Directives((Directive(1, Verb.START, spec=SPEC), Directive(2, Verb.PAUSE, "abc"), Directive(3, Verb.LEAVE))),
     Reports("s", "0-a", (TaskReport("c", 0, "abc", RunState.RUNNING, None, {"commits": 3}, ("t",)),)),
     Reports("s", "0-a", (), (LostTask(TaskReport("c", 0, "abc", RunState.LOST, "it ended"), ("abc", "b")),)),
-    AdmissionRequest("c", 0, 17, "abc"),
+    AdmissionRequest("c", 0, 17, "abc", ledger="l"),
     Admission(True, "", (({"f": "a"}, {"n": 1}),), (({"f": "a"}, "key"),), carried=((3, b'{"version":1}'),)),
     Admission(False, "a newer start", failure="no right"),
     TaskCopies("c", 0, "abc", (COPY,)),

@@ -193,7 +193,7 @@ def test_an_entry_is_carried_with_all_before_it_where_its_offsets_are() -> None:
     committed(each, writer)
     third = committed(each, writer, 5)
     assert places(third) == [("offsets", 5, False)]
-    assert list(third.keys or ()) == [carried_key("c", 0)]
+    assert list(third.keys or ()) == [carried_key("c", 0, "ledger")]
     assert numbers(third) == [1, 2]
 
 
