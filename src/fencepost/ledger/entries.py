@@ -1,7 +1,7 @@
 """Reads the entries of a connector from a ledger's topic."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,12 +37,13 @@ class ConnectorEntries:
     """Topics that may carry entries, as those of the ledger say."""
     _carried: dict[tuple[TopicPartition, bytes], Sequence[PlacedEntry]] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _newest: dict[int, str] = field(default_factory=dict)  # the offsets topic that a task has named last
 
     @property
     def found(self) -> list[PlacedEntry]:
         """Return each entry once: those in the ledger's topic, and then those that are carried.
 
-        What a task carries is newer than what it has written to the ledger.
+        What a task carries is newer than what it has written to the ledger; `runs` looks whether it is.
         """
         carried = sorted(self._carried.values(), key=len)  # of one task, the longest has the newest
         every = [*self.written, *(each for found in carried for each in found)]
@@ -63,6 +64,7 @@ class ConnectorEntries:
             if record.key == key and record.value is not None:
                 found = LedgerRecord.of(record.value)
                 self.offsets_topics[found.offsets] = None
+                self._newest[found.task] = found.offsets
                 place = TopicPartition(self.topic, record.partition)
                 self.written += [PlacedEntry(place, record.offset, entry) for entry in found.entries]
 
@@ -87,8 +89,27 @@ class ConnectorEntries:
         return found
 
     def runs(self) -> "LedgerRuns":
-        is_ordered = len({each.place for each in self.written}) <= 1
+        is_ordered = len({each.place for each in self.written}) <= 1 and self._is_ordered()
         return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole, are_ordered=is_ordered)
+
+    def _is_ordered(self) -> bool:
+        """Return whether the entries of each task are found in their order.
+
+        They are not if a start did not know what its predecessor carried: its offsets topic is another one, or its
+        Fencepost is older. Nobody writes those entries to the ledger then, or a later start does, after newer ones.
+        """
+        last: dict[tuple[int, str], LedgerEntry] = {}
+        incarnations: set[str] = set()
+        for each in self.found:
+            writer, topic = each.entry.writer, each.place.topic
+            if topic != self.topic and topic != self._newest.get(writer.task, topic):
+                return False
+            before = last.get((writer.task, writer.transactional_id))
+            if before is not None and not _may_follow(before, each.entry, incarnations):
+                return False
+            last[writer.task, writer.transactional_id] = each.entry
+            incarnations.add(writer.incarnation)
+        return True
 
     def lost(self) -> list[Difference]:
         """Return where entries of a producer's incarnation are missing, by their numbers."""
@@ -109,6 +130,16 @@ class ConnectorEntries:
                     lost.append(Difference(kind, each.place, each.offset, after, count, each.entry, text))
                 before, last = each.entry.number, each
         return lost
+
+
+def _may_follow(before: LedgerEntry, entry: LedgerEntry, incarnations: Collection[str]) -> bool:
+    """Return whether an entry may come next after one of the same transactional id. `incarnations`: those so far."""
+    incarnation = entry.writer.incarnation
+    if before.writer.incarnation == incarnation:
+        return before.number < entry.number
+    earlier, later = before.runs[-1], entry.runs[0]
+    is_older = earlier.producer_id == later.producer_id and earlier.producer_epoch > later.producer_epoch
+    return not is_older and incarnation not in incarnations
 
 
 class LedgerRuns:

@@ -8,7 +8,7 @@ import pytest
 from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.codec.run_digest import BLOCK, RunDigest, WrittenRun
 from fencepost.kafka.read.produced import Produced
-from fencepost.ledger.entries import LedgerRuns
+from fencepost.ledger.entries import ConnectorEntries, LedgerRuns, PlacedEntry
 from fencepost.ledger.entry import LedgerEntry, Writer
 from fencepost.ledger.finding import DifferenceKind, PartitionFindings
 from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
@@ -68,6 +68,37 @@ def test_the_loss_of_a_whole_first_run_is_found_by_the_entry_before() -> None:
     entries = [entry(0, first, 0), entry(1, second, 100, after=100), entry(2, third, 200, after=100)]
     (difference,) = audited(entries, [records(third, 200, 101)], start=101).differences
     assert (difference.kind, difference.records) == (DifferenceKind.MISSING, COUNT)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("is_in_ledger", [True, False])
+def test_older_entries_that_are_found_after_newer_ones_give_no_alarm(is_whole: bool, is_in_ledger: bool) -> None:
+    """The second start did not know what the first one carried. A third one may have written it to the ledger."""
+    first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
+    newer = 7, 1
+    begun, carried, later = entry(0, first, 0), entry(1, second, 100), entry(0, third, 0, producer=newer)
+    ledger, offsets = TopicPartition("ledger", 0), TopicPartition("offsets", 0)
+    written = [PlacedEntry(ledger, 0, begun)] * is_whole + [PlacedEntry(ledger, 1, later)]
+    late = PlacedEntry(ledger if is_in_ledger else offsets, 2, carried)
+    found = ConnectorEntries("ledger", "c", written + [late] * is_in_ledger)
+    found._carried = {} if is_in_ledger else {(offsets, b"key"): [late]}
+    log = [records(third, 0, 202, newer)]  # retention has deleted what was before
+    extent = LogExtent(202, 1 << 40, 1 << 40, topic_id=PRESENT)
+    audit = PartitionAudit(PLACE, found.runs(), extent)
+    for each in log:
+        audit.add(each)
+    assert audit.findings().differences == []
+
+
+def test_entries_of_an_offsets_topic_that_the_task_has_left_have_no_known_place() -> None:
+    """They may be of another producer id, which says nothing of their order."""
+    ledger, left = TopicPartition("ledger", 0), TopicPartition("left", 0)
+    carried, later = entry(1, values(COUNT), 100), entry(0, values(COUNT), 0, producer=(8, 0))
+    found = ConnectorEntries("ledger", "c", [PlacedEntry(ledger, 1, later)])
+    found._carried = {(left, b"key"): [PlacedEntry(left, 2, carried)]}
+    assert found.runs().are_ordered
+    found._newest = {0: "offsets"}
+    assert not found.runs().are_ordered
 
 
 def test_a_loss_in_the_first_run_of_another_producer_is_found_by_the_one_before() -> None:
