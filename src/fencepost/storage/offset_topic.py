@@ -155,7 +155,9 @@ class OffsetTable:
         if record.value is not None:
             is_text = _is_text(record.value)
             if not is_text:  # a message to the task has only text; without it, the task replaces what is there
-                LOG.warning("Skipped %d/%d of the offsets topic: no entries of a ledger", record.partition, record.offset)
+                LOG.warning(
+                    "Skipped %d/%d of the offsets topic: no entries of a ledger", record.partition, record.offset
+                )
             self._carried.setdefault(key, {})[record.partition] = record.value if is_text else b""
             return
         of_key = self._carried.get(key, {})
