@@ -13,6 +13,8 @@ from file_connector import Produce, append, created, file_source, files_sink, nu
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger.entries import ConnectorEntries
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
@@ -51,6 +53,16 @@ def test_what_a_task_writes_is_verified_across_its_restart(
     assert sum(each["verified"] for each in report["partitions"]) == 700
     configs = Admin({"bootstrap.servers": kafka.bootstrap_servers}).configs.get(ledger)
     assert configs["cleanup.policy"] == "delete"
+    assert _entries(kafka, ledger, name).runs().are_ordered  # the second start has taken over what the first carried
+
+
+def _entries(kafka: EmbeddedKafka, ledger: str, name: str) -> ConnectorEntries:
+    conf = range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "a-test").conf
+    entries = ConnectorEntries(ledger, name)
+    entries.read_on(conf)
+    for topic in entries.offsets_topics:
+        entries.read_carried(conf, topic)
+    return entries
 
 
 def _count(kafka: EmbeddedKafka, topic: str) -> int:

@@ -14,6 +14,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.ledger.carried import carried_key
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
@@ -97,8 +98,10 @@ class PreparationStage:
         self.handle.state = HandleState.HOSTED
         return Admissions(self.settings, self.topic.read_to_end, {TASK: self.handle}.get)
 
-    def admit(self, admissions: Admissions, incarnation: str = "i", *, wants_offsets: bool = True) -> Admission:
-        request = AdmissionRequest(TASK.connector, TASK.task, self.generation, incarnation, wants_offsets)
+    def admit(
+        self, admissions: Admissions, incarnation: str = "i", *, wants_offsets: bool = True, ledger: str = ""
+    ) -> Admission:
+        request = AdmissionRequest(TASK.connector, TASK.task, self.generation, incarnation, wants_offsets, ledger)
         return Admission.from_json(admissions.admit(request.to_json()))
 
     def task_producer(self) -> TransactionalWriter:
@@ -228,6 +231,18 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationSta
     eventually(lambda: answers, within_s=20)
     assert answers[0].offsets == (({"filename": "f"}, {"position": 7}),)
     other.close()
+
+
+def test_step_7_a_start_gets_what_is_carried_for_its_ledger(scene: PreparationStage) -> None:
+    admissions = scene.hosted()
+    other = scene.task_producer()
+    for ledger in ("l", "other"):
+        other.send(scene.offsets_topic, ledger.encode(), key=carried_key("c", 0, ledger))
+    other.commit()
+    other.close()
+    assert scene.admit(admissions, ledger="l").carried == ((0, b"l"),)
+    assert scene.admit(admissions).carried == ()
+    admissions.close()
 
 
 def test_a_start_that_knows_its_offsets_gets_none_and_waits_for_no_open_transaction(scene: PreparationStage) -> None:
