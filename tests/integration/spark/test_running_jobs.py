@@ -76,6 +76,7 @@ def test_a_task_moves_while_the_driver_works_for_it_and_not_while_that_waits(run
         try:
             assert has_begun.wait(SLOW_S)
             eventually(lambda: not moves() and not moves(), within_s=SLOW_S)
+            assert "java.util.concurrent.CountDownLatch.await" in work._driver_stack()
             latch.countDown()
             eventually(moves, within_s=SLOW_S)
         finally:

@@ -33,7 +33,7 @@ _FIGURES = (
     "memoryBytesSpilled",
     "diskBytesSpilled",
 )
-_MOST_TASKS, _MOST_TEXT = 3, 4_000
+_MOST_TASKS, _MOST_TEXT, _MOST_CALLS = 3, 4_000, 40
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,12 @@ class RunningJobs:
         except Exception as error:
             log.debug("what Spark's driver does is not known: %s", error)
             return {}
+
+    def driver_stack(self, context: Any, thread: int) -> str:
+        """Return where a thread of the driver's JVM is, innermost call first; empty if it has ended."""
+        bean = context._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+        info = bean.getThreadInfo(thread, _MOST_CALLS)
+        return "" if info is None else "\n".join(f"  at {call.toString()}" for call in info.getStackTrace())
 
     def stacks(self, context: Any, tag: str) -> str:
         """Return the stacks of the first tasks that run in jobs with this tag, in the JVMs of their executors."""

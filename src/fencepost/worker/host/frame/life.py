@@ -257,8 +257,8 @@ class FrameLife(ABC):
         self._host.events.reported([report])
 
     def look(self) -> None:
-        """Report it if the task stands still, waits for executors, or moves again. Any thread."""
-        self._status.look(self.work.wait.text)
+        """Report it if the task stands still, waits for executors or Spark's driver, or moves again. Any thread."""
+        self._status.look(self.work.text)
 
 
 def _is_final(error: Exception) -> bool:

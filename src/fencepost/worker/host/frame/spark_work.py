@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 
+from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.running_jobs import FIGURES_S, JobFigures, RunningJobs
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
@@ -13,6 +14,8 @@ from fencepost.task.life.remark import progress_timeout_s, utc_of
 from fencepost.worker.host.frame.jobs import FrameJobs
 
 log = logging.getLogger(__name__)
+
+_LONG = 10  # times the progress deadline
 
 
 class ExecutorWait:
@@ -50,6 +53,64 @@ class ExecutorWait:
             log.warning("task %s: %s", self._task, self.text)
 
 
+class DriverWork:
+    """How long Spark's driver has been at one call of a task without a job.
+
+    It moves as long as it allocates, and whoever tries something again and again without end does so, too. `text` says
+    where it is, in the task's status, once that has lasted for many times the progress deadline; None otherwise.
+    """
+
+    def __init__(self, task: str, control: Control, timeout_s: float | None, stack: Callable[[], str]) -> None:
+        self.text: str | None = None
+        self._control = control
+        self._moved_at: float | None = None
+        self._allocated: int | None = None
+        self._task = task
+        self._after_s = None if timeout_s is None else _LONG * timeout_s
+        self._stack = stack
+        self._since_s: float | None = None
+
+    def move(self) -> None:
+        """Record that the task moves, though its thread has not returned."""
+        self._control.move()
+        self._moved_at = self._control.moved_at
+
+    def look(self) -> None:
+        """See whether the task's thread has moved by itself, and is in another call."""
+        if self._control.moved_at != self._moved_at:
+            self._moved_at = self._control.moved_at
+            self.began(self._moved_at)
+
+    def began(self, at_s: float) -> None:
+        """Take that a call began, or that a job runs for it."""
+        self._since_s = at_s
+        if self.text is not None:
+            self.text = None
+            log.info("task %s: its Spark driver is no longer at the same work", self._task)
+
+    def has_worked(self, allocated: int | None) -> bool:
+        """Say whether it has worked since the last time, by the bytes that its thread has allocated so far."""
+        before, self._allocated = self._allocated, allocated
+        return before is not None and before != allocated
+
+    def works_on(self) -> None:
+        """Take that the driver works, and the call has not returned."""
+        if self.text is not None or self._after_s is None or self._since_s is None:
+            return
+        if time.monotonic() - self._since_s < self._after_s:
+            return
+        stack = ""
+        with contextlib.suppress(Exception):  # it has just ended, or the JVM
+            stack = self._stack()
+        self.text = (
+            f"Spark's driver has been at one call of the task since {utc_of(self._since_s)} without a job: for "
+            f"{_LONG} times {RuntimeChoice.key_of('progress_timeout_ms')}. It works, so the task does not stand still: "
+            "there is much to do, or something is tried again and again without end"
+            + (f". It is here:\n{stack}" if stack else "")
+        )
+        log.warning("task %s: %s", self._task, self.text)
+
+
 class SparkWork:
     """The `Elsewhere` of a task. Its driver thread waits for Spark inside one call, and moves as long as Spark does."""
 
@@ -57,14 +118,14 @@ class SparkWork:
         self, spec: TaskSpec, control: Control, jobs: FrameJobs, whereabouts: Callable[[str], Sequence[Whereabouts]]
     ) -> None:
         """`whereabouts`: where the executors of a run were in the last seconds."""
+        timeout_s = progress_timeout_s(spec)
         self.wait = ExecutorWait(spec.id)
-        self._control = control
+        self._driver = DriverWork(spec.id, control, timeout_s, self._driver_stack)
         self._jobs = jobs
         self._whereabouts = whereabouts
-        self._grace_s = max(0.0, FIGURES_S - (progress_timeout_s(spec) or 0.0))
+        self._grace_s = max(0.0, FIGURES_S - (timeout_s or 0.0))
         self._figures: Hashable | None = None
         self._changed_s = 0.0
-        self._allocated: int | None = None
 
     @property
     def tag(self) -> str:
@@ -75,23 +136,32 @@ class SparkWork:
         """Return the number of the thread in Spark's driver that works for the task, if there is one."""
         return self._jobs.driver_thread
 
+    @property
+    def text(self) -> str | None:
+        """Return what is said in the task's status of work that lasts, if anything is."""
+        return self.wait.text or self._driver.text
+
     def saw(self, jobs: JobFigures | None, allocated: int | None) -> None:
         """Take the figures of the task's running jobs, if there are any. Called every second.
 
         `allocated`: the bytes of memory that the task's thread in the driver has allocated so far, if that is known.
         """
-        before, self._allocated = self._allocated, allocated
+        self._driver.look()
+        works = self._driver.has_worked(allocated)
         self.wait.note(waits=jobs is not None and jobs.waits_for_executors)
-        if self.wait.is_on or (before is not None and before != allocated):
-            self._control.move()
+        if self.wait.is_on or works:
+            self._driver.move()
         if jobs is None:
             self._figures = None
+            if works:
+                self._driver.works_on()
             return
         now = time.monotonic()
+        self._driver.began(now)
         if jobs.figures != self._figures:
             self._figures, self._changed_s = jobs.figures, now
         if now - self._changed_s <= self._grace_s:
-            self._control.move()
+            self._driver.move()
 
     def waits_since(self) -> float | None:
         return None
@@ -105,3 +175,7 @@ class SparkWork:
         with contextlib.suppress(Exception):  # its tasks have just ended, or the JVM
             jvm = RunningJobs().stacks(self._jobs.runtime.session.sparkContext, self.tag)
         return "\n".join(filter(None, (*executors, jvm)))
+
+    def _driver_stack(self) -> str:
+        thread = self.driver_thread
+        return "" if thread is None else RunningJobs().driver_stack(self._jobs.runtime.session.sparkContext, thread)

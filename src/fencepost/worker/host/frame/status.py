@@ -40,13 +40,13 @@ class FrameStatus:
             if state.is_over:  # `abandon` may set it at the same moment
                 self.is_silent = True
 
-    def look(self, spark_waits: str | None) -> None:
-        """Report whether the task stands still, and what its Spark jobs wait for, if either has changed."""
+    def look(self, spark: str | None) -> None:
+        """Report whether the task stands still, and what is said of its Spark, if either has changed."""
         with self._lock:
             state = self._counters().state
             trace, counters = self._remark.of(state)
-            waits = spark_waits if state is RunState.RUNNING else None
-            said = "\n\n".join(filter(None, (trace, waits))) or None, counters
+            of_spark = spark if state is RunState.RUNNING else None
+            said = "\n\n".join(filter(None, (trace, of_spark))) or None, counters
             if said != self._said:
                 self._publish(said)
 

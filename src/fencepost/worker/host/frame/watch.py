@@ -85,7 +85,7 @@ class _Asking:
     def look(self, tasks: Sequence[FrameLife], runtime: FrameRuntime | str) -> None:
         waiting: dict[str, FrameLife] = {}
         for task in tasks:
-            if time.monotonic() - task.control.moved_at > _EVERY_S or task.work.wait.is_on:
+            if time.monotonic() - task.control.moved_at > _EVERY_S or task.work.wait.is_on or task.work.text:
                 waiting[task.work.tag] = task
         if not waiting or isinstance(runtime, str):
             return

@@ -13,7 +13,7 @@ from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
-from fencepost.spark.slot.running_jobs import JobFigures
+from fencepost.spark.slot.running_jobs import JobFigures, RunningJobs
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
@@ -34,6 +34,7 @@ _MOST_TURNS = 30
 class Runtime:
     def __init__(self) -> None:
         self.is_alive = True
+        self.sparkContext: Any = None
 
     @property
     def session(self) -> Any:
@@ -446,6 +447,36 @@ def test_a_task_moves_while_sparks_driver_works_for_it_without_a_job(stage: Call
         assert not stuck(it, over, lambda: it.task.work.saw(None, 102))
         assert stuck(it, over, lambda: it.task.work.saw(None, 102))
         assert "in stuck" in shown(it) or "in wait" in shown(it)
+    finally:
+        over.set()
+        it.task.thread.join(60)
+
+
+def test_a_task_says_where_sparks_driver_is_if_that_works_for_very_long_without_a_job(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may try something again and again without end."""
+    monkeypatch.setattr(RunningJobs, "driver_stack", lambda *_: "  at catalog.Client.retry")
+    it, over = stage("a"), threading.Event()
+
+    def seen(allocated: int, jobs: JobFigures | None = None) -> str:
+        it.task.work.saw(jobs, allocated)
+        return shown(it)
+
+    try:
+        it.task.work.saw(None, 1)
+        assert not stuck(it, over, lambda: it.task.work.saw(None, 2))
+        it.task.control.moved_at -= 601
+        assert "Spark's driver" not in seen(2), "it waits, as while it is paused"
+        said = seen(3)
+        assert said.startswith("Spark's driver has been at one call of the task since ")
+        assert said.endswith("It is here:\n  at catalog.Client.retry")
+        assert seen(4) == said
+        assert seen(5, JobFigures(7, waits_for_executors=False)) == ""
+        it.task.control.moved_at -= 601
+        assert seen(6).startswith("Spark's driver")
+        it.task.control.move()
+        assert seen(7) == ""
     finally:
         over.set()
         it.task.thread.join(60)
