@@ -1,9 +1,10 @@
-"""Debezium's sources for Postgres and MySQL, real Java plug-ins, while their processes and databases are killed.
+"""Debezium's sources for Postgres, MySQL and MariaDB, real plug-ins, while their processes and databases are killed.
 
 A snapshot that is cut short begins again, here as on Kafka Connect: faults come after it.
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -26,7 +27,7 @@ from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
 from support.host_processes import hosts
 from support.long_form import IS_LONG
-from support.mariadb import PASSWORD, USER, running_mariadb
+from support.mariadb import AS_MYSQL, PASSWORD, USER, running_mariadb
 from support.maven_plugin import plugin
 from support.postgres import debezium, running_postgres
 from support.worker import Worker
@@ -36,8 +37,10 @@ WITHIN_S = 240
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
 BEFORE, ROWS = 500, 200
 LARGE_ROWS, MORE_LARGE_ROWS, ROW = 2000, 500, 100_000
-_TEXT = {"mysql": "mediumtext", "postgres": "text"}
-_NUMBERS = {"mysql": "seq from shop.seq_{}_to_{}", "postgres": "seq from generate_series({}, {}) seq"}
+_TEXT = {"mysql": "mediumtext", "mariadb": "mediumtext", "postgres": "text"}
+_SEQUENCE = "seq from shop.seq_{}_to_{}"
+_NUMBERS = {"mysql": _SEQUENCE, "mariadb": _SEQUENCE, "postgres": "seq from generate_series({}, {}) seq"}
+MARIADB_PLUGIN = "3.5.0.Final"  # the newest whose artifacts could be fetched
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -52,12 +55,13 @@ class Database(Protocol):
 
 
 _RUNNING: Mapping[str, Callable[[Path], AbstractContextManager[Database]]] = {
-    "mysql": running_mariadb,
+    "mysql": functools.partial(running_mariadb, version=AS_MYSQL),
+    "mariadb": running_mariadb,
     "postgres": running_postgres,
 }
 
 
-@pytest.fixture(params=["postgres", "mysql"])
+@pytest.fixture(params=["postgres", "mysql", "mariadb"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -83,6 +87,8 @@ def worker(kafka: EmbeddedKafka, kind: str, tmp_path: Path) -> Iterator[Worker]:
     plugins.mkdir()
     if kind == "mysql":
         plugin("io.debezium", ("debezium-connector-mysql",), DEBEZIUM, plugins)
+    elif kind == "mariadb":
+        plugin("io.debezium", ("debezium-connector-mariadb",), MARIADB_PLUGIN, plugins)
     else:
         debezium(plugins)
     settings = {
@@ -97,6 +103,14 @@ def worker(kafka: EmbeddedKafka, kind: str, tmp_path: Path) -> Iterator[Worker]:
 
 def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
     """Return a config as the documentation of Debezium has it."""
+    of_log = {
+        "database.user": USER,
+        "database.server.id": "4711",
+        "connect.keep.alive.interval.ms": "2000",  # when it looks for a database that is gone; else a minute
+        "database.include.list": "shop",
+        "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+        "schema.history.internal.kafka.topic": f"history-{kind}-{database.port}",
+    }
     own = {
         "postgres": {
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -105,15 +119,8 @@ def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
             "database.dbname": "postgres",
             "slot.name": "orders",
         },
-        "mysql": {
-            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
-            "database.user": USER,
-            "database.server.id": "4711",
-            "connect.keep.alive.interval.ms": "2000",  # when it looks for a database that is gone; else a minute
-            "database.include.list": "shop",
-            "schema.history.internal.kafka.bootstrap.servers": bootstrap,
-            "schema.history.internal.kafka.topic": f"history-{kind}-{database.port}",
-        },
+        "mysql": {"connector.class": "io.debezium.connector.mysql.MySqlConnector", **of_log},
+        "mariadb": {"connector.class": "io.debezium.connector.mariadb.MariaDbConnector", **of_log},
     }
     return own[kind] | {
         "tasks.max": "1",
@@ -162,7 +169,11 @@ FAULTS: tuple[JavaFault | str, ...] = (
     JavaFault.STOP_BOTH,
 )
 # Postgres gives a replication slot to one reader at a time: a host that goes on keeps it, and its successor waits.
-_MORE: Mapping[str, tuple[JavaFault, ...]] = {"mysql": (JavaFault.STOP_SLOT,), "postgres": ()}
+_MORE: Mapping[str, tuple[JavaFault, ...]] = {
+    "mysql": (JavaFault.STOP_SLOT,),
+    "mariadb": (JavaFault.STOP_SLOT,),
+    "postgres": (),
+}
 
 
 @pytest.mark.timeout(300 * len(FAULTS) * PASSES)

@@ -15,8 +15,8 @@ from support.worker import free_port
 USER, PASSWORD = "debezium", "nothing"
 _NOBODYS = "mysql"  # the server refuses to be root's
 _STARTED_S = 120
-_VERSION = "5.7.19"
-"""What the server says that it is.
+AS_MYSQL = "5.7.19"
+"""The version that a server gives which presents itself as MySQL.
 
 MySQL's clients ask MariaDB 10.11 for what newer versions of MySQL have. A client that knows whose log it reads gets
 events of MariaDB's own; Debezium's connector for MySQL does not understand that they begin transactions, and loses rows
@@ -25,10 +25,11 @@ when it starts again.
 
 
 class MariaDb:
-    """A server that runs."""
+    """A server that runs; it says the version that it is asked to."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, version: str | None) -> None:
         self.port = free_port()
+        self._version = version
         self._directory = directory
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -51,8 +52,9 @@ class MariaDb:
             "binlog-format": "ROW",
             "binlog-row-image": "FULL",
             "sync-binlog": 1,
-            "version": _VERSION,
         }
+        if self._version is not None:
+            settings["version"] = self._version
         options = [f"--{name}={value}" for name, value in settings.items()]
         with (self._directory / "log").open("ab") as log:
             self._server = subprocess.Popen(
@@ -87,13 +89,17 @@ class MariaDb:
 
 
 @contextmanager
-def running_mariadb(directory: Path) -> Iterator[MariaDb]:
-    """Run a server whose files are in a directory; USER may do everything. Skips the test where none is installed."""
+def running_mariadb(directory: Path, version: str | None = None) -> Iterator[MariaDb]:
+    """Run a server whose files are in a directory; USER may do everything. Skips the test where none is installed.
+
+    Args:
+        version: what it says that it is, such as AS_MYSQL; by default what it is.
+    """
     if not Path("/usr/sbin/mariadbd").exists():
         pytest.skip("no MariaDB server is installed: apt-get install -y mariadb-server")
     if os.geteuid() == 0:
         shutil.chown(directory, _NOBODYS)
-    server = MariaDb(directory)
+    server = MariaDb(directory, version)
     server.create()
     server.start()
     try:
