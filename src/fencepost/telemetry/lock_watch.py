@@ -65,7 +65,7 @@ def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> Iterator[None
 
     The stacks are there as the fault handler writes them, a line for each call, while everything stands still. They
     have no values. A small process passes them on, so that nothing here waits for whoever reads `stderr`. A line of the
-    log follows if the process moves again.
+    log follows if the process moves again. Without that process, the worker runs unwatched.
     """
 
     def moves(stood_s: float) -> None:
@@ -76,8 +76,13 @@ def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> Iterator[None
                 stood_s,
             )
 
-    # A session of its own: Ctrl-C in a terminal would end it before the worker has ended.
-    with closing(StackPipe(["cat"], stdout=stderr.fileno(), start_new_session=True)) as pipe:
+    try:  # a session of its own: Ctrl-C in a terminal would end it before the worker has ended
+        stacks = StackPipe(["cat"], stdout=stderr.fileno(), start_new_session=True)
+    except OSError as error:
+        log.warning("calls that hold Python's interpreter lock will not be named: %s", error)
+        yield
+        return
+    with closing(stacks) as pipe:
         watch = LockWatch(after_s, pipe.writing, moves)
         watch.start()
         try:

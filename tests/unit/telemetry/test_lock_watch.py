@@ -45,10 +45,25 @@ def test_the_call_is_named_while_it_holds_the_lock_and_a_line_follows_once_it_ha
 
 
 def test_nothing_is_written_once_the_watch_is_closed(tmp_path: Path) -> None:
-    file = tmp_path / "stderr"
-    with file.open("w") as stderr:
-        run('with watch_of_worker(sys.stderr, 0.3):\n    pass\nholds_the_lock("sleep 0.7")', stderr.fileno())
-    assert "holds_the_lock" not in file.read_text()
+    file = tmp_path / "stacks"
+    then = f"""
+from fencepost.telemetry.lock_watch import LockWatch
+
+with open({str(file)!r}, "w") as stacks:
+    watch = LockWatch(0.3, stacks.fileno(), lambda stood_s: None)
+    watch.start()
+    watch.close()
+    holds_the_lock("sleep 0.7")
+"""
+    run(then, sys.stderr.fileno())
+    assert file.read_text() == ""
+
+
+def test_a_worker_runs_unwatched_if_nothing_can_pass_on_its_stacks() -> None:
+    then = 'os.environ["PATH"] = "/nowhere"\nwith watch_of_worker(sys.stderr, 60):\n    print("runs")'
+    said = run(then, sys.stderr.fileno())
+    assert said.startswith("LOG calls that hold Python's interpreter lock will not be named: ")
+    assert said.endswith("runs\n")
 
 
 def test_the_process_goes_on_after_such_a_call_if_nobody_reads_its_stderr() -> None:

@@ -104,8 +104,8 @@ class DriverWork:
             stack = self._stack()
         self.text = (
             f"Spark's driver has been at one call of the task since {utc_of(self._since_s)} without a job: for "
-            f"{_LONG} times {RuntimeChoice.key_of('progress_timeout_ms')}. It works, so the task does not stand still: "
-            "there is much to do, or something is tried again and again without end"
+            f"{_LONG} times {RuntimeChoice.key_of('progress_timeout_ms')}. At {utc_of(time.monotonic())} it worked, "
+            "so the task did not stand still: there is much to do, or something is tried again and again without end"
             + (f". It is here:\n{stack}" if stack else "")
         )
         log.warning("task %s: %s", self._task, self.text)
