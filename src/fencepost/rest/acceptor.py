@@ -101,7 +101,9 @@ class Acceptor:
             log.error("a connection could not be served", exc_info=error)
 
     def _make_room(self) -> None:
-        """Cut off one handshake if none may be added."""
+        """Cut off one handshake if none may be added. Without TLS there is none: its connections are bounded later."""
+        if self._tls is None:
+            return
         going_on = {task: host for task, host in self._handshakes.items() if not task.cancelling()}
         if len(going_on) >= MOST_HANDSHAKES:
             ((most, _),) = Counter(going_on.values()).most_common(1)

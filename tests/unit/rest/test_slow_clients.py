@@ -1,5 +1,6 @@
 """Clients that send slowly, or nothing, or do not read: each is cut off, and others are answered meanwhile."""
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -181,6 +182,35 @@ def _begun_handshake(running: Running) -> socket.socket:
     client = socket.create_connection((HOST, running.port), timeout=60)
     client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
     return client
+
+
+def test_connections_without_tls_that_come_together_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor, "MOST_HANDSHAKES", 8)
+    made: list[asyncio.BaseTransport] = []
+    lost: list[Exception | None] = []
+
+    class Kept(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.append(exc)
+
+    async def serve(listener: socket.socket) -> None:
+        server = acceptor.Acceptor(listener, Kept, None)
+        while len(made) < 50:
+            await asyncio.sleep(0.01)
+        server.close()
+        await server.wait_closed()
+        assert not lost
+        for transport in made:
+            transport.close()
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((HOST, 0), backlog=64))
+        for _ in range(50):
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+        asyncio.run(asyncio.wait_for(serve(listener), 60))
 
 
 def test_a_slow_handshake_ends_while_another_address_begins_many(
