@@ -76,6 +76,8 @@ class Resend:
 
         survey = Survey.of(self._waiting(handled), is_skipped)
         unmet = (self.skipped.places | self.skipped.topics) - met - self._done(handled)
+        if unmet & self.skipped.topics:
+            unmet -= self._met_before(handled)
         if unmet and self.is_wanted():
             raise ConfigError(
                 f"Nothing that waits is {', '.join(sorted(unmet)[:10])}, which is to be passed over. Nothing is sent. "
@@ -92,6 +94,15 @@ class Resend:
             for offset in each
             if partition in handled and handled[partition].has(offset)
         }
+
+    def _met_before(self, handled: Mapping[int, Handled]) -> set[str]:
+        """Return those to be passed over that dead letters have that were handled before, for the same reason."""
+        found: set[str] = set()
+        for record in self._read(self.browser.ranges):
+            if record.partition in handled and handled[record.partition].has(record.offset):
+                dead_letter = DeadLetter.of(self.browser.topic, record)
+                found |= self.skipped.met(dead_letter) if dead_letter.connector == self.connector else set()
+        return found
 
     def send(self, conf: Mapping[str, Any], committed: Callable[[int], None] = lambda _: None) -> int:
         """Send what waits; returns how many dead letters that were.

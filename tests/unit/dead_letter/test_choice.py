@@ -67,6 +67,14 @@ def test_what_was_passed_over_before_may_be_named_again() -> None:
     assert (survey.total, survey.skipped) == (1, 0)
 
 
+def test_a_topic_whose_dead_letters_were_passed_over_before_may_be_named_again() -> None:
+    log = Log(letter(0, "others"), letter(1), passed=1)
+    survey = resend_of(log, "others").survey()
+    assert (survey.total, survey.skipped) == (1, 0)
+    with pytest.raises(ConfigError, match=r"^Nothing that waits is odrers,"):
+        resend_of(log, "others", "odrers").survey()
+
+
 def test_a_resend_that_is_not_wanted_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was away would fence its successor, which sends the same dead letters."""
 

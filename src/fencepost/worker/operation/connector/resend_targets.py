@@ -5,12 +5,14 @@ from collections.abc import Iterable
 
 from fencepost.api import RecordError
 from fencepost.config import ConfigError
+from fencepost.config.check import topic_name
 from fencepost.config.connector import SinkConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.worker import WorkerConfig
 from fencepost.task.sink.subscription import ReadTopics
 
 _OFFSETS = "offsets.storage.topic"
+_fault = topic_name()
 
 
 class ResendTargets:
@@ -46,7 +48,7 @@ class ResendTargets:
         return topic in self._closed or topic.startswith("__")
 
     def _has(self, topic: str) -> bool:
-        if self.is_closed(topic):
+        if self.is_closed(topic) or _fault(topic) is not None:  # what no topic is called may be made to take long
             return False
         if topic in self._read.names:
             return True
