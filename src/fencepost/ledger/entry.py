@@ -19,6 +19,7 @@ import base64
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -86,7 +87,10 @@ class LedgerRecord:
             if found["version"] != VERSION:
                 raise ValueError(f"its version is {found['version']}, and this Fencepost knows {VERSION}")
             connector, task, topics = found["connector"], found["task"], found["topics"]
+            _ensure_texts(connector, found["offsets"], *chain.from_iterable((*found["producers"], *topics)))
             writers = [Writer(connector, task, incarnation, id_) for id_, incarnation in found["producers"]]
+            if not all(isinstance(number, int) and runs for _, number, runs in found["entries"]):
+                raise ValueError("an entry has no number, or no runs")
             entries = tuple(
                 LedgerEntry(writers[producer], number, tuple(_run(each, topics) for each in runs))
                 for producer, number, runs in found["entries"]
@@ -159,6 +163,11 @@ def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
     topic, topic_id = topics[index]
     digest = DigestOfRun(records, size_bytes, _unpacked(values), _unpacked(keys), lengths, headers)
     return WrittenRun(TopicPartition(topic, partition), producer_id, epoch, sequence, digest, topic_id, after)
+
+
+def _ensure_texts(*texts: Any) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is no text")
 
 
 def _packed(sums: Sequence[int | None]) -> str:
