@@ -100,13 +100,7 @@ class BatchRecords(RecordProducer):
     def produce_placed(self, records: PlacedRecords) -> None:
         with self._incarnation.sending():
             records.ensure_even()
-            if _are_alike(records) and records.partitions[0] != NO_PARTITION and not records.headers[0]:
-                # This is mainly for a source offset with what a ledger carries: few records, of every transaction.
-                place = self._place(records.topics[0], None, records.partitions[0])
-                keys = None if is_missing(records.keys) else binary(records.keys)
-                self._add(place, PartitionColumns(binary(records.values), keys, _now_ms()))
-                return
-            if _are_alike(records) and records.partitions[0] == NO_PARTITION and not is_missing(records.keys):
+            if _differ_in_keys_and_values_only(records):
                 self._add_keyed(records.topics[0], records.values, records.keys, records.headers[0])
                 return
             now_ms = _now_ms()
@@ -278,14 +272,15 @@ def _spare(leaders: Sequence[int]) -> Iterator[int]:
     return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
 
 
-def _are_alike(records: PlacedRecords) -> bool:
-    """Say whether records of one topic have the same partition, or none, the present time, and the same headers."""
+def _differ_in_keys_and_values_only(records: PlacedRecords) -> bool:
+    """Say whether records of one topic go where their keys say, now, all with the same headers."""
     same: tuple[Sequence[object], ...] = (records.topics, records.partitions, records.timestamps, records.headers)
     return (
         len(records.values) > 0
         and not records.callbacks
         and all(isinstance(column, Repeated) for column in same)
-        and records.timestamps[0] == NOW
+        and (records.partitions[0], records.timestamps[0]) == (NO_PARTITION, NOW)
+        and not is_missing(records.keys)
     )
 
 

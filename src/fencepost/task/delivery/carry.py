@@ -107,7 +107,7 @@ class EntryCarry:
             return None
         entries = (*carry.entries, *map(carry.encoder.encoded, new))
         value = carry.encoder.value(entries)
-        if len(value) > self._limits.size_bytes:
+        if len(value) > min(self._limits.size_bytes, self._most_bytes):
             return None
         self._newest = replace(carry, entries=entries, value=value, partitions=carry.partitions | {partition})
         return self._topics.carried(value, partition)

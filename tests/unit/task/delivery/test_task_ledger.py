@@ -177,6 +177,13 @@ def committed(each: TaskLedger, writer: TransactionalWriter, offsets: int | None
     return taken
 
 
+def test_what_is_carried_fits_into_a_small_record_of_the_producer() -> None:
+    each, writer = ledger(**{"message.max.bytes": 1_000}), written(1, range(1))
+    for _ in range(16):
+        taken = committed(each, writer)
+        assert max(taken.sizes(len(taken))) < 1_000
+
+
 def numbers(taken: OutgoingColumns) -> list[int]:
     return [entry.number for entry in entries_of(taken)]
 
