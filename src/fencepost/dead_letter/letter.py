@@ -1,6 +1,8 @@
 """A dead letter: a record of a dead letter topic, with what its headers say."""
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.task.failure.dead_letter import (
@@ -18,6 +20,7 @@ from fencepost.task.failure.dead_letter import (
     number_of,
 )
 
+_DEEPEST = 100
 _BEFORE = {TOPIC: RESENT_TOPIC, PARTITION: RESENT_PARTITION, OFFSET: RESENT_OFFSET}
 
 
@@ -77,6 +80,19 @@ class DeadLetter:
     @property
     def _time(self) -> list[tuple[str, bytes | None]]:
         return [] if self.time_ms is None else [(RESENT_TIMESTAMP, b"%d" % self.time_ms)]
+
+
+def parsed(fact: str | None) -> Any:
+    """Return a number, or a source's position, parsed from JSON; other text unchanged, as what is nested too deeply.
+
+    Who can write to the topic can nest what no printer of JSON could follow.
+    """
+    if fact is None or fact.count("[") + fact.count("{") > _DEEPEST:
+        return fact
+    try:
+        return json.loads(fact)
+    except ValueError:
+        return fact
 
 
 def _is_ours(name: str) -> bool:

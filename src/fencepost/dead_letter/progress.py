@@ -118,9 +118,10 @@ def handled_by(record: TopicRecord, connector: str) -> Handled | None:
     headers = {name: (data or b"").decode("ascii", "replace") for name, data in record.headers}
     try:
         passed = number_of(headers[_PASSED])
-        if passed is None or passed > record.offset:
+        ahead: frozenset[int] = _offsets(headers[_AHEAD]) if _AHEAD in headers else frozenset()
+        if passed is None or passed > record.offset or any(one >= record.offset for one in ahead):
             raise FatalError("it is not about offsets before its own")
-        return Handled(passed, _offsets(headers[_AHEAD]) if _AHEAD in headers else frozenset())
+        return Handled(passed, ahead)
     except FatalError as error:
         place = f"{record.partition}@{record.offset}"
         log.warning("the mark at %s does not count for connector %s: %s", place, connector, error)

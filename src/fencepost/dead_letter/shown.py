@@ -2,9 +2,7 @@
 
 import base64
 import codecs
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from fencepost.cluster.dead_letters import (
     LetterContent,
@@ -14,7 +12,7 @@ from fencepost.cluster.dead_letters import (
     ShownHeader,
     ShownLetter,
 )
-from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.letter import DeadLetter, parsed
 from fencepost.redaction import HIDDEN
 from fencepost.task.failure.dead_letter import (
     CLASS,
@@ -40,7 +38,10 @@ def shown(dead_letter: DeadLetter, *, is_handled: bool) -> ShownLetter:
     facts, record = dead_letter.facts, dead_letter.record
     task = facts.get(TASK, "")
     origin = LetterOrigin(
-        _fact(facts.get(TOPIC)), _parsed(facts.get(PARTITION)), _parsed(facts.get(OFFSET)), dead_letter.time_ms
+        _fact(facts.get(TOPIC)),
+        parsed(_fact(facts.get(PARTITION))),
+        parsed(_fact(facts.get(OFFSET))),
+        dead_letter.time_ms,
     )
     stage, class_name, exception, message = (_fact(facts.get(name)) for name in (STAGE, CLASS, EXCEPTION, MESSAGE))
     return ShownLetter(
@@ -81,25 +82,18 @@ def _hidden(text: str, most: int) -> str:
     return found if len(text) <= most + behind else found[:-behind]  # a secret at the end is cut in two
 
 
-def _parsed(fact: str | None) -> Any:
-    """Return a number, or a source's position, parsed from JSON; other text unchanged."""
-    text = _fact(fact)
-    try:
-        return None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _bytes(data: bytes | None, most: int) -> ShownBytes | None:
     if data is None:
         return None
-    start = data[: 4 * (most + _behind())]
+    behind = _behind()
+    start = data[: 4 * (most + behind)]
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) == len(data))
     except UnicodeDecodeError:
         return _binary(data, most)
     hidden = _hidden(text, most)
-    return ShownBytes(hidden[:most], False, len(data), len(hidden) > most or len(start) < len(data))
+    is_cut = len(hidden) > most or len(text) > most + behind or len(start) < len(data)
+    return ShownBytes(hidden[:most], False, len(data), is_cut)
 
 
 def _binary(data: bytes, most: int) -> ShownBytes:

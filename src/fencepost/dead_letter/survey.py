@@ -41,13 +41,15 @@ class Survey:
             if is_skipped(dead_letter) or dead_letter.origin is None:
                 skipped += 1
                 continue
-            counts[dead_letter.origin] += 1
+            topic, partition = dead_letter.origin
+            origin = (shown_topic(topic), partition)  # what is longer is no topic's name, and not kept whole
+            counts[origin] += 1
             if len(counts) > _MOST_ORIGINS:
                 raise FatalError(
                     f"By their headers, dead letters came from more than {_MOST_ORIGINS} partitions, as no sink has "
                     f"them ({dead_letter.place} is one). Nothing is sent"
                 )
-            places = examples.setdefault(dead_letter.origin, [])
+            places = examples.setdefault(origin, [])
             if len(places) < _EXAMPLES:
                 places.append(dead_letter.place)
         return cls(counts, examples, skipped)

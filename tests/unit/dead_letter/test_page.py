@@ -175,6 +175,20 @@ def test_a_long_value_is_cut_and_no_secret_is_shown_not_even_in_part() -> None:
         release()
 
 
+def test_a_value_that_hiding_has_made_short_is_cut_all_the_same() -> None:
+    [one] = page(Log(letter(0, value=b"password=" + b"p" * 3_000 + b" " + b"x" * 3_002))).letters
+    assert one.content.value is not None
+    assert one.content.value.is_cut
+
+
+@pytest.mark.parametrize("position", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
+def test_a_position_that_is_nested_too_deeply_to_print_is_shown_as_text(position: str) -> None:
+    forged = letter(0)
+    headers = (*forged.headers, ("__connect.errors.partition", position.encode()))
+    [one] = page(Log(forged._replace(headers=headers))).letters
+    assert isinstance(one.origin.partition, str)
+
+
 def test_of_many_secrets_in_a_row_none_is_shown_in_part() -> None:
     """What is hidden is shorter, and so what is behind it moves into what is shown."""
     secret = "".join(map(chr, range(ord("A"), ord("Z")))) * 100

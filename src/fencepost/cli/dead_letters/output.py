@@ -1,12 +1,11 @@
 """A dead letter in the formats for people and for machines."""
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.letter import DeadLetter, parsed
 from fencepost.task.failure.dead_letter import (
     CLASS,
     CONNECTOR,
@@ -30,11 +29,11 @@ def to_json(letter: DeadLetter, *, is_sent_again: bool) -> dict[str, Any]:
         "letter": {"topic": letter.topic, "partition": record.partition, "offset": record.offset},
         "timestamp": record.timestamp_ms,
         "connector": facts.get(CONNECTOR),
-        "task": _parsed(facts.get(TASK)),
+        "task": parsed(facts.get(TASK)),
         "origin": {
             "topic": facts.get(TOPIC),
-            "partition": _parsed(facts.get(PARTITION)),
-            "offset": _parsed(facts.get(OFFSET)),
+            "partition": parsed(facts.get(PARTITION)),
+            "offset": parsed(facts.get(OFFSET)),
             "timestamp": letter.time_ms,
         },
         "stage": facts.get(STAGE),
@@ -82,14 +81,6 @@ def _when(timestamp_ms: int | None) -> str:
         return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):
         return f"{timestamp_ms} ms"
-
-
-def _parsed(fact: str | None) -> Any:
-    """Return a number, or a source's position, parsed from JSON; other text unchanged."""
-    try:
-        return None if fact is None else json.loads(fact)
-    except ValueError:
-        return fact
 
 
 def _machine(data: bytes | None) -> str | dict[str, str] | None:
