@@ -3,7 +3,7 @@
 import logging
 import re
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, SourceRecord, Transform
@@ -79,7 +79,23 @@ def _stack_of(error: Exception) -> str:
     return trace_of(error) if foreign is None else hide(foreign)
 
 
-def own_headers(spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
+def header_choices(
+    spec: TaskSpec, record: SinkRecord | SourceRecord, given: Iterable[HeaderBytes], context: Sequence[HeaderBytes]
+) -> list[list[HeaderBytes]]:
+    """Return the headers of a dead letter in each form that it may have, the fullest first: the others are smaller.
+
+    Args:
+        given: The record's own headers.
+        context: Those about the failure; none if they are not wanted.
+    """
+    headers, time = _own_headers(spec, record, given), _time_headers(record.timestamp)
+    bare = _without_context(headers)
+    return [*([[*headers, *time, *context]] if context else []), bare + time, bare]
+
+
+def _own_headers(
+    spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iterable[HeaderBytes]
+) -> list[HeaderBytes]:
     """Return a failed record's headers as its dead letter keeps them: all, but none that Fencepost would believe.
 
     Whoever writes to an input topic could otherwise say where a dead letter came from, or, without headers about the
@@ -90,7 +106,7 @@ def own_headers(spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iter
     return [(name, data) for name, data in headers if not name.startswith(RESENT) or name in kept]
 
 
-def without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
+def _without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
     """Return the headers of a dead letter that gets none about its failure: not those that its record brought either.
 
     They would be believed, and whoever writes to an input topic can make a record so large that it gets none.
@@ -98,7 +114,7 @@ def without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
     return [(name, data) for name, data in headers if not name.startswith(PREFIX)]
 
 
-def time_headers(timestamp: Any) -> list[HeaderBytes]:
+def _time_headers(timestamp: Any) -> list[HeaderBytes]:
     """Return the header with a record's time; none unless it is one that a Kafka record can have."""
     return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []
 

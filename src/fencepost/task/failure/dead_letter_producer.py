@@ -15,7 +15,7 @@ from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.dead_letter import context_headers, origin_of, own_headers, time_headers, without_context
+from fencepost.task.failure.dead_letter import context_headers, header_choices, origin_of
 from fencepost.task.failure.tolerance import ErrorCounters
 
 log = logging.getLogger(__name__)
@@ -46,10 +46,9 @@ class DeadLetters:
     def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
         """Send a record whose key, value and headers are bytes. The future is done once it is acknowledged."""
         safe: Future[None] = Future()
-        headers = own_headers(self._spec, record, [(header.key, header.value) for header in record.headers])
-        time = time_headers(record.timestamp)
+        given = [(header.key, header.value) for header in record.headers]
         context = self._context(record, stage, class_name, error) if self._spec.dead_letters.headers else []
-        bare, choices = without_context(headers), [headers + time + context] if context else []
+        choices = header_choices(self._spec, record, given, context)
         self._counters.dead_letters += 1
 
         def delivered(refused: Any, _: Any) -> None:
@@ -62,7 +61,7 @@ class DeadLetters:
         self._is_open = True
         fields: dict[str, Any] = {"key": record.key, "on_delivery": delivered}
         try:
-            self._produce(record.value, [*choices, bare + time, bare], fields)
+            self._produce(record.value, choices, fields)
         except ProducerError as refusal:
             self._counters.dead_letter_failures += 1
             raise self._error(refusal) from refusal

@@ -22,10 +22,8 @@ from fencepost.task.failure.dead_letter import (
     PARTITION,
     TOPIC,
     context_headers,
+    header_choices,
     origin_of,
-    own_headers,
-    time_headers,
-    without_context,
 )
 
 _FRAME_BYTES = 1_000  # more than a record needs in addition to its contents
@@ -83,13 +81,10 @@ class TransactionDeadLetters:
         record = failed.record
         key, value = to_bytes_for_dlq(record.key), to_bytes_for_dlq(record.value)
         given = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
-        headers = own_headers(self.spec, record, given)
-        bare, time = without_context(headers), time_headers(record.timestamp)
         context = self._context(failed) if self.spec.dead_letters.headers else []
-        for choice in (*([headers + time + context] if context else ()), bare + time):
-            if self._is_small([("", key), ("", value), *choice]):
-                return key, value, choice
-        return key, value, bare
+        *fuller, least = header_choices(self.spec, record, given, context)
+        parts = [("", key), ("", value)]
+        return key, value, next((choice for choice in fuller if self._is_small([*parts, *choice])), least)
 
     def _context(self, failed: _Failed) -> list[HeaderBytes]:
         """Return the headers that describe the failure."""
