@@ -6,6 +6,10 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+COUNTING, SENDING = "counting", "sending"
+RUNNING = (COUNTING, SENDING)
+"""The states of a resend that has not ended."""
+
 _PRESENT = ConfigDict(json_schema_serialization_defaults_required=True)
 _Any = Annotated[Any, WithJsonSchema({})]
 

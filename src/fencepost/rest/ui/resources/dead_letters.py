@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.dead_letters import RUNNING
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui.inside import path_of
@@ -19,7 +20,6 @@ router = APIRouter(prefix="/ui/connectors/{name}/dead-letters", include_in_schem
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _RESEND = SinkChoice.key_of("resend_topic")
 _MOST = 25
-_RUNNING = ("counting", "sending")
 ALL, SELECTED, SKIPPED = "all", "selected", "skipped"
 
 
@@ -33,8 +33,9 @@ async def show_dead_letters(name: ConnectorName, visit: Visiting) -> Response:
 async def show_progress(name: ConnectorName, visit: Visiting) -> Response:
     """Answer with the progress of a resend alone; the browser asks again until it has ended."""
     resend = await visit.get(path_of("connectors", name, "dead-letters", "resend"))
-    has_ended = resend["state"] not in _RUNNING
-    return visit.piece("dead_letters_progress.html", name=name, resend=resend, is_new=has_ended)
+    is_running = resend["state"] in RUNNING
+    content = {"name": name, "resend": resend, "is_running": is_running, "is_new": not is_running}
+    return visit.piece("dead_letters_progress.html", **content)
 
 
 @router.post("/confirm")
@@ -95,7 +96,7 @@ async def _found(visit: Visit, name: str) -> dict[str, Any]:
         "older": None if page["older"] is None else urlencode({"before": page["older"]}),
         "is_newest": before is None,
         "resend": resend,
-        "is_running": resend["state"] in _RUNNING,
+        "is_running": resend["state"] in RUNNING,
         "is_new": False,
     }
 

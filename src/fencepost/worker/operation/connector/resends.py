@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.api import ConnectError, FencedError
 from fencepost.cluster.command import now_ms
-from fencepost.cluster.dead_letters import ResendProgressInfo
+from fencepost.cluster.dead_letters import COUNTING, RUNNING, SENDING, ResendProgressInfo
 from fencepost.cluster.errors import ConflictError
 from fencepost.config import ConfigError
 from fencepost.dead_letter.choice import Selection, Skipped
@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 4
 _MOST_KEPT = 100
-_COUNTING, _SENDING = "counting", "sending"
-_RUNNING = (_COUNTING, _SENDING)
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class ResendWork:
                 return False
             if not self.own_topic:
                 self._ensure_have_somewhere_to_go(survey)
-            tell(state=_SENDING, total=survey.total, skipped=survey.skipped)
+            tell(state=SENDING, total=survey.total, skipped=survey.skipped)
             sent = 0
 
             def committed(count: int) -> None:
@@ -110,21 +108,21 @@ class Resends:
 
     def begin(self, work: ResendWork) -> ResendProgressInfo:
         """Start one. Raises ConflictError if one of the connector is running, or too many of others are."""
-        name, begun = work.connector, ResendProgressInfo(_COUNTING, started_ms=now_ms())
+        name, begun = work.connector, ResendProgressInfo(COUNTING, started_ms=now_ms())
         with self._lock:
             now = self._known.get(name)
-            if now is not None and now.state in _RUNNING:
+            if now is not None and now.state in RUNNING:
                 of = "" if now.total is None else f" of {now.total}"
                 raise ConflictError(
                     f"Dead letters of connector {name} are being resent already, and {now.sent}{of} are sent: wait for "
                     "the end of that"
                 )
-            if sum(one.state in _RUNNING for one in self._known.values()) >= _MOST_RUNNING:
+            if sum(one.state in RUNNING for one in self._known.values()) >= _MOST_RUNNING:
                 raise ConflictError(f"The dead letters of {_MOST_RUNNING} other connectors are being resent: try later")
             threading.Thread(target=self._run, args=(work,), name=f"resend-{name}", daemon=True).start()
             self._known.pop(name, None)
             self._known[name] = begun
-            ended = [each for each, info in self._known.items() if info.state not in _RUNNING]
+            ended = [each for each, info in self._known.items() if info.state not in RUNNING]
             for oldest in ended[: max(0, len(self._known) - _MOST_KEPT)]:
                 del self._known[oldest]
         return begun
