@@ -17,6 +17,8 @@ from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.value.group_offset import GroupOffset
 
+_COMMITTED = "read_committed"  # with it, a question for offsets waits for open transactions
+
 
 class Bookmark:
     """The position in one topic that is stored under a name. A context manager."""
@@ -28,20 +30,20 @@ class Bookmark:
         self._conf = conf
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        self._consumer = self._made("read_committed")  # so `read` waits for open transactions
-        self._peeking: Any = None
+        self._consumers: dict[str, Any] = {}  # by isolation level
 
-    def _made(self, isolation: str) -> Any:
-        settings = {**self._conf, "group.id": self.group, "isolation.level": isolation}
-        return new_client(Consumer, settings, logger=library_log(__name__))
+    def _consumer(self, isolation: str) -> Any:
+        if isolation not in self._consumers:
+            settings = {**self._conf, "group.id": self.group, "isolation.level": isolation}
+            self._consumers[isolation] = new_client(Consumer, settings, logger=library_log(__name__))
+        return self._consumers[isolation]
 
     def __enter__(self) -> "Bookmark":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-        if self._peeking is not None:
-            self._peeking.close()
+        for each in self._consumers.values():
+            each.close()
 
     def ensure_no_members(self) -> None:
         """Raise FatalError if the group has members: the offsets then belong to them (E10)."""
@@ -54,19 +56,18 @@ class Bookmark:
     @property
     def metadata(self) -> Any:
         """Return the group metadata for a transaction."""
-        return self._consumer.consumer_group_metadata()
+        return self._consumer(_COMMITTED).consumer_group_metadata()
 
     def read(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         """Return the offset of each partition that has one, with its metadata.
 
         Waits for the end of a transaction that may change them. Raises what `translate` returns.
         """
-        return self._read(self._consumer, partitions)
+        return self._read(self._consumer(_COMMITTED), partitions)
 
     def peek(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         """Return what was committed last, without waiting: to show it, as it may change at any moment."""
-        self._peeking = self._peeking or self._made("read_uncommitted")
-        return self._read(self._peeking, partitions)
+        return self._read(self._consumer("read_uncommitted"), partitions)
 
     def _read(self, consumer: Any, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
