@@ -1,7 +1,7 @@
 """Admission of tasks that have initialised their producers: steps 6 and 7 of docs/architecture.md."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.cluster.info import ConnectorType
@@ -60,8 +60,10 @@ class Admissions:
         view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
         spellings = tuple((dict(p or {}), key.decode()) for p, key in view.spellings)
-        own = self._settings.own_offsets(snapshot.connectors.get(task.connector, {}))
-        carried = self.topics.carried(task.connector, own, task.task, ledger) if ledger else {}
+        carried: Mapping[int, bytes] = {}
+        if ledger:
+            own = self._settings.own_offsets(snapshot.connectors.get(task.connector, {}))
+            carried = self.topics.carried(task.connector, own, task.task, ledger)
         return Admission(True, "", offsets, spellings, carried=tuple(carried.items()))
 
     def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:

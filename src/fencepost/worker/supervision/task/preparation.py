@@ -27,7 +27,6 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.settings import WorkerSettings, looked_up
 from fencepost.worker.supervision.task.handle import TaskHandle
 from fencepost.worker.supervision.task.own_topic import ensure_own_topic
@@ -80,8 +79,7 @@ class Preparation:
         try:
             spec = task_spec(self.settings, snapshot, handle)
             if not handle.identity.is_sink:
-                ledger = ledger_topic(self.settings.config, spec.connector_config)
-                ensure_own_topic(self.settings, spec.connector_config, ledger)  # step 4
+                ensure_own_topic(self.settings, spec.connector_config, spec.commits.ledger_topic)  # step 4
         except RetriableError as error:  # of Kafka, or of a store with secrets
             kind = AbandonedError if isinstance(error, KafkaUnavailableError) else AwayError
             raise kind(str(error)) from error
