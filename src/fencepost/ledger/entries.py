@@ -89,10 +89,11 @@ class ConnectorEntries:
         return found
 
     def runs(self) -> "LedgerRuns":
-        is_ordered = len({each.place for each in self.written}) <= 1 and self._is_ordered()
-        return LedgerRuns((each.entry for each in self.found), are_whole=self.is_whole, are_ordered=is_ordered)
+        found = self.found
+        is_ordered = len({each.place for each in self.written}) <= 1 and self._is_ordered(found)
+        return LedgerRuns((each.entry for each in found), are_whole=self.is_whole, are_ordered=is_ordered)
 
-    def _is_ordered(self) -> bool:
+    def _is_ordered(self, found: Iterable[PlacedEntry]) -> bool:
         """Return whether the entries of each task are found in their order.
 
         They are not if a start did not know what its predecessor carried: its offsets topic is another one, or its
@@ -100,7 +101,7 @@ class ConnectorEntries:
         """
         last: dict[tuple[int, str], LedgerEntry] = {}
         incarnations: set[str] = set()
-        for each in self.found:
+        for each in found:
             writer, topic = each.entry.writer, each.place.topic
             if topic != self.topic and topic != self._newest.get(writer.task, topic):
                 return False

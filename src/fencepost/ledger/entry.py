@@ -67,17 +67,9 @@ class LedgerEntry:
 class LedgerRecord:
     """Entries of one task, in their order. `offsets` is the offsets topic that may carry its later ones."""
 
-    connector: str
     task: int
     offsets: str
     entries: Sequence[LedgerEntry]
-
-    def key(self) -> bytes:
-        return self.connector.encode()
-
-    def value(self) -> bytes:
-        encoder = RecordEncoder(self.connector, self.task, self.offsets)
-        return encoder.value([encoder.encoded(one) for one in self.entries])
 
     @classmethod
     def of(cls, value: bytes) -> "LedgerRecord":
@@ -95,7 +87,7 @@ class LedgerRecord:
                 LedgerEntry(writers[producer], number, tuple(_run(each, topics) for each in runs))
                 for producer, number, runs in found["entries"]
             )
-            return cls(connector, task, found["offsets"], entries)
+            return cls(task, found["offsets"], entries)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise LedgerFormatError(f"this is no record of a ledger: {error}") from error
 
