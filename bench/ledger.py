@@ -1,6 +1,5 @@
 """What a ledger costs: processor time of a FileStreamSource's task and of the broker, with one and without."""
 
-import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from bench.result import Result, Row
 from bench.throughput import FILE_SOURCE
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.task.channel.client_recipe import without_id
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import CommitSpec, LookUpSpec, OutputSpec, TaskSpec
 from fencepost.task.source.runner import TaskRunner
@@ -94,15 +93,14 @@ def _run(kafka: EmbeddedKafka, file: Path, batch: int, lines: int, *, has_ledger
     runner = TaskRunner(spec, lambda _spec, wants_offsets=True: Admission(True), lambda *_: None)
     processes = psutil.Process(), psutil.Process(kafka.pid)
     before = _times(processes)
-    thread = threading.Thread(target=runner.run)
-    thread.start()
+    runner.thread.start()
     while runner.counters.records_written < lines or runner.counters.active.records:
         time.sleep(0.05)
-        if not thread.is_alive():
+        if not runner.thread.is_alive():
             raise ValueError("the task has ended before it had written everything")
     task, broker = (late - early for early, late in zip(before, _times(processes), strict=True))
     runner.control.stop()
-    thread.join()
+    runner.thread.join()
     admin.topics.delete([*topics])
     commits = runner.counters.commits
     return Spent(round(task / commits * _US, 1), round(broker / commits * _US, 1))
@@ -123,7 +121,6 @@ def _spec(bootstrap: str, name: str, file: Path, batch: int, ledger: str) -> Tas
         "value.converter": _STRING,
         "header.converter": _STRING,
     }
-    conf = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
     return TaskSpec(
         connector=name,
         task=0,
@@ -133,7 +130,7 @@ def _spec(bootstrap: str, name: str, file: Path, batch: int, ledger: str) -> Tas
         task_config=config,
         look_up=LookUpSpec(),
         output=OutputSpec(
-            producer_conf={key: value for key, value in conf.items() if key != "transactional.id"},
+            producer_conf=without_id({"bootstrap.servers": bootstrap}).conf,
             offsets_topic=f"{name}-offsets",
             transactional_id=f"id-{name}",
             topic_creation_enabled=False,
