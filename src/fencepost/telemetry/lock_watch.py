@@ -45,6 +45,7 @@ class LockWatch:
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
+        faulthandler.cancel_dump_traceback_later()
 
     def _watch(self) -> None:
         last_s = time.monotonic()
@@ -55,7 +56,6 @@ class LockWatch:
                 self._moves(stood_s)
             last_s = time.monotonic()
             if self._over.wait(self._after_s * _TURN):
-                faulthandler.cancel_dump_traceback_later()
                 return
 
 

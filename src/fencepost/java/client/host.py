@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, Self
 
 from fencepost.api import ConnectorContext
@@ -128,12 +129,9 @@ class HostClient:
             self._control.result("levels", levels=dict(levels))
 
     def threads(self) -> str:
-        line = Line(self._process, {"op": "control"})  # nothing else waits for the answer, which may not come
-        try:
+        with closing(Line(self._process, {"op": "control"})) as line:  # nothing else waits for the answer
             found: str = line.result("threads")
             return found
-        finally:
-            line.close()
 
     def close(self) -> None:
         self._events.close()
@@ -153,11 +151,8 @@ class HostClient:
     def _interrupt(self, session: int) -> None:
         """Interrupt a session's thread. Gives up soon on a JVM that is stopped, which its caller may kill next."""
         try:
-            line = Line(self._process, {"op": "control"}, spares_s=_INTERRUPT_S)
-            try:
+            with closing(Line(self._process, {"op": "control"}, spares_s=_INTERRUPT_S)) as line:
                 line.result("interrupt", session=session)
-            finally:
-                line.close()
         except ConnectionLostError as error:
             log.info("a thread was not interrupted: %s", error)
 

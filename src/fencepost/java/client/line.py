@@ -45,7 +45,7 @@ class Line:
         try:
             self._socket: socket.socket = process.connect(spares_s)
         except (TimeoutError, BlockingIOError):  # the latter while too many others wait
-            raise self._silence("a connection", spares_s) from None
+            raise self._silence("a connection") from None
         except OSError:
             raise HostEndedError(process.await_end()) from None
         try:
@@ -109,7 +109,7 @@ class Line:
         except TimeoutError:
             if self._spares_s is not None:
                 self.close()
-                raise self._silence(request["op"], self._spares_s) from None
+                raise self._silence(request["op"]) from None
             why = f"{request['op']} did not return within {timeout_s:g} s"
             self._process.kill(why)
             raise HostTimeoutError(self._process.await_end()) from None
@@ -119,9 +119,9 @@ class Line:
             self.close()  # an answer that nobody has read would be taken for that of the next request
             raise
 
-    def _silence(self, operation: str, within_s: float | None) -> ConnectionLostError:
+    def _silence(self, operation: str) -> ConnectionLostError:
         return ConnectionLostError(
-            f"{operation} was not answered within {within_s:g} s by the {self._process.label} (a JVM), which runs"
+            f"{operation} was not answered within {self._spares_s:g} s by the {self._process.label} (a JVM), which runs"
         )
 
     def _ended(self, operation: str) -> HostEndedError:

@@ -72,7 +72,7 @@ class RunningJobs:
         Empty with a JVM that does not count them, unlike OpenJDK's.
         """
         try:
-            bean = context._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+            bean = _threads(context)
             return {thread: int(bean.getThreadAllocatedBytes(thread)) for thread in threads}
         except Exception as error:
             log.debug("what Spark's driver does is not known: %s", error)
@@ -80,8 +80,7 @@ class RunningJobs:
 
     def driver_stack(self, context: Any, thread: int) -> str:
         """Return where a thread of the driver's JVM is, innermost call first; empty if it has ended."""
-        bean = context._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
-        info = bean.getThreadInfo(thread, _MOST_CALLS)
+        info = _threads(context).getThreadInfo(thread, _MOST_CALLS)
         return "" if info is None else "\n".join(f"  at {call.toString()}" for call in info.getStackTrace())
 
     def stacks(self, context: Any, tag: str) -> str:
@@ -89,6 +88,10 @@ class RunningJobs:
         jobs = [int(job) for job in context.statusTracker().getActiveJobsIds()]
         found = [dump for job in jobs if tag in _tags_of(context, job) for dump in _dumps(context, job)]
         return "\n".join(dump[:_MOST_TEXT] for dump in found[:_MOST_TASKS])
+
+
+def _threads(context: Any) -> Any:
+    return context._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
 
 
 _Stage = dict[str, int]
