@@ -40,7 +40,7 @@ class CollectorConfig(Config):
         default="http://localhost:4318",
         check=_URL,
         importance=MEDIUM,
-        doc="The collector, as executors reach it; spans go to `/v1/traces` below it.",
+        doc="The collector, as executors and the worker reach it; spans go to `/v1/traces` below it.",
     )
     otel_traces_endpoint: str | None = setting(
         "otel.exporter.otlp.traces.endpoint", default=None, check=_URL, importance=LOW, doc="The full URL for spans."
