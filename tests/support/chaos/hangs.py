@@ -190,9 +190,7 @@ class Planting:
         return self.directory / f"{name}.once"
 
     def await_named(self) -> None:
-        """Wait until all hang, and their statuses say where: `named_s` has how long that took, which no busy machine
-        may decide.
-        """
+        """Wait until all hang, and their statuses say where. `named_s` has how long it took; nothing fails by it."""
         eventually(self._are_named, within_s=SLOW_S)
 
     def _are_named(self) -> bool:
