@@ -56,7 +56,8 @@ def archive_options(
         if not is_settled(archive):
             _make(archive, start)
         options = options_with(archive)
-        os.utime(archive)  # it is in use
+        if options:
+            os.utime(archive)  # it is in use; an empty file ends after its day
     except OSError as error:
         log.debug("a host starts without an archive of its classes: %s", error)
         return []

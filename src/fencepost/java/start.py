@@ -49,17 +49,16 @@ def start_host(options: HostOptions) -> JavaHost:
     classpath, own = os.pathsep.join(map(str, jars)), jvm_options(java)
 
     def started(label: str, chosen: Sequence[str], within_s: float = START_S) -> HostClient:
-        command = [str(java.path), *chosen, *options.jvm, "-cp", classpath, MAIN]
-        return HostClient(command, label, within_s)
+        return HostClient([str(java.path), *chosen, "-cp", classpath, MAIN], label, within_s)
 
-    def training(*more: str, within_s: float) -> HostClient:
+    def training(*more: str, within_s: float) -> HostClient:  # for all of a user's workers, whose options may be wrong
         return started("host that archives its classes", [*own, *more], within_s)
 
     archived = archive_options(java, jars, options.jvm, training)
     try:
-        return started(options.label, [*own, *archived])
+        return started(options.label, [*own, *archived, *options.jvm])
     except JavaUnavailableError:  # the archive is damaged, or this build of Java lacks what others of its version have
-        host = started(options.label, _OPTIONS)
+        host = started(options.label, [*_OPTIONS, *options.jvm])
         if archived:
             discard_archive(java, jars)
         return host

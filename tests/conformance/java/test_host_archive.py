@@ -2,11 +2,13 @@
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from fencepost.java import archive, start
+from fencepost.java.error import JavaUnavailableError
 from fencepost.java.port import HostOptions
 from fencepost.java.start import start_host
 from fencepost.testing import eventually
@@ -42,6 +44,28 @@ def test_a_host_does_not_wait_for_long_for_the_one_that_makes_the_archive(
     assert archive_of_a_host() is None
     (given_up,) = tmp_path.glob("*.jsa")
     assert given_up.stat().st_size == 0
+
+
+def test_an_archive_is_made_after_hosts_with_wrong_options_have_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    with pytest.raises(JavaUnavailableError):
+        start_host(HostOptions(["-Xno"], "host of tests"))
+    assert archive_of_a_host()
+
+
+def test_an_archive_that_could_not_be_made_is_tried_again_after_a_day_however_many_hosts_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
+    assert archive_of_a_host() is None
+    (given_up,) = tmp_path.glob("*.jsa")
+    hours_ago_s = time.time() - 23 * 3600
+    os.utime(given_up, (hours_ago_s, hours_ago_s))
+    assert archive_of_a_host() is None
+    assert given_up.stat().st_mtime == pytest.approx(hours_ago_s)
 
 
 def test_a_host_starts_with_a_java_that_cannot_trim_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
