@@ -25,8 +25,7 @@ def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
             [each if isinstance(each, BinaryColumn) else BinaryColumn.without_values(len(each)) for each in full]
         )
     if any(isinstance(each, HeaderColumn) for each in full) and all(map(_is_raw, full)):
-        raw = chain.from_iterable(each.raw if isinstance(each, HeaderColumn) else each for each in full)
-        return HeaderColumn(list(raw))
+        return HeaderColumn(joined_column([each.raw if isinstance(each, HeaderColumn) else each for each in full]))
     return list(chain.from_iterable(full))
 
 
@@ -46,7 +45,12 @@ def _runs(columns: Sequence[Any]) -> Repeated[Any] | Runs[Any]:
         values += column.values if isinstance(column, Runs) else [column.value]
         counts += column.counts if isinstance(column, Runs) else [len(column)]
     first = values[0]
-    return Repeated(first, sum(counts)) if all(each is first for each in values) else Runs(values, counts)
+    return Repeated(first, sum(counts)) if all(_are_same(each, first) for each in values) else Runs(values, counts)
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Say whether two values are the same, without a look into source offsets: 1 and True are equal in Python alone."""
+    return one is other or (type(one) is type(other) and isinstance(one, str | tuple) and one == other)
 
 
 def _is_binary(column: Sequence[Any]) -> bool:

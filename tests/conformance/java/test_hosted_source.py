@@ -20,6 +20,7 @@ from fencepost.java.port import (
     Polled,
     SourceTaskStart,
 )
+from fencepost.record import HeaderColumn, Repeated, Runs
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
 
@@ -181,6 +182,32 @@ def test_headers_belong_to_their_records(scripted: Started) -> None:
         [],
         [("one", b"1"), ("two", b"h2")],
     ]
+
+
+def sent_headers(task: HostedSourceTask) -> Sequence[Any]:
+    """Return the headers of the next poll as bytes, in the form that they have."""
+    headers = polled(task).batch.headers
+    assert isinstance(headers, HeaderColumn)
+    return headers.raw
+
+
+def test_headers_that_records_have_in_common_cross_once(scripted: Started) -> None:
+    one, other = (("one", b"1"), ("two", b"h1")), (("one", b"1"), ("two", b"h2"))
+    task = scripted(";".join(["h1," * 9, "h1," * 9 + "a," * 9 + "h1," * 9 + "h2," * 9, ",".join(["h1", "h2"] * 9)]))
+    same = sent_headers(task)
+    assert isinstance(same, Repeated)
+    assert (same.value, len(same)) == (one, 9)
+    runs = sent_headers(task)
+    assert isinstance(runs, Runs)
+    assert (runs.values, runs.counts) == ([one, (), one, other], [9, 9, 9, 9])
+    assert runs.values[0] is runs.values[2]
+    assert sent_headers(task) == [one, other] * 9  # shorter runs cost more than a list
+
+
+def test_a_header_converter_may_use_its_array_again(scripted: Started) -> None:
+    """Headers of one record share it then, as in Kafka Connect, but not those of several."""
+    task = scripted("h1,h2,h2,h1", {"header.converter": "tests.ReusingHeaderConverter"})
+    assert [headers[-1] for headers in sent_headers(task)] == [("two", digit) for digit in (b"1", b"2", b"2", b"1")]
 
 
 def test_a_poll_of_nothing_is_none(scripted: Started) -> None:

@@ -40,10 +40,23 @@ def binary(*values: bytes | None) -> BinaryColumn:
         ([binary(b"a"), Repeated(None, 2), binary()], BinaryColumn),
         ([HeaderColumn([[("h", b"1")]]), Repeated((), 1)], HeaderColumn),
         ([binary(b"a"), Repeated(b"b", 2)], list),
+        ([Repeated({"n": 1}, 1), Repeated({"n": True}, 1)], Runs),
     ],
 )
 def test_the_cheapest_kind_that_all_have_is_kept(columns: list[Sequence[Any]], kind: type) -> None:
     assert type(joined_column(columns)) is kind
+
+
+def test_headers_that_parts_have_in_common_stay_one() -> None:
+    """Each answer of a host has objects of its own."""
+    parts = [HeaderColumn(Repeated((("h", bytes([49])),), 2)) for _ in range(2)]
+    joined = joined_column(parts)
+    assert isinstance(joined, HeaderColumn)
+    assert isinstance(joined.raw, Repeated)
+    assert list(joined) == [*parts[0], *parts[1]]
+    joined = joined_column([*parts, Repeated((), 1)])
+    assert isinstance(joined, HeaderColumn)
+    assert [len(each) for each in joined] == [1, 1, 1, 1, 0]
 
 
 def batch(keys: Sequence[bytes | None] | None) -> Batch:

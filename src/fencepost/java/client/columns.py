@@ -12,6 +12,7 @@ from fencepost.record import Batch, BinaryColumn, HeaderBytes, HeaderColumn, Rep
 
 _NO_TIMESTAMP = -(2**63)
 _NO_PARTITION = -1
+_LEAST_RUN = 4  # rows on average: shorter runs cost more than a list does
 _Buffers = Mapping[str, memoryview]
 
 
@@ -88,13 +89,16 @@ def _numbers(buffer: memoryview | None, kind: Literal["i", "q"], nothing: int) -
 
 
 def _headers(found: Mapping[str, Any], buffers: _Buffers) -> HeaderColumn | None:
-    if "header_names" not in found:
+    """Return the headers of the rows; those that rows have in common are one object."""
+    if "headers" not in found:
         return None
     distinct, numbers, counts = found["header_names"]
     names = chain.from_iterable(repeat(distinct[number], count) for number, count in zip(numbers, counts, strict=True))
     values = _binary("headers", sum(counts), buffers)
     pairs = zip(names, repeat(None) if values is None else values, strict=False)
-    raw: list[list[HeaderBytes]] = []
+    own: list[Sequence[HeaderBytes]] = []
     for count in buffers["header_counts"].cast("i"):
-        raw.append([next(pairs) for _ in range(count)])
-    return HeaderColumn(raw)
+        own.append(tuple(next(pairs) for _ in range(count)))
+    runs = _runs([own, *found["headers"]])
+    many = isinstance(runs, Runs) and _LEAST_RUN * len(runs.values) > len(runs)
+    return HeaderColumn([*runs] if many else runs)

@@ -6,7 +6,9 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.kafka.common.InvalidRecordException;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.source.SourceRecord;
 
 /** Converted records as columns. It is filled again for each batch. */
@@ -17,10 +19,11 @@ final class SourceColumns {
     private final Column values = new Column();
     private final Column headerValues = new Column();
     private final Runs<String> headerNames = new Runs<>();
+    private final Runs<Headers> headers = new Runs<>();
     private final Runs<String> topics = new Runs<>();
     private final Runs<Map<String, ?>> sources = new Runs<>();
     private int[] partitions = new int[1024];
-    private int[] headerCounts = new int[1024];
+    private int[] headerCounts = new int[16];
     private long[] timestamps = new long[1024];
     private boolean hasPartitions;
     private boolean hasTimestamps;
@@ -30,6 +33,7 @@ final class SourceColumns {
         values.clear();
         headerValues.clear();
         headerNames.clear();
+        headers.clear();
         topics.clear();
         sources.clear();
         hasPartitions = false;
@@ -48,27 +52,27 @@ final class SourceColumns {
     void add(SourceRecord polled, SourceRecord record, Headers headers, byte[] key, byte[] value) {
         check(record);
         int place = record.kafkaPartition() == null ? -1 : record.kafkaPartition();
-        append(polled, record.topic(), place, timestamp(record.timestamp()), key, value);
-        headers.forEach(each -> addHeader(each.key(), each.value()));
+        append(polled, record.topic(), place, timestamp(record.timestamp()), key, value, headers);
     }
 
     /** Add a record that was dropped, as it was polled; with its contents if they are to be kept. */
     void addDropped(SourceRecord polled, boolean keepsContents) {
         String topic = polled.topic() == null ? "" : polled.topic();
         long timestamp = polled.timestamp() == null ? NO_TIMESTAMP : polled.timestamp();
+        RecordHeaders headers = new RecordHeaders();
         if (!keepsContents) {
-            append(polled, topic, -1, timestamp, null, null);
+            append(polled, topic, -1, timestamp, null, null, headers);
             return;
         }
-        append(polled, topic, -1, timestamp, DeadLetter.bytes(polled.key()), DeadLetter.bytes(polled.value()));
-        polled.headers().forEach(each -> addHeader(each.key(), DeadLetter.bytes(each.value())));
+        polled.headers().forEach(each -> headers.add(each.key(), DeadLetter.bytes(each.value())));
+        append(polled, topic, -1, timestamp, DeadLetter.bytes(polled.key()), DeadLetter.bytes(polled.value()), headers);
     }
 
-    private void append(SourceRecord polled, String topic, int place, long timestamp, byte[] key, byte[] value) {
+    private void append(
+            SourceRecord polled, String topic, int place, long timestamp, byte[] key, byte[] value, Headers its) {
         int row = rows();
         if (row == partitions.length) {
             partitions = Arrays.copyOf(partitions, 2 * row);
-            headerCounts = Arrays.copyOf(headerCounts, 2 * row);
             timestamps = Arrays.copyOf(timestamps, 2 * row);
         }
         timestamps[row] = timestamp;
@@ -79,13 +83,32 @@ final class SourceColumns {
         sources.add(polled.sourcePartition() == null ? Map.of() : polled.sourcePartition());
         keys.add(key);
         values.add(value);
-        headerCounts[row] = 0;
+        addHeaders(its);
     }
 
-    private void addHeader(String name, byte[] value) {
-        headerNames.add(name);
-        headerValues.add(value);
-        headerCounts[rows() - 1]++;
+    /** Most records of a batch have the headers of the one before: distinct ones cross once. */
+    private void addHeaders(Headers its) {
+        boolean isNew = headers.add(its.equals(headers.last()) ? headers.last() : copied(its));
+        if (!isNew) {
+            return;
+        }
+        int number = headers.distinct().size() - 1;
+        if (number == headerCounts.length) {
+            headerCounts = Arrays.copyOf(headerCounts, 2 * number);
+        }
+        headerCounts[number] = 0;
+        for (Header each : its) {
+            headerNames.add(each.key());
+            headerValues.add(each.value());
+            headerCounts[number]++;
+        }
+    }
+
+    /** A converter may use its arrays again. */
+    private static Headers copied(Headers its) {
+        RecordHeaders found = new RecordHeaders();
+        its.forEach(each -> found.add(each.key(), each.value() == null ? null : each.value().clone()));
+        return found;
     }
 
     /** Refuse what Kafka's producer refuses. */
@@ -128,8 +151,9 @@ final class SourceColumns {
             buffers.put("partitions", Column.bytes(partitions, rows));
         }
         if (headerValues.rows() > 0) {
+            head.put("headers", headers.numbered());
             head.put("header_names", headerNames.described());
-            buffers.put("header_counts", Column.bytes(headerCounts, rows));
+            buffers.put("header_counts", Column.bytes(headerCounts, headers.distinct().size()));
             headerValues.buffers("headers", buffers);
         }
         return Answer.of(head, buffers);
