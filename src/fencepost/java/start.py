@@ -19,8 +19,6 @@ from fencepost.java.runtime import ensure_runtime
 # it may become, and stacks, is left to Java: a poll of Debezium's may have thousands of large rows.
 _HEAP = (
     "-Xms16m",
-    "-XX:MinHeapFreeRatio=20",
-    "-XX:MaxHeapFreeRatio=40",
     "-XX:-ShrinkHeapInSteps",
 )
 # From these updates on, Java gives back what its compilers and plug-ins have freed outside of its heap (JDK-8325496).

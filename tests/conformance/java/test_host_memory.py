@@ -1,5 +1,8 @@
 """The memory of a real host: it takes what its tasks need, and what these no longer use goes back to the system."""
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -35,6 +38,48 @@ def test_what_a_task_has_used_goes_back_to_the_system(tmp_path: Path) -> None:
         most = java.memory_info().rss
         task.stop(60)
         eventually(lambda: java.memory_info().rss < most - 16 * _MIB, within_s=90, every_s=0.5)
+
+
+def collected(log: Path) -> list[tuple[int, int]]:
+    """Return how many MB were used after each collection by the clock, and how large the heap was then."""
+    found = re.findall(r"Pause Full \(System\.gc\(\)\) \d+M->(\d+)M\((\d+)M\)", log.read_text())
+    return [(int(used), int(size)) for used, size in found]
+
+
+@contextmanager
+def busy_host(tmp_path: Path, *options: str) -> Iterator[Callable[[], list[tuple[int, int]]]]:
+    """Yield what lets a host's task read for some time, and returns the collections so far.
+
+    Little of its heap is for new objects, so that it is often full on a slow machine, too.
+    """
+    file, log = tmp_path / "lines", tmp_path / "gc.log"
+    lines = (b"x" * 99 + b"\n") * 200_000
+    file.write_bytes(lines)
+    with start_host(HostOptions([f"-Xlog:gc:file={log}", "-XX:NewRatio=10", *options], "host of tests")) as host:
+        task = host.source_task(lines_of(file, batch=2000))
+
+        def read() -> list[tuple[int, int]]:
+            while task.poll() is not None:
+                pass
+            with file.open("ab") as more:
+                more.write(lines)
+            return collected(log)
+
+        yield read
+        task.stop(60)
+
+
+def test_the_heap_is_large_while_a_task_is_busy(tmp_path: Path) -> None:
+    """A small one is collected a hundred times a second. That was a quarter of the processor time of Debezium's."""
+    with busy_host(tmp_path) as read:
+        eventually(lambda: any(size > 4 * used for used, size in read()), within_s=120)
+        eventually(lambda: [size < 4 * used for used, size in collected(tmp_path / "gc.log")][-1], within_s=90)
+
+
+def test_a_heap_is_as_its_user_says(tmp_path: Path) -> None:
+    with busy_host(tmp_path, "-XX:MaxHeapFreeRatio=40") as read:
+        used, size = eventually(read, within_s=120)[0]
+        assert size < 4 * used
 
 
 def test_a_poll_may_have_two_thousand_large_rows(tmp_path: Path) -> None:

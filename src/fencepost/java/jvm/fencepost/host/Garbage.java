@@ -3,11 +3,24 @@ package fencepost.host;
 /**
  * Frees what nothing uses any more, by the clock: Java itself looks for it only when its heap is full. What is free goes
  * back to the system. As for Python's in a slot, this takes one part in 200 of the time at most.
+ *
+ * Under load the heap is larger: Java collects the garbage of new objects the more often the smaller it is.
  */
 final class Garbage extends Thread {
+    private static final long TICK_MS = 2_000;
     private static final long EVERY_MS = 10_000;
     private static final long LARGEST_SHARE = 200;
     private static final long LEAST_BYTES = 4 << 20;
+    private static final long BUSY = 10;  // collections in a tick, of a small heap
+    private static final long CALM = 1;  // of a large one
+    private static final int TICKS = 3;  // in a row; a start is as busy, but shorter
+
+    private FreeHeap heap;  // null if its size is not ours to choose
+    private boolean isLarge;
+    private int ticks;  // in a row that call for the other size
+    private long collections;
+    private long kept;
+    private long nextMs;
 
     Garbage() {
         super("garbage");
@@ -16,22 +29,53 @@ final class Garbage extends Thread {
 
     @Override
     public void run() {
-        long pauseMs = EVERY_MS;
-        long kept = 0;
+        heap = FreeHeap.ours();
+        resize(false);
+        nextMs = now() + EVERY_MS;
         while (true) {
             try {
-                Thread.sleep(pauseMs);
+                Thread.sleep(TICK_MS);
             } catch (InterruptedException error) {
                 return;
             }
-            if (used() < kept + LEAST_BYTES) {
-                continue;
+            if (isToChange()) {
+                resize(!isLarge);
+                collect();
+            } else if (now() >= nextMs && used() >= kept + LEAST_BYTES) {
+                collect();
             }
-            long began = System.nanoTime();
-            System.gc();
-            pauseMs = Math.max(EVERY_MS, (System.nanoTime() - began) / 1_000_000 * LARGEST_SHARE);
-            kept = used();
         }
+    }
+
+    /** Say whether the heap has had the wrong size for what was done in the last ticks. */
+    private boolean isToChange() {
+        if (heap == null) {
+            return false;
+        }
+        long before = collections;
+        collections = heap.collections();
+        boolean isWrong = isLarge ? collections - before <= CALM : collections - before >= BUSY;
+        ticks = isWrong ? ticks + 1 : 0;
+        return ticks >= TICKS;
+    }
+
+    private void resize(boolean toLarge) {
+        isLarge = toLarge;
+        ticks = 0;
+        if (heap != null) {
+            heap.keepFree(toLarge ? 85 : 20, toLarge ? 90 : 40);
+        }
+    }
+
+    private void collect() {
+        long began = System.nanoTime();
+        System.gc();
+        nextMs = now() + Math.max(EVERY_MS, (System.nanoTime() - began) / 1_000_000 * LARGEST_SHARE);
+        kept = used();
+    }
+
+    private static long now() {
+        return System.nanoTime() / 1_000_000;
     }
 
     private static long used() {
