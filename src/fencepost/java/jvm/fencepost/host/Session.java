@@ -27,7 +27,7 @@ final class Session extends Thread {
     @Override
     public void run() {
         try (wire) {
-            for (Request request = wire.read(); request != null; request = wire.read()) {
+            for (Request request = wire.readOver(); request != null; request = wire.readOver()) {
                 Request asked = request;
                 write(answered(() -> {
                     if (service != null) {

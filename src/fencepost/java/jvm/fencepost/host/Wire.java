@@ -29,8 +29,11 @@ final class Wire implements Closeable {
 
     private static final int PIECE = 1 << 16;  // the JDK copies heap buffers into a direct one of the size it is given
 
+    private static final int MOST_KEPT = 4 << 20;
+
     private final SocketChannel channel;
     private final ByteBuffer lengths = ByteBuffer.allocate(8);
+    private ByteBuffer kept = ByteBuffer.allocateDirect(0);  // else the JDK copies through one of the same size
 
     Wire(SocketChannel channel) {
         this.channel = channel;
@@ -43,14 +46,28 @@ final class Wire implements Closeable {
     }
 
     /** Return the next message; null if the other side has closed the connection. */
-    @SuppressWarnings("unchecked")
     Request read() throws IOException {
-        lengths.clear();
-        if (!filled(lengths)) {
-            return null;
+        return filled(lengths.clear()) ? read(ByteBuffer.allocate(lengths.getInt(4))) : null;
+    }
+
+    /** Do the same; the buffers of the message are valid until the next one is read in this way. */
+    Request readOver() throws IOException {
+        return filled(lengths.clear()) ? read(over(lengths.getInt(4))) : null;
+    }
+
+    private ByteBuffer over(int size) {
+        if (size > MOST_KEPT) {
+            return ByteBuffer.allocate(size);
         }
+        if (size > kept.capacity()) {
+            kept = ByteBuffer.allocateDirect(Integer.highestOneBit(size - 1) << 1);
+        }
+        return kept.clear().limit(size);
+    }
+
+    @SuppressWarnings("unchecked")
+    private Request read(ByteBuffer bytes) throws IOException {
         ByteBuffer json = ByteBuffer.allocate(lengths.getInt(0));
-        ByteBuffer bytes = ByteBuffer.allocate(lengths.getInt(4));
         if (!filled(json) || !filled(bytes)) {
             throw new EOFException("the connection ended in a message");
         }
