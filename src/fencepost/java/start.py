@@ -15,10 +15,13 @@ from fencepost.java.host_jar import MAIN, ensure_jar
 from fencepost.java.port import HostOptions, JavaHost
 from fencepost.java.runtime import ensure_runtime
 
-# The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses. How large
-# it may become, and stacks, is left to Java: a poll of Debezium's may have thousands of large rows.
+# The heap begins small, and goes back to the system when Garbage, of the host's, has found what nothing uses. FreeHeap
+# changes how much of it is free, if it finds these numbers. How large the heap may become, and stacks, is left to Java:
+# a poll of Debezium's may have thousands of large rows.
 _HEAP = (
     "-Xms16m",
+    "-XX:MinHeapFreeRatio=20",
+    "-XX:MaxHeapFreeRatio=40",
     "-XX:-ShrinkHeapInSteps",
 )
 # From these updates on, Java gives back what its compilers and plug-ins have freed outside of its heap (JDK-8325496).

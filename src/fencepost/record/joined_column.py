@@ -1,7 +1,8 @@
 """Columns one after the other, as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
+from operator import eq, is_
 from typing import Any
 
 from fencepost.record.binary_column import BinaryColumn
@@ -25,7 +26,10 @@ def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
             [each if isinstance(each, BinaryColumn) else BinaryColumn.without_values(len(each)) for each in full]
         )
     if any(isinstance(each, HeaderColumn) for each in full) and all(map(_is_raw, full)):
-        return HeaderColumn(joined_column([each.raw if isinstance(each, HeaderColumn) else each for each in full]))
+        raw = [each.raw if isinstance(each, HeaderColumn) else each for each in full]
+        # Names and bytes that are equal are the same, unlike values, of which 1 and True are equal.
+        is_in_runs = all(isinstance(each, Repeated | Runs) for each in raw)
+        return HeaderColumn(_runs(raw, eq) if is_in_runs else list(chain.from_iterable(raw)))
     return list(chain.from_iterable(full))
 
 
@@ -38,19 +42,14 @@ def joined_member(parts: Sequence[Any], name: str, empty: Any = None) -> Any:
     return joined_column([Repeated(empty, len(part)) if each is None else each for part, each in pairs])
 
 
-def _runs(columns: Sequence[Any]) -> Repeated[Any] | Runs[Any]:
+def _runs(columns: Sequence[Any], are_same: Callable[[Any, Any], bool] = is_) -> Repeated[Any] | Runs[Any]:
     values: list[Any] = []
     counts: list[int] = []
     for column in columns:
         values += column.values if isinstance(column, Runs) else [column.value]
         counts += column.counts if isinstance(column, Runs) else [len(column)]
     first = values[0]
-    return Repeated(first, sum(counts)) if all(_are_same(each, first) for each in values) else Runs(values, counts)
-
-
-def _are_same(one: Any, other: Any) -> bool:
-    """Say whether two values are the same, without a look into source offsets: 1 and True are equal in Python alone."""
-    return one is other or (type(one) is type(other) and isinstance(one, str | tuple) and one == other)
+    return Repeated(first, sum(counts)) if all(are_same(each, first) for each in values) else Runs(values, counts)
 
 
 def _is_binary(column: Sequence[Any]) -> bool:

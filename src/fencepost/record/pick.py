@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from fencepost.record.binary_column import BinaryColumn
-from fencepost.record.column import Repeated, Utf8Column
+from fencepost.record.column import Repeated, Runs, Utf8Column
 from fencepost.record.header_column import HeaderColumn
 from fencepost.record.struct_column import StructColumn
 
@@ -28,4 +28,5 @@ def _picked(column: Any, indexes: Sequence[int]) -> Any:
         return HeaderColumn(picked(column.raw, indexes))
     if isinstance(column, StructColumn):
         return StructColumn({name: picked(each, indexes) for name, each in column.columns.items()}, len(indexes))
-    return [column[index] for index in indexes]
+    each = list(column) if isinstance(column, Runs) else column  # which looks for the run of each index
+    return [each[index] for index in indexes]

@@ -16,12 +16,14 @@ from fencepost.java.port import (
     Errant,
     GroupMember,
     HostedSinkTask,
+    HostOptions,
     JavaClass,
     JavaHost,
     Location,
     PutEffects,
     SinkTaskStart,
 )
+from fencepost.java.start import start_host
 from fencepost.record import AppendTime, TopicPartition
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
@@ -118,6 +120,50 @@ def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path
     assert task.pre_commit({P0: 4}) == ({P0: 4}, Effects())
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "one\ntwø\nnull\nfour\n"
     assert task.close([P0]) == Effects()
+
+
+def test_a_task_may_keep_its_records(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    """What comes later, a question's answer among it, is read over the bytes of the request, not over theirs."""
+    task = scripted()
+    task.put(batch("one", "!retriable", keys=[b"k", b"k"]))
+    task.pre_commit({P0: 1})
+    task.put(batch(), is_again=True)
+    task.put(batch("two", "!committed", "six", first=2))
+    task.put(batch("!all", first=5))
+    assert diary.read_text().splitlines()[-1] == "all [one, !retriable, one, !retriable, two, !committed, six, !all]"
+
+
+def test_requests_of_all_sizes_arrive_as_they_are(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
+    task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
+    task.open([P0])
+    sizes = [10, 70_000, 5 << 20, 10, (4 << 20) - 64, 1 << 20, 10]
+    values = [b"%0*d" % (size, number) for number, size in enumerate(sizes)]
+    for number, value in enumerate(values):
+        task.put(batch(value, first=number))
+    assert (tmp_path / "out.txt").read_bytes().splitlines() == values
+
+
+def test_requests_arrive_without_memory_beside_the_heap(tmp_path: Path) -> None:
+    """Each task has a buffer there. What it is not given, it takes of the heap."""
+    lines = [b"%0100d" % number for number in range(12_000)]
+    tasks = []  # or they would end
+    with start_host(HostOptions(["-XX:MaxDirectMemorySize=4m"], "host of tests")) as host:
+        for number in range(6):
+            file = tmp_path / f"out-{number}.txt"
+            task = host.sink_task(
+                SinkTaskStart(
+                    connector=f"made-{number}",
+                    task=0,
+                    java_class=file_class("FileStreamSinkTask"),
+                    task_config={"file": str(file)},
+                    connector_config=CONVERTERS,
+                    offsets=Offsets(),
+                )
+            )
+            tasks.append(task)
+            task.open([P0])
+            task.put(batch(*lines))
+            assert file.read_bytes().splitlines() == lines
 
 
 def test_verifiable_records_are_put(started: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture) -> None:

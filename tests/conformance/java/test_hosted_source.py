@@ -204,6 +204,21 @@ def test_headers_that_records_have_in_common_cross_once(scripted: Started) -> No
     assert sent_headers(task) == [one, other] * 9  # shorter runs cost more than a list
 
 
+def test_headers_that_differ_a_little_are_not_one(scripted: Started) -> None:
+    kinds = {
+        "h1": (("one", b"1"), ("two", b"h1")),
+        "h-order": (("two", b"h1"), ("one", b"1")),
+        "h-twice": (("one", b"1"), ("one", b"2")),
+        "h-null": (("one", None), ("two", None)),
+        "a": (),
+    }
+    items = [item for item in [*kinds, *reversed(kinds)] for _ in range(4)]
+    task = scripted(",".join(items) + ";h-null,h-null;" + ",".join(f"h{number}" for number in range(40)))
+    assert list(sent_headers(task)) == [kinds[item] for item in items]
+    assert list(sent_headers(task)) == [kinds["h-null"]] * 2
+    assert list(sent_headers(task)) == [(("one", b"1"), ("two", b"h%d" % number)) for number in range(40)]
+
+
 def test_a_header_converter_may_use_its_array_again(scripted: Started) -> None:
     """Headers of one record share it then, as in Kafka Connect, but not those of several."""
     task = scripted("h1,h2,h2,h1", {"header.converter": "tests.ReusingHeaderConverter"})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.record import Batch, BinaryColumn, HeaderColumn, Repeated, Runs, joined_column, joined_member
+from fencepost.record import Batch, BinaryColumn, Header, HeaderColumn, Repeated, Runs, joined_column, joined_member
 
 _BYTES = st.one_of(st.none(), st.binary(max_size=3))
 _COLUMNS = st.one_of(
@@ -41,6 +41,7 @@ def binary(*values: bytes | None) -> BinaryColumn:
         ([HeaderColumn([[("h", b"1")]]), Repeated((), 1)], HeaderColumn),
         ([binary(b"a"), Repeated(b"b", 2)], list),
         ([Repeated({"n": 1}, 1), Repeated({"n": True}, 1)], Runs),
+        ([Repeated((Header("n", 1),), 1), Repeated((Header("n", True),), 1)], Runs),
     ],
 )
 def test_the_cheapest_kind_that_all_have_is_kept(columns: list[Sequence[Any]], kind: type) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fencepost.record import HeaderBytes, Repeated, runs_of
+from fencepost.record import HeaderBytes, Repeated, Runs, runs_of
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
@@ -27,6 +27,8 @@ def with_headers(outgoing: _Outgoing, own: Sequence[HeaderBytes]) -> _Outgoing:
         return replace(outgoing, headers=Repeated(tuple(own), len(outgoing)))
     if isinstance(given, Repeated):
         return replace(outgoing, headers=Repeated(_added(given.value, own), len(outgoing)))
+    if isinstance(given, Runs):
+        return replace(outgoing, headers=Runs([_added(pairs, own) for pairs in given.values], given.counts))
     return replace(outgoing, headers=[_added(pairs, own) for pairs in given])
 
 

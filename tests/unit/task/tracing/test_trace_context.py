@@ -4,7 +4,7 @@ import pytest
 from opentelemetry import trace
 
 from fencepost.kafka.value.whole import PolledBatches
-from fencepost.record import Repeated
+from fencepost.record import Repeated, Runs
 from fencepost.task.delivery.outgoing import OutgoingBatches, OutgoingColumns
 from fencepost.task.tracing.context import contexts_in, headers_of
 from fencepost.task.tracing.header import with_headers
@@ -28,6 +28,12 @@ def test_headers_that_all_records_have_in_common_stay_one() -> None:
     found = with_headers(columns(Repeated((("h", b"1"),), 3)), OWN)
     assert isinstance(found.headers, Repeated)
     assert found.headers.value == (("h", b"1"), *OWN)
+
+
+def test_headers_that_runs_of_records_have_in_common_stay_so() -> None:
+    found = with_headers(columns(Runs([(("h", b"1"),), ()], [2, 1])), OWN)
+    assert isinstance(found.headers, Runs)
+    assert list(found.headers) == [(("h", b"1"), *OWN)] * 2 + [tuple(OWN)]
 
 
 def test_a_record_that_has_a_context_keeps_it() -> None:

@@ -3,6 +3,7 @@ package tests;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -29,6 +30,7 @@ public final class ScriptedSink extends SinkTask {
     private Path diary;
     private boolean hasRefused;
     private List<String> times = List.of();
+    private final List<SinkRecord> all = new ArrayList<>();
 
     @Override
     public String version() {
@@ -48,6 +50,7 @@ public final class ScriptedSink extends SinkTask {
     @Override
     public void put(Collection<SinkRecord> records) {
         times = records.stream().map(each -> each.timestampType().toString()).toList();
+        all.addAll(records);
         for (SinkRecord record : records) {
             write(record.topic() + "-" + record.kafkaPartition() + "@" + record.kafkaOffset() + " " + record.key() + "="
                     + record.value() + " " + record.timestamp() + " " + record.headers());
@@ -76,6 +79,7 @@ public final class ScriptedSink extends SinkTask {
             case "position" -> write("position " + consumer().position(place));
             case "position of t-1" -> write("position of t-1: " + consumer().position(new TopicPartition("t", 1)));
             case "edges" -> write("edges " + consumer().beginningOffsets(Set.of(place)) + consumer().endOffsets(Set.of(place)));
+            case "all" -> write("all " + all.stream().map(SinkRecord::value).toList());
             case "times" -> write("times " + times);
             case "seek" -> consumer().seek(place, 3);
             case "log" -> log.warn("wrote {} of {}", record.value(), 2, new ConnectException("almost"));

@@ -12,6 +12,7 @@ import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.header.Headers;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.slf4j.LoggerFactory;
@@ -85,7 +86,7 @@ public final class ScriptedTask extends SourceTask {
         SourceRecord record = new SourceRecord(Map.of("p", partition), value[0].equals("no-offset") ? null : offset, topic, place,
                 Schema.STRING_SCHEMA, "k" + count, schema, odd != null ? odd : value[0].equals("null") ? null : value[0]);
         if (value[0].startsWith("h")) {
-            record.headers().addString("one", "1").addString("two", value[0]);
+            addHeaders(record.headers(), value[0]);
         }
         if (parts.length > 1 && parts[1].equals("commit")) {
             context.transactionContext().commitTransaction(record);
@@ -93,6 +94,15 @@ public final class ScriptedTask extends SourceTask {
             context.transactionContext().abortTransaction(record);
         }
         return record;
+    }
+
+    private static void addHeaders(Headers headers, String value) {
+        switch (value) {
+            case "h-null" -> headers.addString("one", null).addString("two", null);
+            case "h-twice" -> headers.addString("one", "1").addString("one", "2");
+            case "h-order" -> headers.addString("two", "h1").addString("one", "1");
+            default -> headers.addString("one", "1").addString("two", value);
+        }
     }
 
     private void act(String what) throws InterruptedException {

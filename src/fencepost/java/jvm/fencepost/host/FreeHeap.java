@@ -15,6 +15,11 @@ import java.util.List;
 final class FreeHeap {
     private static final String LEAST = "MinHeapFreeRatio";
     private static final String MOST = "MaxHeapFreeRatio";
+    private static final String OUR_LEAST = "20";  // as in the module "start" of Python
+    private static final String OUR_MOST = "40";
+    private static final int LARGEST_LEAST = 85;
+    private static final int BETWEEN = 5;
+    private static final long FREE_BYTES = 300 << 20;
 
     private final List<GarbageCollectorMXBean> collectors = ManagementFactory.getGarbageCollectorMXBeans();
     private final HotSpotDiagnosticMXBean options = ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
@@ -23,21 +28,34 @@ final class FreeHeap {
     static FreeHeap ours() {
         try {
             FreeHeap found = new FreeHeap();
-            return found.isDefault(LEAST) && found.isDefault(MOST) ? found : null;
+            boolean isOurs = found.isAt(LEAST, OUR_LEAST) && found.isAt(MOST, OUR_MOST)
+                    && found.options.getVMOption("MaxNewSize").getOrigin() != VMOption.Origin.VM_CREATION;
+            return isOurs ? found : null;
         } catch (LinkageError | RuntimeException error) {  // this Java has no such options
             return null;
         }
     }
 
-    private boolean isDefault(String option) {
-        return options.getVMOption(option).getOrigin() == VMOption.Origin.DEFAULT;
+    private boolean isAt(String option, String value) {
+        VMOption found = options.getVMOption(option);
+        return found.isWriteable() && found.getValue().equals(value);
     }
 
-    /** From the next full collection on, leave this many percent of the heap free. */
-    void keepFree(int least, int most) {
+    /** From the next full collection on, leave as much free as a host at rest needs. */
+    void keepLittle() {
+        set(OUR_LEAST, OUR_MOST);
+    }
+
+    /** Leave about 300 MB free, or most of the heap if little is used of it. */
+    void keepMuch(long usedBytes) {
+        long least = Math.min(LARGEST_LEAST, 100 * FREE_BYTES / (FREE_BYTES + usedBytes));
+        set(String.valueOf(least), String.valueOf(least + BETWEEN));
+    }
+
+    private void set(String least, String most) {
         options.setVMOption(MOST, "100");  // so that it is never below the least
-        options.setVMOption(LEAST, String.valueOf(least));
-        options.setVMOption(MOST, String.valueOf(most));
+        options.setVMOption(LEAST, least);
+        options.setVMOption(MOST, most);
     }
 
     /** Return how many collections there have been. */

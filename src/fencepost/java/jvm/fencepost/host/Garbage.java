@@ -19,8 +19,9 @@ final class Garbage extends Thread {
     private boolean isLarge;
     private int ticks;  // in a row that call for the other size
     private long collections;
-    private long kept;
-    private long nextMs;
+    private long usedBytes;  // after the last collection here
+    private long collectedMs = now();
+    private long tookMs;
 
     Garbage() {
         super("garbage");
@@ -30,28 +31,37 @@ final class Garbage extends Thread {
     @Override
     public void run() {
         heap = FreeHeap.ours();
-        resize(false);
-        nextMs = now() + EVERY_MS;
         while (true) {
             try {
                 Thread.sleep(TICK_MS);
             } catch (InterruptedException error) {
                 return;
             }
-            if (isToChange()) {
-                resize(!isLarge);
-                collect();
-            } else if (now() >= nextMs && used() >= kept + LEAST_BYTES) {
-                collect();
+            try {
+                tick();
+            } catch (LinkageError | RuntimeException error) {
+                heap = null;
+                Log.error(Garbage.class, "the heap keeps its size", error);
             }
+        }
+    }
+
+    private void tick() {
+        boolean isToChange = heap != null && isToChange();
+        long sinceMs = now() - collectedMs;
+        if (sinceMs < tookMs * LARGEST_SHARE) {
+            return;
+        }
+        if (isToChange) {
+            resize();
+            collect();
+        } else if (sinceMs >= EVERY_MS && used() >= usedBytes + LEAST_BYTES) {
+            collect();
         }
     }
 
     /** Say whether the heap has had the wrong size for what was done in the last ticks. */
     private boolean isToChange() {
-        if (heap == null) {
-            return false;
-        }
         long before = collections;
         collections = heap.collections();
         boolean isWrong = isLarge ? collections - before <= CALM : collections - before >= BUSY;
@@ -59,19 +69,22 @@ final class Garbage extends Thread {
         return ticks >= TICKS;
     }
 
-    private void resize(boolean toLarge) {
-        isLarge = toLarge;
+    private void resize() {
         ticks = 0;
-        if (heap != null) {
-            heap.keepFree(toLarge ? 85 : 20, toLarge ? 90 : 40);
+        isLarge = !isLarge;
+        if (isLarge) {
+            heap.keepMuch(used());
+        } else {
+            heap.keepLittle();
         }
     }
 
     private void collect() {
-        long began = System.nanoTime();
+        long began = now();
         System.gc();
-        nextMs = now() + Math.max(EVERY_MS, (System.nanoTime() - began) / 1_000_000 * LARGEST_SHARE);
-        kept = used();
+        collectedMs = now();
+        tookMs = collectedMs - began;
+        usedBytes = used();
     }
 
     private static long now() {

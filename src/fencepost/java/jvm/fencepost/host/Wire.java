@@ -30,10 +30,11 @@ final class Wire implements Closeable {
     private static final int PIECE = 1 << 16;  // the JDK copies heap buffers into a direct one of the size it is given
 
     private static final int MOST_KEPT = 4 << 20;
+    private static final ByteBuffer NOTHING = ByteBuffer.allocateDirect(0);
 
     private final SocketChannel channel;
     private final ByteBuffer lengths = ByteBuffer.allocate(8);
-    private ByteBuffer kept = ByteBuffer.allocateDirect(0);  // else the JDK copies through one of the same size
+    private ByteBuffer kept = NOTHING;  // outside of the heap, to which the JDK would have to copy
 
     Wire(SocketChannel channel) {
         this.channel = channel;
@@ -60,7 +61,12 @@ final class Wire implements Closeable {
             return ByteBuffer.allocate(size);
         }
         if (size > kept.capacity()) {
-            kept = ByteBuffer.allocateDirect(Integer.highestOneBit(size - 1) << 1);
+            kept = NOTHING;  // before there is the next one
+            try {
+                kept = ByteBuffer.allocateDirect((size + PIECE - 1) & -PIECE);
+            } catch (OutOfMemoryError error) {  // of what is outside of the heap
+                return ByteBuffer.allocate(size);
+            }
         }
         return kept.clear().limit(size);
     }
@@ -75,7 +81,9 @@ final class Wire implements Closeable {
     }
 
     private boolean filled(ByteBuffer buffer) throws IOException {
-        while (buffer.hasRemaining()) {
+        int end = buffer.limit();
+        while (buffer.position() < end) {
+            buffer.limit(buffer.isDirect() ? end : Math.min(end, buffer.position() + PIECE));
             if (channel.read(buffer) < 0) {
                 return false;
             }
