@@ -17,7 +17,7 @@ def columns_of(batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
     places = [(*place, topic, count) for place, topic, count in _runs(batch)]
     head: dict[str, Any] = {"rows": len(batch), "places": places}
     stamps = batch.timestamps
-    kinds = set(map(type, stamps))
+    kinds = {int} if isinstance(stamps, array) else set(map(type, stamps))
     if NoneType in kinds:
         stamps = [_NO_TIMESTAMP if stamp is None else stamp for stamp in stamps]
     buffers: Buffers = [("offsets", array("q", batch.offsets)), ("timestamps", array("q", stamps))]

@@ -1,5 +1,6 @@
 """Records that were read in whole batches and decoded, and wait to be taken, a slice at a time."""
 
+from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -7,6 +8,7 @@ from itertools import chain, groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.kafka.codec.decode import DecodedRecord, decoded
 from fencepost.kafka.codec.decode_columns import decoded_columns
@@ -139,7 +141,8 @@ def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:
         return _with_append_times(_of_rows(list(chain.from_iterable(rows))), entries, counts), counts
     found = decoded_columns([batch.sent.view for _, batch in entries if batch.count])
     numbers = _numbers(found.offsets), _numbers(found.timestamps)
-    columns = _columns(*numbers, found.keys, found.values, found.headers)
+    lacks_times = pc.min(found.timestamps).as_py() < 0
+    columns = _columns(*numbers, found.keys, found.values, found.headers, lacks_times=lacks_times)
     return _with_append_times(columns, entries, counts), counts
 
 
@@ -158,15 +161,18 @@ def _with_append_times(columns: Fetched, entries: Entries, counts: Sequence[int]
 def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:
     times = [_NO_TIME if row.timestamp is None else row.timestamp for row in rows]
     keys, values = (pa.array(column, pa.binary()) for column in ([r.key for r in rows], [r.value for r in rows]))
-    return _columns([row.offset for row in rows], times, keys, values, [row.headers for row in rows])
+    offsets, headers = [row.offset for row in rows], [row.headers for row in rows]
+    return _columns(offsets, times, keys, values, headers, lacks_times=_NO_TIME in times)
 
 
-def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, headers: Any) -> Fetched:
+def _columns(
+    offsets: Sequence[int], times: Sequence[int], keys: Any, values: Any, headers: Any, *, lacks_times: bool
+) -> Fetched:
     """Return records as columns, without their partitions."""
     return Fetched(
         Repeated(_NOWHERE, len(offsets)),
         offsets,
-        [None if at_ms == _NO_TIME else at_ms for at_ms in times] if _NO_TIME in times else times,
+        [None if at_ms == _NO_TIME else at_ms for at_ms in times] if lacks_times else times,
         BinaryColumn(keys),
         BinaryColumn(values),
         headers,
@@ -182,7 +188,8 @@ def _part(chunk: Fetched, start: int, stop: int) -> Fetched:
     return part
 
 
-def _numbers(array: Any) -> list[int]:
-    """Return the numbers of an array of 64-bit integers without nulls, at the cost of a list."""
-    numbers = memoryview(array.buffers()[1]).cast("B").cast("q")
-    return numbers[array.offset : array.offset + len(array)].tolist()
+def _numbers(column: Any) -> "array[int]":
+    """Return a column of 64-bit integers without nulls, as numbers that are objects only when they are read."""
+    found = array("q")
+    found.frombytes(memoryview(column.buffers()[1]).cast("B")[8 * column.offset : 8 * (column.offset + len(column))])
+    return found

@@ -1,5 +1,6 @@
 """Fetched records, as columns."""
 
+from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -70,8 +71,8 @@ class Fetched:
         full = [chunk for chunk in chunks if len(chunk)]
         return cls(
             _joined([chunk.places for chunk in full]),
-            list(chain.from_iterable(chunk.offsets for chunk in full)),
-            list(chain.from_iterable(chunk.timestamps for chunk in full)),
+            _numbers_joined([chunk.offsets for chunk in full]),
+            _numbers_joined([chunk.timestamps for chunk in full]),
             _bytes_joined([chunk.keys for chunk in full]),
             _bytes_joined([chunk.values for chunk in full]),
             list(headers) if has_headers else None,
@@ -171,6 +172,16 @@ def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartit
     if len(counts) == 1:
         return Repeated(*counts[0])
     return Runs([place for place, _ in counts], [count for _, count in counts]) if counts else ()
+
+
+def _numbers_joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Concatenate columns of numbers: an array if each is one."""
+    if not columns or not all(isinstance(column, array) for column in columns):
+        return list(chain.from_iterable(columns))
+    found = array("q")
+    for column in columns:
+        found.extend(column)
+    return found
 
 
 def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:

@@ -1,6 +1,7 @@
 """Records that wait: handed over once, in order, in slices of any size, and dropped where they are not wanted."""
 
 import struct
+from array import array
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,7 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
     while len(waiting):
         taken = waiting.take(most)
         assert 0 < len(taken) <= most
-        assert isinstance(taken.offsets, list)
+        assert isinstance(taken.offsets, list | array)  # and no view of a column
         assert isinstance(taken.places, Repeated | Runs)
         assert bool(taken.ends) is (not len(waiting))
         found += zip(taken.places, taken.offsets, taken.values, strict=True)
@@ -93,11 +94,11 @@ def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs(
 
 def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 5)), *unread(OTHER, batch(0, 5)), one=9, other=9))
-    assert waiting.take(2).offsets == [0, 1]
+    assert list(waiting.take(2).offsets) == [0, 1]
     waiting.drop([OTHER])
     assert len(waiting) == 3
     left = waiting.take(9)
-    assert (set(left.places), left.offsets, left.ends) == ({ONE}, [2, 3, 4], {ONE: 9})
+    assert (set(left.places), list(left.offsets), left.ends) == ({ONE}, [2, 3, 4], {ONE: 9})
     waiting.add(read(*unread(ONE, batch(0, 5)), one=9))
     waiting.take(2)
     waiting.drop([ONE])
