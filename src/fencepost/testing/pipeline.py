@@ -170,6 +170,7 @@ class Pipeline:
             "group.id": "testing-worker",
             "config.storage.topic": "testing-configs",
             "offset.storage.topic": "testing-offsets",
+            "offset.storage.replication.factor": "1",
             "status.storage.topic": "testing-status",
             "key.converter": _STRING,
             "value.converter": _JSON,

@@ -20,16 +20,16 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.plugin import PluginRegistry, use_registry
 from fencepost.plugin.directory import public_name
 from fencepost.storage.ids import TaskId
-from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, LostTask, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.slot import runner_of
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task.specs import task_spec
 
-_TIMEOUT_S = 60.0
 _STOP_S = 30.0
 
 
@@ -84,14 +84,14 @@ class TaskProcess:
         settings = WorkerSettings(WorkerConfig(worker), "http://127.0.0.1:8083", uuid.uuid4().hex)
         name = config["name"]
         own = [{k: as_text(k, v) for k, v in one.items()} for one in connector(config).task_configs(tasks)]
-        snapshot = ClusterSnapshot(
+        self._snapshot = snapshot = ClusterSnapshot(
             connectors={name: config},
             task_configs={TaskId(name, number): one for number, one in enumerate(own)},
             task_counts={name: len(own)},
         )
         topic = settings.config.offset_storage_topic
         Admin(settings.admin_conf()).topics.ensure(topic, partitions=1, replication=1)
-        self._offsets = OffsetReader(settings.reader_conf(), topic)
+        self._admissions = Admissions(settings, lambda _: snapshot, lambda _: None)
         self._print = threading.Lock()
         is_sink = issubclass(connector, SinkConnector)
         specs = [
@@ -100,6 +100,8 @@ class TaskProcess:
             )
             for n in range(len(own))
         ]
+        if specs and not is_sink:
+            ensure_own_topic(settings, config, specs[0].commits.ledger_topic)
         self._runners = [runner_of(spec, self._admit, self._report) for spec in specs]
 
     def run(self) -> None:
@@ -115,8 +117,9 @@ class TaskProcess:
     def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         if spec.is_sink or not wants_offsets:
             return Admission(is_admitted=True)
-        found = stored(self._offsets.read_known(spec.connector, _TIMEOUT_S))
-        return Admission(True, "", tuple((dict(one.partition or {}), dict(one.offset)) for one in found))
+        return self._admissions.with_offsets(
+            self._snapshot, TaskId(spec.connector, spec.task), spec.commits.ledger_topic
+        )
 
     def _report(self, last: TaskReport | LostTask) -> None:
         report = last if isinstance(last, TaskReport) else last.report

@@ -19,6 +19,8 @@ from fencepost.api import (
 from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
 from fencepost.connector.topic.transform import TopicTransformConnector
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger.audit import Audit
 from fencepost.testing import COMMIT, CRASH, RAISE, UPDATE_OFFSETS, Pipeline, TestingSource, eventually, judge
 from support.new_project import KINDS, run_tests, written
 
@@ -39,6 +41,26 @@ def test_a_source_goes_on_behind_what_was_committed_when_its_process_is_killed(
         lanes.setdefault(one.key, []).append(int(one.value or b""))
     assert len(lanes) == 2
     assert all(numbers == list(range(len(numbers))) for numbers in lanes.values())
+
+
+@pytest.mark.parametrize("has_own_offsets", [False, True])
+def test_the_next_process_writes_to_the_ledger_what_the_killed_one_carried(
+    kafka: EmbeddedKafka, topic_name: str, has_own_offsets: bool
+) -> None:
+    ledger = f"{topic_name}-ledger"
+    own = {"offsets.storage.topic": f"{topic_name}-offsets"} if has_own_offsets else {}
+    config = {"name": topic_name, "topic": topic_name, "throughput": 200, "ledger.topic": ledger, **own}
+    with Pipeline(VerifiableSourceConnector, config, kafka=kafka) as pipeline:
+        for count in (50, 150):
+            pipeline.wait_for(count, topic_name)
+            pipeline.crash()
+        seen = pipeline.wait_for(250, topic_name)
+    assert [int(one.value or b"") for one in seen] == list(range(len(seen)))
+    conf = range_conf({"bootstrap.servers": kafka.bootstrap_servers, "isolation.level": "read_committed"}, "audit").conf
+    report = Audit(conf, ledger, topic_name).run()
+    assert (report.differences, report.is_complete) == ([], True)
+    assert sum(each.others for each in report.partitions) == 0
+    assert sum(each.verified for each in report.partitions) >= len(seen)
 
 
 def test_a_script_kills_the_process_in_each_method(kafka: EmbeddedKafka) -> None:

@@ -57,7 +57,14 @@ class Admissions:
             return Admission(False, reason)
         if not wants_offsets or type_of(snapshot, task.connector) is ConnectorType.SINK:
             return Admission(True)  # the position of a sink is kept by its group
-        view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
+        return self.with_offsets(snapshot, task, ledger)  # step 7, E3: only after the init, only if admitted
+
+    def with_offsets(self, snapshot: ClusterSnapshot, task: TaskId, ledger: str) -> Admission:
+        """Return the admission of a start whose predecessors are fenced: the offsets, and what its ledger inherits.
+
+        `ledger` is the ledger's topic; empty if it has none.
+        """
+        view = self.view(snapshot, task.connector)
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
         spellings = tuple((dict(p or {}), key.decode()) for p, key in view.spellings)
         carried: Mapping[int, bytes] = {}
