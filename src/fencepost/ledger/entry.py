@@ -77,12 +77,13 @@ class LedgerRecord:
         try:
             found = orjson.loads(value)
             if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, and this Fencepost knows {VERSION}")
+                raise ValueError(f"its version is {found['version']!r:.20}, and this Fencepost knows {VERSION}")
             connector, task, topics = found["connector"], found["task"], found["topics"]
             _ensure_texts(connector, found["offsets"], *chain.from_iterable((*found["producers"], *topics)))
+            _ensure_numbers(task, *(each for producer, number, _ in found["entries"] for each in (producer, number)))
             writers = [Writer(connector, task, incarnation, id_) for id_, incarnation in found["producers"]]
-            if not all(isinstance(number, int) and runs for _, number, runs in found["entries"]):
-                raise ValueError("an entry has no number, or no runs")
+            if not all(runs for *_, runs in found["entries"]):
+                raise ValueError("an entry has no runs")
             entries = tuple(
                 LedgerEntry(writers[producer], number, tuple(_run(each, topics) for each in runs))
                 for producer, number, runs in found["entries"]
@@ -152,6 +153,7 @@ def _of_run(run: WrittenRun, topics: dict[tuple[str, str], int]) -> tuple[Any, .
 
 def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
     index, partition, producer_id, epoch, sequence, after, records, size_bytes, values, keys, lengths, headers = found
+    _ensure_numbers(index, partition, producer_id, epoch, sequence, after + 1, records, size_bytes, lengths, headers)
     topic, topic_id = topics[index]
     digest = DigestOfRun(records, size_bytes, _unpacked(values), _unpacked(keys), lengths, headers)
     return WrittenRun(TopicPartition(topic, partition), producer_id, epoch, sequence, digest, topic_id, after)
@@ -160,6 +162,12 @@ def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
 def _ensure_texts(*texts: Any) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is no text")
+
+
+def _ensure_numbers(*numbers: Any) -> None:
+    """Raise ValueError if one is no integer, or negative: as an index it would count from the end."""
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("what should be a number is none, or negative")
 
 
 def _packed(sums: Sequence[int | None]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.ledger.entry import LedgerFormatError, LedgerRecord
 
-_RUN = [0, 0, 7, 0, 0, 1, 1, 10, "", "", [], []]
+_RUN: list[Any] = [0, 0, 7, 0, 0, -1, 1, 10, "", "", 0, 0]
 
 
 def value(**changed: Any) -> bytes:
@@ -34,6 +34,14 @@ def test_a_whole_record_is_read() -> None:
         {"entries": [[0, 5, []]]},
         {"entries": [[0, 5]]},
         {"offsets": 1},
+        {"task": "0"},
+        {"task": -1},
+        {"task": True},
+        {"entries": [[-1, 5, [_RUN]]]},
+        {"entries": [["0", 5, [_RUN]]]},
+        {"entries": [[0, -5, [_RUN]]]},
+        *({"entries": [[0, 5, [[*_RUN[:at], -2, *_RUN[at + 1 :]]]]]} for at, part in enumerate(_RUN) if part != ""),
+        *({"entries": [[0, 5, [[*_RUN[:at], [1], *_RUN[at + 1 :]]]]]} for at in range(len(_RUN))),
     ],
 )
 def test_a_record_of_other_types_is_refused(changed: dict[str, Any]) -> None:
