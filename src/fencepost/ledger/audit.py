@@ -59,8 +59,7 @@ class Audit:
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
         """Compare; only these `topics` if there are any.
 
-        Raises MissingTopicError if there is no such ledger, LedgerFormatError, CorruptBatchError, OldFormatError, and
-        what `Admin` raises.
+        Raises MissingTopicError if there is no such ledger, CorruptBatchError, OldFormatError, and what `Admin` raises.
         """
         entries = self._entries
         entries.read_on(self._conf)  # 1
@@ -74,6 +73,14 @@ class Audit:
                 f"a transaction is open in {' and '.join(open_topics)}, so it is not known which transactions have no "
                 "entry: repeat the audit"
             )
+        if entries.unreadable:
+            some = f"{len(entries.unreadable)} record{'' if len(entries.unreadable) == 1 else 's'}"
+            report.notes.append(
+                f"{some} of the ledger cannot be read, so not all was compared, and it is not known which transactions "
+                f"have no entry; the first is {entries.unreadable[0]}. If a newer Fencepost has written it, audit with "
+                "that version"
+            )
+        if open_topics or entries.unreadable:
             settled = dict.fromkeys(settled, 0)
         runs = entries.runs()
         wanted = [place for place in runs.of_place if not topics or place.topic in topics]

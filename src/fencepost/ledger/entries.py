@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.kafka.codec.run_digest import WrittenRun
-from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.ledger.carried import carried_bounds
-from fencepost.ledger.entry import LedgerEntry, LedgerRecord
+from fencepost.ledger.entry import LedgerEntry, LedgerFormatError, LedgerRecord
 from fencepost.ledger.finding import Difference, DifferenceKind
 from fencepost.record import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry, with its place in the ledger's topic, or in the offsets topic that carries it."""
+    """An entry, with its place in the ledger's topic, or in the offsets topic that carries it.
+
+    `offsets` is the offsets topic that its record names.
+    """
 
     place: TopicPartition
     offset: int
     entry: LedgerEntry
+    offsets: str
 
 
 @dataclass
@@ -33,11 +37,18 @@ class ConnectorEntries:
     connector: str
     written: list[PlacedEntry] = field(default_factory=list)
     is_whole: bool = True
-    offsets_topics: dict[str, None] = field(default_factory=dict)
-    """Topics that may carry entries, as those of the ledger say."""
+    unreadable: list[str] = field(default_factory=list)
+    """Where there are records that cannot be read, and why: others may have written them, or a newer Fencepost.
+
+    One in an offsets topic is listed even if another has replaced it: it may have had what no other one has.
+    """
     _carried: dict[tuple[TopicPartition, bytes], Sequence[PlacedEntry]] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
-    _newest: dict[int, str] = field(default_factory=dict)  # the offsets topic that a task has named last
+
+    @property
+    def offsets_topics(self) -> list[str]:
+        """Return the topics that may carry entries, as those of the ledger say."""
+        return [*dict.fromkeys(each.offsets for each in self.written)]
 
     @property
     def found(self) -> list[PlacedEntry]:
@@ -53,20 +64,14 @@ class ConnectorEntries:
         return [*first.values()]
 
     def read_on(self, conf: Mapping[str, Any]) -> None:
-        """Read what was committed to the ledger's topic since the last call.
-
-        Raises what TopicBrowser raises, and LedgerFormatError.
-        """
+        """Read what was committed to the ledger's topic since the last call. Raises what TopicBrowser raises."""
         browser = TopicBrowser(conf, self.topic)
         self.is_whole = not any(start for start, _ in browser.ranges.values())
         key = self.connector.encode()
         for record in browser.read(self._unread(browser)):
-            if record.key == key and record.value is not None:
-                found = LedgerRecord.of(record.value)
-                self.offsets_topics[found.offsets] = None
-                self._newest[found.task] = found.offsets
-                place = TopicPartition(self.topic, record.partition)
-                self.written += [PlacedEntry(place, record.offset, entry) for entry in found.entries]
+            if record.key == key:
+                found = self._parsed(self.topic, record)
+                self.written += [] if found is None else _placed(self.topic, record, found)
 
     def read_carried(self, conf: Mapping[str, Any], topic: str) -> None:
         """Read what an offsets topic carries. Read the ledger's topic afterwards: entries move there.
@@ -75,9 +80,18 @@ class ConnectorEntries:
         """
         browser = TopicBrowser(conf, topic)
         for record in browser.read(self._unread(browser), carried_bounds(self.connector, self.topic)):
-            place = TopicPartition(topic, record.partition)
-            entries = () if record.value is None else LedgerRecord.of(record.value).entries
-            self._carried[place, record.key or b""] = [PlacedEntry(place, record.offset, each) for each in entries]
+            found = self._parsed(topic, record)
+            if found is not None or record.value is None:
+                place = TopicPartition(topic, record.partition)
+                self._carried[place, record.key or b""] = () if found is None else _placed(topic, record, found)
+
+    def _parsed(self, topic: str, record: TopicRecord) -> LedgerRecord | None:
+        """Return what a record has; None if it is a tombstone, or unreadable, which is noted."""
+        try:
+            return None if record.value is None else LedgerRecord.of(record.value)
+        except LedgerFormatError as error:
+            self.unreadable.append(f"{topic}-{record.partition}@{record.offset}: {error}")
+            return None
 
     def _unread(self, browser: TopicBrowser) -> dict[int, tuple[int, int]]:
         """Return the ranges of a topic that were not read yet, and count them as read."""
@@ -99,11 +113,12 @@ class ConnectorEntries:
         They are not if a start did not know what its predecessor carried: its offsets topic is another one, or its
         Fencepost is older. Nobody writes those entries to the ledger then, or a later start does, after newer ones.
         """
+        newest = {each.entry.writer.task: each.offsets for each in self.written}
         last: dict[tuple[int, str], LedgerEntry] = {}
         incarnations: set[str] = set()
         for each in found:
             writer, topic = each.entry.writer, each.place.topic
-            if topic != self.topic and topic != self._newest.get(writer.task, topic):
+            if topic != self.topic and topic != newest.get(writer.task, topic):
                 return False
             before = last.get((writer.task, writer.transactional_id))
             if before is not None and not _may_follow(before, each.entry, incarnations):
@@ -131,6 +146,11 @@ class ConnectorEntries:
                     lost.append(Difference(kind, each.place, each.offset, after, count, each.entry, text))
                 before, last = each.entry.number, each
         return lost
+
+
+def _placed(topic: str, record: TopicRecord, found: LedgerRecord) -> list[PlacedEntry]:
+    place = TopicPartition(topic, record.partition)
+    return [PlacedEntry(place, record.offset, entry, found.offsets) for entry in found.entries]
 
 
 def _may_follow(before: LedgerEntry, entry: LedgerEntry, incarnations: Collection[str]) -> bool:

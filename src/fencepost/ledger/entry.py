@@ -90,7 +90,8 @@ class LedgerRecord:
             )
             return cls(task, found["offsets"], entries)
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise LedgerFormatError(f"this is no record of a ledger: {error}") from error
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise LedgerFormatError(f"this is no record of a ledger: {reason}") from error
 
 
 class RecordEncoder:

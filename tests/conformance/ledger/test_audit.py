@@ -5,6 +5,7 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.ledger.carried import carried_key
 from fencepost.ledger.finding import DifferenceKind
 from fencepost.testing import eventually
 from support.ledger_stage import DIRECT, lose, lose_all_of, plant, repeat, replace
@@ -324,3 +325,33 @@ def test_entries_in_an_offsets_topic_that_was_compacted_are_complete(stage, kafk
     report = stage.audit()
     assert (report.differences, report.is_complete) == ([], True)
     assert (report.entries, report.partitions[0].verified) == (5, 50)
+
+
+def test_a_record_of_the_ledger_that_cannot_be_read_is_named_and_the_rest_is_compared(stage, monkeypatch, log_writer):
+    """It may be the entry of any transaction, so none of them is said to have no entry."""
+    stage.write(lines(10))
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.delivery.ledger, "_new_entries", lambda writer: writer.runs.take() and ())
+        stage.write(lines(10, 10))
+    log_writer.send(stage.ledger, ['{"version": 2}'], key="c")
+    stage.write(lines(10, 20))
+    report = stage.audit()
+    assert (report.differences, report.is_complete) == ([], False)
+    assert (report.partitions[0].verified, report.partitions[0].others) == (20, 10)
+    (note,) = report.notes
+    assert note.startswith("1 record of the ledger cannot be read")
+    assert f"{stage.ledger}-0@" in note
+    assert "its version is 2" in note
+
+
+def test_a_carried_record_that_cannot_be_read_is_named_also_after_it_was_replaced(stage, log_writer):
+    """Whoever replaces it may have left out what could not be read."""
+    for start in range(0, 30, 10):
+        stage.write(lines(10, start))
+    log_writer.send(stage.offsets, ["{}"], key=carried_key("c", 0, stage.ledger))
+    for verified in (30, 40):
+        report = stage.audit()
+        assert (report.differences, report.is_complete) == ([], False)
+        assert report.partitions[0].verified == verified
+        assert f"{stage.offsets}-0@" in report.notes[0]
+        stage.write(lines(10, verified))

@@ -7,7 +7,7 @@ from fencepost.record import TopicPartition
 
 def placed(partition: int, offset: int, number: int) -> PlacedEntry:
     entry = LedgerEntry(Writer("c", 0, "i", "id"), number, ())
-    return PlacedEntry(TopicPartition("ledger", partition), offset, entry)
+    return PlacedEntry(TopicPartition("ledger", partition), offset, entry, "offsets")
 
 
 def test_entries_that_continue_in_another_partition_are_not_lost() -> None:

@@ -78,8 +78,8 @@ def test_older_entries_that_are_found_after_newer_ones_give_no_alarm(is_whole: b
     newer = 7, 1
     begun, carried, later = entry(0, first, 0), entry(1, second, 100), entry(0, third, 0, producer=newer)
     ledger, offsets = TopicPartition("ledger", 0), TopicPartition("offsets", 0)
-    written = [PlacedEntry(ledger, 0, begun)] * is_whole + [PlacedEntry(ledger, 1, later)]
-    late = PlacedEntry(ledger if is_in_ledger else offsets, 2, carried)
+    written = [PlacedEntry(ledger, 0, begun, offsets.topic)] * is_whole + [PlacedEntry(ledger, 1, later, offsets.topic)]
+    late = PlacedEntry(ledger if is_in_ledger else offsets, 2, carried, offsets.topic)
     found = ConnectorEntries("ledger", "c", written + [late] * is_in_ledger)
     found._carried = {} if is_in_ledger else {(offsets, b"key"): [late]}
     log = [records(third, 0, 202, newer)]  # retention has deleted what was before
@@ -94,11 +94,10 @@ def test_entries_of_an_offsets_topic_that_the_task_has_left_have_no_known_place(
     """They may be of another producer id, which says nothing of their order."""
     ledger, left = TopicPartition("ledger", 0), TopicPartition("left", 0)
     carried, later = entry(1, values(COUNT), 100), entry(0, values(COUNT), 0, producer=(8, 0))
-    found = ConnectorEntries("ledger", "c", [PlacedEntry(ledger, 1, later)])
-    found._carried = {(left, b"key"): [PlacedEntry(left, 2, carried)]}
-    assert found.runs().are_ordered
-    found._newest = {0: "offsets"}
-    assert not found.runs().are_ordered
+    for named in ("left", "offsets"):
+        found = ConnectorEntries("ledger", "c", [PlacedEntry(ledger, 1, later, named)])
+        found._carried = {(left, b"key"): [PlacedEntry(left, 2, carried, "left")]}
+        assert found.runs().are_ordered == (named == "left")
 
 
 def test_a_loss_in_the_first_run_of_another_producer_is_found_by_the_one_before() -> None:

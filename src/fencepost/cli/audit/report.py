@@ -67,7 +67,7 @@ def _verdict(report: Report) -> str:
     if isinstance(report, MirrorReport):
         return _said(report, "in", f"the copies that {report.connector} has made", "")
     if not report.entries:
-        return f"{report.ledger} has no entry of {report.connector}."
+        return f"{report.ledger} has no readable entry of {report.connector}."
     entries = f"{report.entries} entr{'y' if report.entries == 1 else 'ies'}"
     return _said(report, "as", f"the ledger of {report.connector} ({entries} in {report.ledger})", " says")
 
