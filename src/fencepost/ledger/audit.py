@@ -121,7 +121,11 @@ class Audit:
                 self._gone[topic] = f"{topic}, which may have had entries of the ledger, does not exist any more"
 
     def _await_settled(self, topic: str) -> bool:
-        """Wait until what a topic has now is committed or aborted. Returns whether it is."""
+        """Wait until what a topic has now is committed or aborted. Returns whether it is.
+
+        All partitions are waited for: entries are carried where a transaction's source offsets are, and those of a
+        source partition that is new may be in any of them.
+        """
         places = [(topic, each) for each in range(self._admin.topics.partitions(topic) or 0)]
         return self._await_committed(self._admin.offsets.ends(places, read_committed=False))
 
