@@ -10,21 +10,19 @@ Nothing is changed, and the connector may run meanwhile. The order of steps avoi
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.read.produced import read_produced
 from fencepost.ledger.entries import ConnectorEntries, LedgerRuns
 from fencepost.ledger.finding import Difference, Findings, PartitionFindings
+from fencepost.ledger.log import OnPartition, compacted, existing, read_log
 from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
 from fencepost.record import TopicPartition
 
 _AGAIN_S = 0.1
-OnPartition = Callable[[TopicPartition, int, int], None]
-"""Called with a partition, the offset up to which it was read, and its end."""
 
 
 @dataclass
@@ -64,7 +62,7 @@ class Audit:
         entries = self._entries
         entries.read_on(self._conf)  # 1
         self._read_carried()
-        settled = self._admin.offsets.ends([*self._existing(entries.runs().of_place)], read_committed=True)  # 2
+        settled = self._admin.offsets.ends([*existing(self._admin, entries.runs().of_place)], read_committed=True)  # 2
         open_topics = self._read_rest()  # 3
         report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
         report.notes += self._gone.values()
@@ -84,10 +82,10 @@ class Audit:
             settled = dict.fromkeys(settled, 0)
         runs = entries.runs()
         wanted = [place for place in runs.of_place if not topics or place.topic in topics]
-        existing = self._existing(wanted)
-        for place in sorted({*wanted} - {*existing}):
+        there = existing(self._admin, wanted)
+        for place in sorted({*wanted} - {*there}):
             report.notes.append(f"{place.topic}-{place.partition} does not exist any more")
-        for place, extent in self._extents(existing, settled).items():
+        for place, extent in self._extents(there, settled).items():
             report.partitions.append(self._audited(place, runs, extent, on_read))  # 4
         return report
 
@@ -95,10 +93,8 @@ class Audit:
         self, place: TopicPartition, runs: LedgerRuns, extent: LogExtent, on_read: OnPartition | None
     ) -> PartitionFindings:
         audit = PartitionAudit(place, runs, extent)
-        for records in read_produced(self._conf, place, extent.start, extent.end):
+        for records in read_log(self._conf, place, extent.start, extent.end, on_read):
             audit.add(records)
-            if on_read is not None:
-                on_read(place, records.offset + len(records), extent.end)
         return audit.findings()
 
     def _read_rest(self) -> list[str]:
@@ -140,12 +136,6 @@ class Audit:
                 return False
             time.sleep(_AGAIN_S)
 
-    def _existing(self, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return those of the partitions that exist, with the ids of their topics."""
-        topics = self._admin.topics.get_all({place.topic for place in places})
-        there = (place for place in places if place.topic in topics)
-        return {place: topics[place.topic].id for place in there if place.partition < topics[place.topic].partitions}
-
     def _extents(
         self, topic_ids: Mapping[TopicPartition, str], settled: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, LogExtent]:
@@ -154,14 +144,14 @@ class Audit:
         written = offsets.ends(places, read_committed=False)
         self._await_committed(written)  # what stays open is reported with its partition
         starts, ends = offsets.starts(places), offsets.ends(places, read_committed=True)
-        policies = self._admin.configs.get_all(sorted({place.topic for place in places}))
+        lossy = compacted(self._admin, places)
         return {
             place: LogExtent(
                 starts[place],
                 settled.get(place, 0),
                 ends[place],
                 has_open=ends[place] < written[place],
-                is_compacted="compact" in (policies[place.topic].get("cleanup.policy") or ""),
+                is_compacted=place.topic in lossy,
                 topic_id=topic_id,
             )
             for place, topic_id in topic_ids.items()

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from fencepost.connector.files.moves import names_of_topic, shown_parts
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.read.produced import read_produced
 from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.finding import Findings, PartitionFindings
+from fencepost.ledger.log import OnPartition, compacted, existing, read_log
 from fencepost.ledger.range_check import FileRange, LogRecords, RangeCheck
 from fencepost.record import TopicPartition
 
@@ -71,29 +71,27 @@ class FilesAudit:
         self._admin = Admin(conf, timeout_s=30.0)
         self._connector = connector
 
-    def run(self, topics: Collection[str] = (), on_read: Any = None) -> FilesReport:
+    def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> FilesReport:
         """Compare; only these `topics` if there are any.
 
-        `on_read` is called with a partition, the offset up to which it was read, and its end. Raises CorruptBatchError,
-        OldFormatError, and what `Admin` raises.
+        Raises CorruptBatchError, OldFormatError, and what `Admin` raises.
         """
         report = FilesReport(self._connector, self._scope.path)
         committed = {place: end for place, end in sorted(self._scope.committed.items()) if end > 0}
         wanted = {place: end for place, end in committed.items() if not topics or place.topic in topics}
         ranges = self._ranges({place.topic for place in wanted})  # 2
         report.files = sum(len(each.paths) for of_place in ranges.values() for each in of_place)
-        there = self._admin.topics.get_all({place.topic for place in wanted})
-        missing = sorted({place.topic for place in wanted} - there.keys())
-        report.notes += [f"topic {topic} does not exist any more" for topic in missing]
-        places = [place for place in wanted if place.topic in there and place.partition < there[place.topic].partitions]
+        places = [*existing(self._admin, wanted)]
+        missing = sorted({*wanted} - {*places})
+        report.notes += [f"{place.topic}-{place.partition} does not exist any more" for place in missing]
         starts, ends = self._admin.offsets.starts(places), self._admin.offsets.ends(places, read_committed=True)
-        compacted = self._compacted({place.topic for place in places})
+        lossy = compacted(self._admin, places)
         for place in places:
             check = RangeCheck(
                 PartitionFindings(place, starts[place], wanted[place]),
                 self._scope.form,
                 has_all=self._scope.has_all,
-                is_compacted=place.topic in compacted,
+                is_compacted=place.topic in lossy,
             )
             if wanted[place] > ends[place]:
                 check.found.is_complete = False
@@ -102,10 +100,6 @@ class FilesAudit:
                 self._compare(check, ranges.get(place, []), on_read)  # 3
             report.partitions.append(check.findings())
         return report
-
-    def _compacted(self, topics: Collection[str]) -> set[str]:
-        policies = self._admin.configs.get_all(sorted(topics))
-        return {topic for topic in topics if "compact" in (policies[topic].get("cleanup.policy") or "")}
 
     def _ranges(self, topics: Collection[str]) -> dict[TopicPartition, list[FileRange]]:
         """Return the files of each partition, in the order of their offsets."""
@@ -121,7 +115,7 @@ class FilesAudit:
             ranges[place].append(FileRange(start, end, [path for _, path in sorted(files)]))
         return ranges
 
-    def _compare(self, check: RangeCheck, ranges: list[FileRange], on_read: Any) -> None:
+    def _compare(self, check: RangeCheck, ranges: list[FileRange], on_read: OnPartition | None) -> None:
         found = check.found
         place, log_start = found.place, found.start
         # Where offsets were set back, files have some of the records below and above them.
@@ -136,8 +130,8 @@ class FilesAudit:
         for stretch in _stretches(check, known, max(begin, _covered(ranges, log_start)), end):
             check.judge(stretch.files, records.up_to(stretch.start, stretch.end))
 
-    def _records(self, place: TopicPartition, start: int, end: int, on_read: Any) -> "_Log":
-        return _Log(_pieces(self._conf, place, start, end, on_read), keeps_values=self._scope.form.is_raw)
+    def _records(self, place: TopicPartition, start: int, end: int, on_read: OnPartition | None) -> "_Log":
+        return _Log(read_log(self._conf, place, start, end, on_read), keeps_values=self._scope.form.is_raw)
 
 
 class _Log:
@@ -169,15 +163,6 @@ class _Log:
         if not self._keeps_values:
             return LogRecords(found, None)
         return LogRecords(found, pa.concat_arrays([pa.array([], pa.binary()), *(v.cast(pa.binary()) for v in values)]))
-
-
-def _pieces(conf: Mapping[str, Any], place: TopicPartition, start: int, end: int, on_read: Any) -> Iterator[Any]:
-    if start >= end:
-        return
-    for piece in read_produced(conf, place, start, end):
-        yield piece
-        if on_read is not None:
-            on_read(place, piece.offset + len(piece), end)
 
 
 def _covered(ranges: list[FileRange], log_start: int) -> int:

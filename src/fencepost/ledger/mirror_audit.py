@@ -8,20 +8,18 @@ Nothing is changed, and the mirror may run meanwhile. The order of steps avoids 
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.read.produced import Produced, read_produced
 from fencepost.ledger.copy_check import CopyCheck, aligned
 from fencepost.ledger.finding import Findings, PartitionFindings
+from fencepost.ledger.log import OnPartition, compacted, existing, read_log
 from fencepost.ledger.record_stream import RecordStream
 from fencepost.record import TopicPartition
 
 _AGAIN_S = 0.1
-OnPartition = Callable[[TopicPartition, int, int], None]
-"""Called with a partition, the offset up to which it was read, and its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +75,18 @@ class MirrorAudit:
         """
         report = MirrorReport(self._connector)
         wanted = [each for each in self._scope.partitions if not topics or each.place.topic in topics]
-        sources = _existing(self._source, [each.place for each in wanted])
-        targets = _existing(self._target, [each.copy for each in wanted])
-        gone = {each.place for each in wanted} - sources | {each.copy for each in wanted} - targets
+        sources = existing(self._source, [each.place for each in wanted])
+        targets = existing(self._target, [each.copy for each in wanted])
+        gone = {each.place for each in wanted} - {*sources} | {each.copy for each in wanted} - {*targets}
         report.notes += [f"{place.topic}-{place.partition} does not exist" for place in sorted(gone)]
         there = [each for each in wanted if each.place in sources and each.copy in targets]
         places = [each.place for each in there]
         starts, ends = self._source.offsets.starts(places), self._source.offsets.ends(places, read_committed=True)
         extents = self._extents([each.copy for each in there])  # 2
-        compacted = self._compacted({each.copy.topic for each in there})
+        lossy = compacted(self._target, [each.copy for each in there])
         for each in there:
             found = PartitionFindings(each.place, starts[each.place], each.end)
-            may_lack = each.copy.topic in compacted
+            may_lack = each.copy.topic in lossy
             check = CopyCheck(found, each.copy, may_lack=may_lack, is_whole=extents[each.copy].is_whole)
             if may_lack:
                 found.notes.append(f"{each.copy.topic} is compacted: what it lacks, newer records may have replaced")
@@ -114,18 +112,14 @@ class MirrorAudit:
         starts = offsets.starts(copies)
         return {copy: _Extent(starts[copy], ends[copy], ends[copy] >= written[copy]) for copy in copies}
 
-    def _compacted(self, topics: Collection[str]) -> set[str]:
-        policies = self._target.configs.get_all(sorted(topics))
-        return {topic for topic in topics if "compact" in (policies[topic].get("cleanup.policy") or "")}
-
     def _compare(self, check: CopyCheck, each: MirroredPartition, copied: _Extent, on_read: OnPartition | None) -> None:
         found = check.found
 
         def log() -> RecordStream:
-            return RecordStream(_read(self._scope.source_conf, each.place, found.start, each.end, on_read))
+            return RecordStream(read_log(self._scope.source_conf, each.place, found.start, each.end, on_read))
 
         def copy() -> RecordStream:
-            return RecordStream(_read(self._scope.target_conf, each.copy, copied.start, copied.end, None))
+            return RecordStream(read_log(self._scope.target_conf, each.copy, copied.start, copied.end))
 
         if not copied.is_whole:
             found.notes.append("a transaction is open at the target, so the newest records cannot be read yet")
@@ -162,19 +156,3 @@ class MirrorAudit:
         found.is_complete = False
         found.notes.append("the oldest records of one end are not at the other, so it is not known what to compare")
         return None
-
-
-def _existing(admin: Admin, places: Collection[TopicPartition]) -> set[TopicPartition]:
-    topics = admin.topics.get_all({place.topic for place in places})
-    return {place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions}
-
-
-def _read(
-    conf: Mapping[str, Any], place: TopicPartition, start: int, end: int, on_read: OnPartition | None
-) -> Iterator[Produced]:
-    if start >= end:
-        return
-    for piece in read_produced(conf, place, start, end):
-        yield piece
-        if on_read is not None:
-            on_read(place, piece.offset + len(piece), end)

@@ -39,10 +39,10 @@ class FilesStage:
         path.write_text("".join(f"{line}\n" for line in lines))
         return path
 
-    def audit(self, committed: int, **how: bool) -> FilesReport:
-        place = TopicPartition(self.topic, 0)
+    def audit(self, committed: int, partitions: Sequence[int] = (0,), **how: bool) -> FilesReport:
+        places = [TopicPartition(self.topic, each) for each in partitions]
         conf = range_conf({"bootstrap.servers": self.bootstrap, "isolation.level": "read_committed"}, "an-audit").conf
-        scope = FilesScope(self.path, FileForm("json", is_raw=True), {place: committed}, **how)
+        scope = FilesScope(self.path, FileForm("json", is_raw=True), dict.fromkeys(places, committed), **how)
         return FilesAudit(conf, "c", scope).run()
 
 
@@ -67,6 +67,15 @@ def test_files_with_all_records_are_verified(files: FilesStage) -> None:
     (files.path / ".fencepost" / "other+0+1.json").write_text("staged")
     report = files.audit(33)
     assert (report.differences, report.is_complete, report.files) == ([], True, 2)
+    assert report.partitions[0].verified == 30
+
+
+def test_a_partition_that_does_not_exist_any_more_is_named(files: FilesStage) -> None:
+    """Its topic was created again, with fewer of them."""
+    files.write(0, 33)
+    report = files.audit(33, partitions=(0, 1))
+    assert (report.differences, report.is_complete) == ([], False)
+    assert report.notes == [f"{files.topic}-1 does not exist any more"]
     assert report.partitions[0].verified == 30
 
 
