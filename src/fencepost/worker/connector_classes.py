@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
+from fencepost.api.mirror_task import MirrorTask
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
@@ -56,6 +57,12 @@ def is_stream_config(config: RawConfig) -> bool:
     except ConfigError:
         return False
     return issubclass(found, StreamConnector | DataFrameStream)
+
+
+def is_mirror(connector: type[Any]) -> bool:
+    """Say whether the tasks of a class are those of a mirror."""
+    task = getattr(connector, "task", None)
+    return isinstance(task, type) and issubclass(task, MirrorTask)
 
 
 def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from fencepost.api import Connector, DataFrameConnector, SourceConnector
-from fencepost.api.mirror_task import MirrorTask
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import RawConfig, given_values
@@ -12,7 +11,7 @@ from fencepost.kafka.setting.client_settings import chosen_client, client_faults
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.kafka.setting.translation import SettingsError
 from fencepost.worker.client_recipes import producer_properties
-from fencepost.worker.connector_classes import class_of
+from fencepost.worker.connector_classes import class_of, is_mirror
 
 LEDGER_TOPIC = RuntimeChoice.key_of("ledger_topic")
 _CLIENT = RuntimeChoice.key_of("producer_client")
@@ -39,8 +38,7 @@ def why_no_ledger(connector: type[Connector], topic: str, given: Mapping[str, st
     """Return why a connector cannot have a ledger in this topic; None if it can."""
     if not issubclass(connector, SourceConnector):
         return "only sources have a ledger; remove it"
-    task = getattr(connector, "task", None)
-    if issubclass(connector, DataFrameConnector) or (isinstance(task, type) and issubclass(task, MirrorTask)):
+    if issubclass(connector, DataFrameConnector) or is_mirror(connector):
         return "DataFrame sources and mirrors have no ledger; remove it"
     if worker.exactly_once is not ExactlyOnceSource.ENABLED:
         return "an entry is part of a transaction: set exactly.once.source.support=enabled in the worker's file"

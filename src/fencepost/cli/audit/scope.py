@@ -10,7 +10,6 @@ import typer
 
 from fencepost.api import DataFrameConnector, DataFrameStream, SinkConnector, StreamConnector
 from fencepost.api.epoch import EpochConnector
-from fencepost.api.mirror_task import MirrorTask
 from fencepost.cli.audit.files import files_scope
 from fencepost.cli.audit.mirror import GivenEnds, mirror_scope
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
@@ -24,7 +23,7 @@ from fencepost.ledger.files_audit import FilesAudit
 from fencepost.ledger.mirror_audit import MirrorAudit
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.record import TopicPartition
-from fencepost.worker.connector_classes import class_of
+from fencepost.worker.connector_classes import class_of, is_mirror
 
 _READER = "fencepost-audit"  # a group without commits
 _KEY = RuntimeChoice.key_of("ledger_topic")
@@ -103,8 +102,7 @@ def why_no_audit(connector: type[Any]) -> str:
             "of sinks, only the files of FilesSink can be read. Compare the store with a query of your own: "
             "`fencepost offsets show` says up to which offset of each partition it has the records"
         )
-    task = getattr(connector, "task", None)
-    if isinstance(task, type) and issubclass(task, MirrorTask):
+    if is_mirror(connector):
         return "its records are the mirror's own: audit the connector that copies the topics"
     return ""
 
