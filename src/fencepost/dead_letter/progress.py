@@ -66,6 +66,11 @@ class Handled(NamedTuple):
             )
 
 
+def handled_in(offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
+    """Return what the offsets of the group say, by partition."""
+    return {partition: Handled.of_offset(each.offset, each.metadata) for partition, each in offsets.items()}
+
+
 def _ranges(offsets: Iterable[int]) -> str:
     """Return offsets as ranges, such as `4,7-9`."""
     ordered = sorted(offsets)
@@ -149,7 +154,7 @@ class ResendProgress:
         return self._of(self.bookmark.peek(self.browser.ranges))
 
     def _of(self, offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
-        known = {partition: Handled.of_offset(each.offset, each.metadata) for partition, each in offsets.items()}
+        known = handled_in(offsets)
         return {**self._marked(self.browser.ranges.keys() - known.keys()), **known}
 
     def _marked(self, partitions: set[int]) -> dict[int, Handled]:

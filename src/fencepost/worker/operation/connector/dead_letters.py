@@ -14,7 +14,7 @@ from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import RawConfig
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.page import places, read_page
-from fencepost.dead_letter.progress import Handled, progress_name
+from fencepost.dead_letter.progress import handled_in, progress_name
 from fencepost.dead_letter.survey import RESEND
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.bookmark import Bookmark
@@ -52,8 +52,7 @@ class DeadLetters:
             except MissingTopicError:
                 return LetterPage(topic, ())
             with Bookmark(conf, progress_name(name), topic, timeout_s=_ASK_S) as bookmark:
-                offsets = bookmark.peek(browser.ranges)
-            handled = {partition: Handled.of_offset(one.offset, one.metadata) for partition, one in offsets.items()}
+                handled = handled_in(bookmark.peek(browser.ranges))
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
             try:
                 return read_page(browser, name, handled, limit=query.limit, before=before)
