@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.api import OffsetsInGroup, RetriableError
 from fencepost.config.connector import PLUGIN_VERSION
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, names_in
 from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
@@ -123,8 +123,8 @@ class WorkerSettings:
 
     def may_have_own_offsets(self, connector_config: RawConfig) -> bool:
         """Say, without a request, whether the config names another offsets topic, or other brokers."""
-        target = self._recipes.target(connector_config)[_BOOTSTRAP].split(",")
-        is_elsewhere = {server.strip() for server in target} != set(self.config.bootstrap_servers)
+        target = names_in(self._recipes.target(connector_config)[_BOOTSTRAP])
+        is_elsewhere = {*target} != {*self.config.bootstrap_servers}
         return is_elsewhere or not self._names_workers_topic(connector_config)
 
     def has_own_offsets(self, connector_config: RawConfig) -> bool:

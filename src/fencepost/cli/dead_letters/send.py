@@ -8,6 +8,7 @@ from fencepost.cli.client import BOOTSTRAP
 from fencepost.cli.dead_letters.connector import ASK_S, DescribedConnector, Where, connector_at, reader_conf
 from fencepost.cli.progress import counting
 from fencepost.config import ConfigError
+from fencepost.config.raw import names_in
 from fencepost.dead_letter.choice import Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import Resend
@@ -67,7 +68,7 @@ def _ensure_can_be_sent(connector: DescribedConnector) -> None:
             "offset), and resume it. All later records are then delivered again, too"
         )
     reads, writes = (connector.config.get(f"{client}.override.{BOOTSTRAP}") for client in ("consumer", "producer"))
-    if reads != writes:
+    if {*names_in(reads)} != {*names_in(writes)}:
         raise ConfigError(
             f"{connector.name} reads from a different Kafka (consumer.override.{BOOTSTRAP}={reads}) than the one with "
             f"its dead letters (producer.override.{BOOTSTRAP}={writes}): one transaction cannot span both"

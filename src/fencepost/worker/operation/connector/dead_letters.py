@@ -11,7 +11,7 @@ from fencepost.cluster.errors import BadRequestError, ConflictError, OperationEr
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig
-from fencepost.config.raw import RawConfig
+from fencepost.config.raw import RawConfig, names_in
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import handled_in, progress_name
@@ -103,12 +103,12 @@ class DeadLetters:
                 f"{name} is a {kind.value}: its dead letters describe records, and cannot be resent as they were. "
                 "Correct the cause, stop the connector, move its offsets to before these records, and resume it"
             )
-        reads = self._settings.consumer_properties(raw)[BOOTSTRAP]
-        writes = self._settings.producer_properties(raw)[BOOTSTRAP]
-        if _servers(reads) != _servers(writes):
+        reads = str(self._settings.consumer_properties(raw)[BOOTSTRAP])
+        writes = str(self._settings.producer_properties(raw)[BOOTSTRAP])
+        if {*names_in(reads)} != {*names_in(writes)}:
             raise BadRequestError(
-                f"{name} reads from another Kafka ({_text(reads)}) than the one with its dead letters "
-                f"({_text(writes)}): one transaction cannot span both"
+                f"{name} reads from another Kafka ({reads}) than the one with its dead letters ({writes}): one "
+                "transaction cannot span both"
             )
 
     @contextmanager
@@ -137,11 +137,3 @@ def _topic(name: str, config: RawConfig) -> str:
     if not topic:
         raise BadRequestError(f"{name} has no dead letter topic: set {_TOPIC} in its config")
     return topic
-
-
-def _text(servers: object) -> str:
-    return ",".join(map(str, servers)) if isinstance(servers, list | tuple) else str(servers)
-
-
-def _servers(servers: object) -> set[str]:
-    return {one.strip() for one in _text(servers).split(",")}
