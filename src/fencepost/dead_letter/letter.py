@@ -83,16 +83,19 @@ class DeadLetter:
 
 
 def parsed(fact: str | None) -> Any:
-    """Return a number, or a source's position, parsed from JSON; other text unchanged, as what is nested too deeply.
+    """Return a number, or a source's position, parsed from JSON; other text unchanged.
 
-    Who can write to the topic can nest what no printer of JSON could follow.
+    Whoever can write to the topic can nest what no printer of JSON could follow, or write NaN, or a number that becomes
+    infinity, which other readers of JSON refuse: these stay text, too.
     """
     if fact is None or fact.count("[") + fact.count("{") > _DEEPEST:
         return fact
     try:
-        return json.loads(fact)
+        found = json.loads(fact)
+        json.dumps(found, allow_nan=False)
     except ValueError:
         return fact
+    return found
 
 
 def _is_ours(name: str) -> bool:

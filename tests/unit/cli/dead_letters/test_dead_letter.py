@@ -7,7 +7,9 @@ import pytest
 
 from fencepost.cli.dead_letters.output import lines, summary, to_json
 from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.shown import shown
 from fencepost.kafka.read.browse import TopicRecord
+from fencepost.rest.response import to_json as answer_of
 
 
 def letter(value: bytes | None = b"v", *, own: tuple[Any, ...] = (), **facts: str) -> DeadLetter:
@@ -35,6 +37,14 @@ def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
     own = letter(topic="t", partition='{"file":"a"}', offset='{"line":2}', connector_name="c")
     assert own.origin is None
     assert to_json(own, is_sent_again=False)["origin"]["offset"] == {"line": 2}
+
+
+@pytest.mark.parametrize("forged", ["NaN", '{"a": [-Infinity]}', "1e999", "[NaN, 99999999999999999999]"])
+def test_a_position_that_json_cannot_have_stays_text(forged: str) -> None:
+    own = letter(topic="t", partition=forged, offset=forged, connector_name="c")
+    for answer in (json.dumps(to_json(own, is_sent_again=False)).encode(), answer_of(shown(own, is_handled=False))):
+        origin = json.loads(answer)["origin"]
+        assert (origin["partition"], origin["offset"]) == (forged, forged)
 
 
 def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
