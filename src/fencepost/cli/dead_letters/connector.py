@@ -1,6 +1,7 @@
 """The connector whose dead letters a command is about, and where they are."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ def reader_conf(connector: DescribedConnector, where: Where) -> dict[str, Any]:
     """Return the settings to read dead letters. Raises ConfigError if the brokers are not the worker's cluster."""
     properties = where.client(connector.config)
     try:
-        cluster_id = Admin(admin_conf(properties).conf, timeout_s=ASK_S).cluster_id()
+        with closing(Admin(admin_conf(properties).conf, timeout_s=ASK_S)) as admin:
+            cluster_id = admin.cluster_id()
     except KafkaUnavailableError as error:
         raise ConfigError(f"{error}; {_NAME_IT}") from None
     is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config

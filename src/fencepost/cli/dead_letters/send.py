@@ -1,6 +1,7 @@
 """Resends the dead letters of a sink, after the user has agreed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 import typer
 
@@ -35,7 +36,8 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
         survey = resend.survey()
         targets = survey.targets
         if not own_topic:
-            survey.ensure_have_somewhere_to_go(name, Admin(conf, timeout_s=ASK_S).topics.partitions)
+            with closing(Admin(conf, timeout_s=ASK_S)) as admin:
+                survey.ensure_have_somewhere_to_go(name, admin.topics.partitions)
         if not targets and not survey.skipped:
             typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
             return
