@@ -1,12 +1,13 @@
 """The page with dead letters: what it offers, asks and begins, and its progress."""
 
 import re
+import threading
 
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.dead_letters import ResendProgressInfo, ResendRequest
-from rest.fake import FakeConnector, FakeWorker, dead_letter
+from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
+from rest.fake import FakeConnector, FakeDeadLetters, FakeWorker, dead_letter
 
 PAGE = "/ui/connectors/file/dead-letters"
 
@@ -89,3 +90,22 @@ def test_an_error_of_a_resend_and_of_reading_is_shown(sink: FakeWorker, client: 
     sink.resend = ResendProgressInfo("failed", 3, 1, error="Dead letter dead-0@5 is refused")
     page = client.get(PAGE).text
     assert "failed after 1 of 3: Dead letter dead-0@5 is refused" in page
+
+
+def test_dead_letters_and_the_progress_of_a_resend_are_asked_for_at_once(
+    sink: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may take seconds."""
+    both = threading.Barrier(2, timeout=60)
+
+    def read(self: FakeDeadLetters, name: str, query: LetterQuery) -> LetterPage:
+        both.wait()
+        return LetterPage("dead", sink.letters)
+
+    def progress(self: FakeDeadLetters, name: str) -> ResendProgressInfo:
+        both.wait()
+        return sink.resend
+
+    monkeypatch.setattr(FakeDeadLetters, "read", read)
+    monkeypatch.setattr(FakeDeadLetters, "progress", progress)
+    assert "it is newer" in client.get(PAGE).text

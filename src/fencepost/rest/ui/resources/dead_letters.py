@@ -1,5 +1,6 @@
 """`/ui/connectors/C/dead-letters`: the records that it could not process, and their resend, after a question."""
 
+import asyncio
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -64,9 +65,13 @@ async def resend(name: ConnectorName, visit: Visiting) -> Response:
 
 async def _page(visit: Visit, name: str, *, is_unselected: bool = False) -> Response:
     info = await visit.get(path_of("connectors", name))
-    figures = figures_of({"figures": await visit.maybe_get(path_of("connectors", name, "figures"))})
-    base = str(visit.request.base_url).rstrip("/")
     topics = _topics(info["config"])
+    is_listed = bool(topics["topic"]) and visit.may("operate", name)
+    given, found = await asyncio.gather(  # what asks other workers, or Kafka
+        visit.maybe_get(path_of("connectors", name, "figures")), _found(visit, name, is_listed=is_listed)
+    )
+    figures = figures_of({"figures": given})
+    base = str(visit.request.base_url).rstrip("/")
     content = {
         "name": name,
         "tab": "dead-letters",
@@ -78,15 +83,19 @@ async def _page(visit: Visit, name: str, *, is_unselected: bool = False) -> Resp
         "is_unselected": is_unselected,
         **topics,
     }
-    found = await _found(visit, name) if topics["topic"] and visit.may("operate", name) else {"is_listed": False}
     return visit.page("dead_letters.html", title=f"Dead letters of {name}", **content, **found)
 
 
-async def _found(visit: Visit, name: str) -> dict[str, Any]:
+async def _found(visit: Visit, name: str, *, is_listed: bool) -> dict[str, Any]:
+    if not is_listed:
+        return {"is_listed": False}
     before = visit.request.query_params.get("before")
     query = {"limit": _MOST} if before is None else {"limit": _MOST, "before": before}
-    answer = await visit.send("GET", path_of("connectors", name, "dead-letters"), **query)
-    resend = await visit.maybe_get(path_of("connectors", name, "dead-letters", "resend")) or {"state": "none"}
+    answer, progress = await asyncio.gather(
+        visit.send("GET", path_of("connectors", name, "dead-letters"), **query),
+        visit.maybe_get(path_of("connectors", name, "dead-letters", "resend")),
+    )
+    resend = progress or {"state": "none"}
     page = answer.content if answer.is_success else {"letters": [], "older": None, "unnamed": 0}
     return {
         "is_listed": True,
