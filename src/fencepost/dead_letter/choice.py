@@ -1,8 +1,8 @@
 """Which of the waiting dead letters a resend is about, and which of these are passed over instead."""
 
 import re
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError
 from fencepost.dead_letter.letter import DeadLetter
@@ -12,9 +12,12 @@ _PLACE = re.compile(r"-(\d{1,9})@(\d{1,18})", re.ASCII)
 
 @dataclass(frozen=True)
 class Skipped:
-    """Dead letters that are not to be sent, by their places and by the topics that they came from."""
+    """Dead letters that are not to be sent, by their places and by the topics that they came from.
 
-    places: frozenset[str] = frozenset()
+    `places` has a partition and an offset by name.
+    """
+
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
 
     @classmethod
@@ -25,7 +28,7 @@ class Skipped:
         """
         names = frozenset(named)
         offsets = _offsets(topic, (name for name in names if "@" in name))
-        places = frozenset(f"{topic}-{partition}@{offset}" for partition, each in offsets.items() for offset in each)
+        places = {f"{topic}-{partition}@{one}": (partition, one) for partition, each in offsets.items() for one in each}
         return cls(places, frozenset(n for n in names if "@" not in n))
 
     def has(self, dead_letter: DeadLetter) -> bool:
@@ -33,7 +36,7 @@ class Skipped:
 
     def met(self, dead_letter: DeadLetter) -> Set[str]:
         """Return the names that a dead letter has, of those that are passed over."""
-        place = {dead_letter.place} & self.places
+        place = {dead_letter.place} & self.places.keys()
         return place if dead_letter.origin is None else place | ({dead_letter.origin[0]} & self.topics)
 
 

@@ -75,7 +75,7 @@ class Resend:
             return bool(names)
 
         survey = Survey.of(self._waiting(handled), is_skipped)
-        unmet = (self.skipped.places | self.skipped.topics) - met - self._done(handled)
+        unmet = (self.skipped.places.keys() | self.skipped.topics) - met - self._done(handled)
         if unmet & self.skipped.topics:
             unmet -= self._met_before(handled)
         if unmet and self.is_wanted():
@@ -87,11 +87,9 @@ class Resend:
 
     def _done(self, handled: Mapping[int, Handled]) -> set[str]:
         """Return those to be passed over that were handled before, as when a resend is asked for again."""
-        offsets = Selection(self.browser.topic, self.skipped.places).offsets
         return {
-            f"{self.browser.topic}-{partition}@{offset}"
-            for partition, each in offsets.items()
-            for offset in each
+            place
+            for place, (partition, offset) in self.skipped.places.items()
             if partition in handled and handled[partition].has(offset)
         }
 
