@@ -3,8 +3,6 @@
 import base64
 import functools
 import json
-import sys
-from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
@@ -106,15 +104,6 @@ _NAMED = b"org.apache.kafka.connect.data.Decimal"
 _OF_DECIMAL = b'{"schema":{"type":"bytes","name":"' + _NAMED + b'","parameters":{"scale":"%b"}},"payload":%b}'
 
 
-@pytest.fixture
-def usual_recursion() -> Iterator[None]:
-    """Python's own limit, which a slot of another test may have raised."""
-    raised = sys.getrecursionlimit()
-    sys.setrecursionlimit(1_000)
-    yield
-    sys.setrecursionlimit(raised)
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -132,7 +121,6 @@ def usual_recursion() -> Iterator[None]:
         b'{"schema":{"type":"string","doc":"\\ud800' + _NAMED + b'"},"payload":"a"}',
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("usual_recursion")
 def test_what_a_converter_cannot_read_is_an_error_of_the_record(data: bytes) -> None:
     with pytest.raises(RecordError):
         JsonConverter({}).to_connect_data("t", data)
@@ -151,7 +139,6 @@ def test_what_a_converter_cannot_read_is_an_error_of_the_record(data: bytes) -> 
     ],
     ids=["large", "tiny", "digits", "deep", "double", "long", "decimal"],
 )
-@pytest.mark.usefixtures("usual_recursion")
 def test_what_a_converter_cannot_write_is_an_error_of_the_record(schema: Schema | None, value: object) -> None:
     with pytest.raises(RecordError):
         JsonConverter({}).from_connect_data("t", schema, value)
