@@ -119,7 +119,8 @@ class SparkWork:
     ) -> None:
         """`whereabouts`: where the executors of a run were in the last seconds."""
         timeout_s = progress_timeout_s(spec)
-        self.wait = ExecutorWait(spec.id)
+        self._control = control
+        self._wait = ExecutorWait(spec.id)
         self._driver = DriverWork(spec.id, control, timeout_s, self._driver_stack)
         self._jobs = jobs
         self._whereabouts = whereabouts
@@ -139,7 +140,11 @@ class SparkWork:
     @property
     def text(self) -> str | None:
         """Return what is said in the task's status of work that lasts, if anything is."""
-        return self.wait.text or self._driver.text
+        return self._wait.text or self._driver.text
+
+    def needs_figures(self, after_s: float) -> bool:
+        """Say whether Spark is to be asked: a call has lasted `after_s`, or what was seen last may be over."""
+        return time.monotonic() - self._control.moved_at > after_s or self._wait.is_on or self.text is not None
 
     def saw(self, jobs: JobFigures | None, allocated: int | None) -> None:
         """Take the figures of the task's running jobs, if there are any. Called every second.
@@ -148,8 +153,8 @@ class SparkWork:
         """
         self._driver.look()
         works = self._driver.has_worked(allocated)
-        self.wait.note(waits=jobs is not None and jobs.waits_for_executors)
-        if self.wait.is_on or works:
+        self._wait.note(waits=jobs is not None and jobs.waits_for_executors)
+        if self._wait.is_on or works:
             self._driver.move()
         if jobs is None:
             self._figures = None

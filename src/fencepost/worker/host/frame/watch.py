@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from fencepost.spark.slot.running_jobs import RunningJobs
@@ -83,10 +82,7 @@ class _Asking:
         self._jobs = RunningJobs()
 
     def look(self, tasks: Sequence[FrameLife], runtime: FrameRuntime | str) -> None:
-        waiting: dict[str, FrameLife] = {}
-        for task in tasks:
-            if time.monotonic() - task.control.moved_at > _EVERY_S or task.work.wait.is_on or task.work.text:
-                waiting[task.work.tag] = task
+        waiting = {task.work.tag: task for task in tasks if task.work.needs_figures(_EVERY_S)}
         if not waiting or isinstance(runtime, str):
             return
         threads = {thread for task in waiting.values() if (thread := task.work.driver_thread) is not None}
