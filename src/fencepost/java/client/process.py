@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import IO
 
 from fencepost.java.client.socket_directory import SocketDirectory
 from fencepost.java.error import JavaUnavailableError
@@ -42,8 +43,8 @@ class HostProcess:
         """
         self.label = label
         self._killed: str | None = None
-        self._last_lines_s = _LAST_LINES_S
-        self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._ending = threading.Lock()
+        self._end: str | None = None
         self._directory = SocketDirectory()
         with socket.socket(socket.AF_UNIX) as listener:
             try:
@@ -54,8 +55,8 @@ class HostProcess:
                 self.clear()
                 raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
             hosts.started(self._process.pid)
-            self._reader = threading.Thread(target=self._read, name=f"output of {label}", daemon=True)
-            self._reader.start()
+            assert self._process.stdout is not None
+            self._output = _Output(self._process.stdout, label)
             try:
                 self.events = self._accept(listener, within_s)
             except BaseException:
@@ -83,13 +84,16 @@ class HostProcess:
         code = self._process.poll()
         if code is None:
             return None
-        self._reader.join(self._last_lines_s)  # what it printed last
-        self._last_lines_s = 0.0  # a process that a plug-in has started may still have the pipe
+        with self._ending:
+            if self._end is None:
+                self._end = self._described(code)
+            return self._end
+
+    def _described(self, code: int) -> str:
+        printed = self._output.last()
         how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
-        crash = self._read_crash()
-        if crash and crash not in self._last:
-            self._last.append(crash)
-        printed = "\n".join(self._last)
+        if crash := self._read_crash():
+            printed = f"{printed}\n{crash}" if printed else crash
         if code == _OUT_OF_MEMORY and "OutOfMemoryError" in printed:
             how += "; give it more memory with java.host.options, such as -Xmx4g"
         return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")
@@ -152,12 +156,25 @@ class HostProcess:
             return connection
         raise JavaUnavailableError(self.end() or f"the {self.label} (a JVM) did not answer within {within_s:g} s")
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
+
+class _Output:
+    """What a JVM prints: a thread logs it."""
+
+    def __init__(self, lines: IO[str], label: str) -> None:
+        self._last: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._reader = threading.Thread(target=self._read, args=(lines, label), name=f"output of {label}", daemon=True)
+        self._reader.start()
+
+    def last(self) -> str:
+        """Return the last lines of a JVM that has ended. A process of a plug-in's may still have the pipe."""
+        self._reader.join(_LAST_LINES_S)
+        return "\n".join(self._last)
+
+    def _read(self, lines: IO[str], label: str) -> None:
+        with lines:
             for line in lines:
                 self._last.append(line.rstrip())
-                log.info("%s printed: %s", self.label, line.rstrip())
+                log.info("%s printed: %s", label, line.rstrip())
 
 
 def crashed_thread(report: str) -> str:

@@ -1,6 +1,11 @@
 """What is read of a JVM's end."""
 
-from fencepost.java.client.process import crashed_thread
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fencepost.java.client.process import HostProcess, crashed_thread
 
 REPORT = """#
 # A fatal error has been detected by the Java Runtime Environment:
@@ -40,3 +45,33 @@ def test_the_thread_that_has_crashed_is_read_from_javas_report_with_its_stack_al
 def test_a_report_that_is_cut_off_or_of_something_else_says_nothing() -> None:
     assert crashed_thread(REPORT[:200]) == ""
     assert crashed_thread("") == ""
+
+
+_CRASHES = f"""
+import pathlib, socket, sys
+directory = pathlib.Path(sys.argv[-1])
+events = socket.socket(socket.AF_UNIX)
+events.connect(str(directory / "worker"))
+events.recv(1)
+(directory / "crash").write_text({REPORT!r})
+sys.exit("a last line")
+"""
+
+
+def test_a_crash_is_said_once_if_two_threads_ask_how_the_host_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, read = [], HostProcess._read_crash
+
+    def counted(process: HostProcess) -> str:
+        reads.append(read(process))
+        return reads[-1]
+
+    monkeypatch.setattr(HostProcess, "_read_crash", counted)
+    process = HostProcess([sys.executable, "-c", _CRASHES], "host of tests")
+    process.events.close()
+    with ThreadPoolExecutor(2) as pool:
+        (found,) = {asking.result(60) for asking in [pool.submit(process.await_end) for _ in range(2)]}
+    process.clear()
+    assert process.end() == found
+    assert found.count('JavaThread "orders-0"') == 1
+    assert found.count("a last line") == 1
+    assert len(reads) == 1, "each thread would add it"
