@@ -15,14 +15,17 @@ class JavaUnavailableError(ConnectError):
 class HostEndedError(ConnectError):
     """The host is gone, and every object in it with it: a new host must be started.
 
+    Of a `ConnectionLostError`, this holds only for what has used the connection.
+
     The text says how it ended (exit code or signal, or why it was killed) and has the last lines that it printed.
     """
 
 
 class ConnectionLostError(HostEndedError):
-    """The connection of one task or connector ended, though the host runs: nothing of it can be used any more.
+    """A connection is of no use any more, though the host runs, with all else in it.
 
-    A thread of the plug-in's may have interrupted another one at the wrong time. Others in the host go on.
+    That of a task or connector has ended, as when a thread of the plug-in's interrupts another one at the wrong time:
+    nothing of that one can be used any more. Or the host has not answered what it was asked about itself.
     """
 
 
