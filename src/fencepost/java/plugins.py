@@ -4,20 +4,22 @@ For each Java class a Python class is made, whose class methods ask a host. It h
 called the same wherever plug-ins are named. Nothing here starts a JVM before something is asked that only a JVM knows.
 """
 
-import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from fencepost.java.error import HostEndedError, JavaPluginError
+from fencepost.java.error import ConnectionLostError, HostEndedError, JavaPluginError
 from fencepost.java.facts import ClassFacts
 from fencepost.java.index import Found, JavaIndex, JavaKind
 from fencepost.java.port import Callbacks, Classes, HostOptions, JavaClass, JavaHost
 from fencepost.java.questions import Questions
 from fencepost.java.shared_host import SharedHost
 from fencepost.telemetry.loggers import ROOT, loggers
+
+log = logging.getLogger(__name__)
 
 _LINGER_S = 30.0
 _JAVAS = {"ALL": "TRACE", "WARNING": "WARN", "CRITICAL": "ERROR", "FATAL": "ERROR", "OFF": "ERROR"}
@@ -63,7 +65,6 @@ class JavaHosts:
 
     def __init__(self, options: Sequence[str], start: Callable[[HostOptions], JavaHost] | None = None) -> None:
         self._start_one = start or _start_host
-        self._levels = threading.Lock()
         start = self._start
         self.inspection = SharedHost(start, HostOptions(options, "host for validation"), _LINGER_S)
         self.connectors = SharedHost(start, HostOptions(options, "host of connectors"), _LINGER_S)
@@ -95,14 +96,20 @@ class JavaHosts:
                 threading.Thread(target=self._set_levels, args=(host,), name="java-levels", daemon=True).start()
 
     def _set_levels(self, host: JavaHost) -> None:
-        """Let Java's loggers have the levels that were set here. A host that ends meanwhile needs none."""
-        with self._levels:  # else an older level might arrive after a newer one
-            levels = {
-                "" if name == ROOT else name: _JAVAS.get(level, level) for name, level in loggers.chosen().items()
-            }
-            if levels:
-                with contextlib.suppress(HostEndedError):
-                    host.set_levels(levels)
+        """Let Java's loggers have the levels that were set here. A host that ends meanwhile needs none.
+
+        Threads do not wait for each other here, as a host may be stopped. Whichever is the last to say something looks
+        once more whether that is still so.
+        """
+        said: dict[str, str] = {}
+        try:
+            while (levels := _levels_for_java()) != said:
+                host.set_levels(levels)
+                said = levels
+        except ConnectionLostError as error:
+            log.warning("the levels of Java's loggers stay as they are until one is set again: %s", error)
+        except HostEndedError:
+            pass
 
 
 class JavaPlugins:
@@ -131,6 +138,10 @@ class JavaPlugins:
             if (kind, java_class) not in self._made:
                 self._made[kind, java_class] = self._make(self, kind, java_class)
             return self._made[kind, java_class]
+
+
+def _levels_for_java() -> dict[str, str]:
+    return {"" if name == ROOT else name: _JAVAS.get(level, level) for name, level in loggers.chosen().items()}
 
 
 def _start_host(options: HostOptions) -> JavaHost:

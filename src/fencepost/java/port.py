@@ -125,11 +125,11 @@ class JavaHost(Protocol):
     def set_levels(self, levels: Mapping[str, str]) -> None:
         """Set the levels of Java's loggers, by Kafka Connect's names; "" is the root, which is INFO if it is left out.
 
-        Plug-ins log to Python's loggers of the same names, whose levels hold as well.
+        Plug-ins log to Python's loggers of the same names, whose levels hold as well. Raises as `threads` does.
         """
 
     def threads(self) -> str:
-        """Return the stacks of all threads: what does a task that does not answer do? A host may not answer, either."""
+        """Return the stacks of all threads. Raises ConnectionLostError if there is no answer for half a minute."""
 
     def close(self) -> None:
         """End the host without asking any plug-in. Does nothing if it has ended."""

@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,30 @@ def test_levels_of_loggers_reach_running_hosts_and_those_that_come(tmp_path: Pat
         assert machine.levels[0][name] == "WARN"
     finally:
         loggers.set_level(name, "INFO", 2)
+        made.stop()
+
+
+def test_a_level_that_reaches_a_host_late_does_not_replace_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    machine.levels.clear()  # of loggers of other tests
+    name, say = f"test-{uuid.uuid4().hex}", machine.hosts[0].set_levels
+
+    def say_late(levels: Mapping[str, str]) -> None:
+        if levels[name] == "WARN":
+            loggers.set_level(name, "ERROR", 2)
+            eventually(lambda: machine.levels[-1][name] == "ERROR", within_s=60)
+        say(levels)
+
+    monkeypatch.setattr(machine.hosts[0], "set_levels", say_late)
+    loggers.set_level(name, "WARNING", 1)
+    try:
+        eventually(lambda: [each[name] for each in machine.levels] == ["ERROR", "WARN", "ERROR"], within_s=120)
+    finally:
+        loggers.set_level(name, "INFO", 3)
         made.stop()
 
 

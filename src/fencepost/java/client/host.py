@@ -1,7 +1,6 @@
 """A running host."""
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, Self
@@ -32,6 +31,7 @@ from fencepost.java.port import (
 log = logging.getLogger(__name__)
 
 _INTERRUPT_S = 5.0
+_CONTROL_S = 30.0
 
 
 class ClassesClient:
@@ -76,8 +76,6 @@ class HostClient:
         """Start a host. Raises JavaUnavailableError, also if it does not answer `within_s`."""
         self._process = HostProcess(command, label, within_s)
         self._events = Events(self._process.events, label)
-        self._lock = threading.Lock()
-        self._control: Line | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -123,22 +121,16 @@ class HostClient:
         return ChainClient(Line(self._process, {**opening, "steps": steps}), is_source=start.is_source)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
-        with self._lock:
-            if self._control is None:
-                self._control = Line(self._process, {"op": "control"})
-            self._control.result("levels", levels=dict(levels))
+        self._controlled("levels", _CONTROL_S, levels=dict(levels))
 
     def threads(self) -> str:
-        with closing(Line(self._process, {"op": "control"})) as line:  # nothing else waits for the answer
-            found: str = line.result("threads")
-            return found
+        found: str = self._controlled("threads", _CONTROL_S)
+        return found
 
     def close(self) -> None:
         self._events.close()
         self._process.await_end()
         self._process.clear()
-        if self._control is not None:
-            self._control.close()
 
     def terminate(self, timeout_s: float) -> int:
         """Let the JVM end in good order, as `close` does not, and return its exit code. Raises TimeoutExpired."""
@@ -151,10 +143,17 @@ class HostClient:
     def _interrupt(self, session: int) -> None:
         """Interrupt a session's thread. Gives up soon on a JVM that is stopped, which its caller may kill next."""
         try:
-            with closing(Line(self._process, {"op": "control"}, spares_s=_INTERRUPT_S)) as line:
-                line.result("interrupt", session=session)
+            self._controlled("interrupt", _INTERRUPT_S, session=session)
         except ConnectionLostError as error:
             log.info("a thread was not interrupted: %s", error)
+
+    def _controlled(self, operation: str, within_s: float, **arguments: Any) -> Any:
+        """Ask the host something about itself. Raises ConnectionLostError if it does not answer, and spares it.
+
+        The connection is only for this, so that nothing else waits for the answer.
+        """
+        with closing(Line(self._process, {"op": "control"}, spares_s=within_s)) as line:
+            return line.result(operation, **arguments)
 
 
 def _described(java_class: JavaClass) -> list[Any]:
