@@ -98,18 +98,19 @@ class _Call:
     """A call of a started connector that is under way."""
 
     what: str
-    hosted: HostedConnector
-    lease: Lease
+    lease: Lease | None
+    hosted: HostedConnector | None = None
     has_ended: threading.Event = field(default_factory=threading.Event)
 
     def end(self, connector: str, polite_s: float, kill_s: float) -> None:
         """Interrupt the call after `polite_s`, and kill the host after `kill_s` more, unless the call returns."""
         if self.has_ended.wait(polite_s):
             return
-        log.warning("connector %s: its %s is interrupted, as it is to stop", connector, self.what)
-        with contextlib.suppress(HostEndedError):
-            self.hosted.interrupt()
-        if not self.has_ended.wait(kill_s):
+        if self.hosted is not None:  # else Java creates it
+            log.warning("connector %s: its %s is interrupted, as it is to stop", connector, self.what)
+            with contextlib.suppress(HostEndedError):
+                self.hosted.interrupt()
+        if not self.has_ended.wait(kill_s) and self.lease is not None:
             self.lease.kill(f"the {self.what} of connector {connector} did not return in time")
 
 
@@ -152,7 +153,7 @@ class JavaConnector(_Java, Connector):
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
         hosted, lease = self._running(), self._lease
         try:
-            with self._calling("taskConfigs", hosted, lease):
+            with self._calling(_Call("taskConfigs", lease, hosted)):
                 return list(hosted.task_configs(max_tasks))
         except ConnectionLostError:
             raise
@@ -166,7 +167,7 @@ class JavaConnector(_Java, Connector):
             return
         try:
             with contextlib.suppress(HostEndedError), contextlib.closing(hosted):
-                with self._calling("stop", hosted, lease):
+                with self._calling(_Call("stop", lease, hosted)):
                     self._end_call(_STOP_S, _KILL_S)
                     hosted.stop()
         finally:
@@ -181,13 +182,12 @@ class JavaConnector(_Java, Connector):
         self._end_call(_POLITE_S, _KILL_S)
 
     @contextlib.contextmanager
-    def _calling(self, what: str, hosted: HostedConnector, lease: Lease | None) -> Iterator[None]:
-        self._under_way = None if lease is None else _Call(what, hosted, lease)
+    def _calling(self, call: _Call) -> Iterator[_Call]:
+        self._under_way = call
         try:
-            yield
+            yield call
         finally:
-            if self._under_way is not None:
-                self._under_way.has_ended.set()
+            call.has_ended.set()
             self._under_way = None
 
     def _end_call(self, polite_s: float, kill_s: float) -> None:
@@ -206,8 +206,8 @@ class JavaConnector(_Java, Connector):
         lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
         hosted: HostedConnector | None = None
         try:
-            hosted = lease.host.connector(self.java, self._name, self.context)
-            with self._calling("start", hosted, lease):
+            with self._calling(_Call("start", lease)) as call:
+                hosted = call.hosted = lease.host.connector(self.java, self._name, self.context)
                 hosted.start(self._properties)
         except BaseException:
             if hosted is not None:
@@ -246,8 +246,8 @@ class JavaConnector(_Java, Connector):
     @contextlib.contextmanager
     def _asked(self) -> Iterator[HostedConnector]:
         """Yield a connector that is not started, in the host for validation."""
-        with self.plugins.hosts.inspection.take(f"questions to {self.java.name}") as lease:
-            hosted = lease.host.connector(self.java, self._name, _NoContext())
+        with self.plugins.hosts.inspection.asked(f"a question to {self.java.name}") as host:
+            hosted = host.connector(self.java, self._name, _NoContext())
             try:
                 yield hosted
             finally:

@@ -61,8 +61,8 @@ class ClassFacts:
             known: T | None = self._known_fact(java_class, name)
             if known is not None:
                 return known
-            with self._host.take(f"{name} of {java_class.name}") as lease:
-                found = ask(lease.host)
+            with self._host.asked(f"{name} of {java_class.name}") as host:
+                found = ask(host)
             self._keep(java_class, name, found)
             return found
 

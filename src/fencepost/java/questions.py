@@ -47,8 +47,8 @@ class Questions:
     def validated(self, java_class: JavaClass, properties: Mapping[str, object]) -> list[SettingValue]:
         """Let a class check its own settings. Raises ConfigError if it cannot."""
         given = {key: None if value is None else str(value) for key, value in properties.items()}
-        with as_config_errors(), self._host.take(f"validation of {java_class.name}") as lease:
-            return values_of(lease.host.ask.validate(java_class, given))
+        with as_config_errors(), self._host.asked(f"validation of {java_class.name}") as host:
+            return values_of(host.ask.validate(java_class, given))
 
     def _learn_settings(self, java_class: JavaClass) -> None:
         try:

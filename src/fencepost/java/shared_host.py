@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,8 @@ from fencepost.java.port import HostOptions, JavaHost
 log = logging.getLogger(__name__)
 
 StartHost = Callable[[HostOptions], JavaHost]
+
+_ANSWER_S = 90.0  # as long as a request to Kafka Connect's REST may take
 
 
 class _Running:
@@ -104,6 +107,21 @@ class SharedHost:
                 self._running = _Running(self._start(self._options))
             self._running.users.append(user)
             return Lease(self._running, user, self._give_back)
+
+    @contextmanager
+    def asked(self, what: str) -> Iterator[JavaHost]:
+        """Yield the host for `what`, a few questions, and kill it if they take longer than somebody would wait.
+
+        Nothing may run in the host but such questions. Raises JavaUnavailableError.
+        """
+        with self.take(what) as lease:
+            timer = threading.Timer(_ANSWER_S, lease.kill, (f"{what} was not answered within {_ANSWER_S:g} s",))
+            timer.daemon = True
+            timer.start()
+            try:
+                yield lease.host
+            finally:
+                timer.cancel()
 
     def _give_back(self, running: _Running, user: str) -> None:
         with self._lock:

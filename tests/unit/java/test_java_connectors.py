@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,31 @@ def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
         None if heeds_interrupts else "it was killed: the start of connector prices did not return in time"
     )
     made.end_calls()  # there is no call any more
+    made.stop()
+
+
+def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    monkeypatch.setattr(module, "_KILL_S", 0.01)
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.plugins.hosts.connectors.take("another")
+    is_reached = threading.Event()
+
+    def hang(*_: Any) -> Any:
+        is_reached.set()
+        eventually(lambda: machine.hosts[0].end is not None, within_s=60)
+        machine.hosts[0].ensure_alive()
+
+    machine.hosts[0].connector = hang  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(made.start)
+        assert is_reached.wait(60)
+        made.end_calls()
+        with pytest.raises(HostEndedError, match="the start of connector prices did not return in time"):
+            starting.result(120)
     made.stop()
 
 

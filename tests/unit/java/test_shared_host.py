@@ -1,5 +1,8 @@
 """A host that several users share."""
 
+import pytest
+
+from fencepost.java import shared_host
 from fencepost.java.port import HostOptions
 from fencepost.java.shared_host import SharedHost
 from fencepost.testing import eventually
@@ -48,6 +51,20 @@ def test_a_host_that_has_ended_is_replaced_and_its_users_are_known() -> None:
     assert one.companions() == {"one", "two"}  # also who has learned of the end already
     one.end()
     one.end()
+
+
+def test_a_host_that_does_not_answer_in_time_is_killed_and_the_next_question_has_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
+    with host.asked("version of a.Thing") as silent:
+        eventually(lambda: silent.end, within_s=60)
+    assert silent.end == "it was killed: version of a.Thing was not answered within 0.01 s"
+    monkeypatch.undo()
+    with host.asked("version of a.Thing") as other:
+        assert other.end is None
 
 
 def test_a_crash_is_no_kill() -> None:
