@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.dead_letter.choice import Selection, Skipped
@@ -96,6 +96,14 @@ class DeadLetters:
         """Do what a broker does after offsets.retention.minutes."""
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in client.delete_consumer_groups([progress_name(self.topic)]).values():
+            future.result(30)
+
+    def commit(self, offset: int, metadata: str, partition: int = 0) -> None:
+        """Write an offset of the group that keeps the progress, as another program might."""
+        client = AdminClient({"bootstrap.servers": self.bootstrap})
+        wanted = [TopicPartition(self.dead, partition, offset, metadata)]
+        request = ConsumerGroupTopicPartitions(progress_name(self.topic), wanted)
+        for future in client.alter_consumer_group_offsets([request]).values():
             future.result(30)
 
 

@@ -66,9 +66,20 @@ class Handled(NamedTuple):
             )
 
 
-def handled_in(offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
-    """Return what the offsets of the group say, by partition."""
-    return {partition: Handled.of_offset(each.offset, each.metadata) for partition, each in offsets.items()}
+def handled_in(group: str, offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
+    """Return what the offsets of the group say, by partition. Raises FatalError if one cannot be read."""
+    return {partition: _stored(group, each) for partition, each in offsets.items()}
+
+
+def _stored(group: str, stored: GroupOffset) -> Handled:
+    try:
+        return Handled.of_offset(stored.offset, stored.metadata)
+    except FatalError as error:
+        raise FatalError(
+            f"{error}. Another program has written this to group {group}, with the offset of "
+            f"{stored.topic}-{stored.partition}. Delete the group, and the progress is read from {stored.topic}, where "
+            f"it is kept, too: kafka-consumer-groups.sh --delete --group {group}"
+        ) from None
 
 
 def _ranges(offsets: Iterable[int]) -> str:
@@ -154,7 +165,7 @@ class ResendProgress:
         return self._of(self.bookmark.peek(self.browser.ranges))
 
     def _of(self, offsets: Mapping[int, GroupOffset]) -> dict[int, Handled]:
-        known = handled_in(offsets)
+        known = handled_in(self.bookmark.group, offsets)
         return {**self._marked(self.browser.ranges.keys() - known.keys()), **known}
 
     def _marked(self, partitions: set[int]) -> dict[int, Handled]:

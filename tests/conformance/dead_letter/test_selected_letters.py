@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.dead_letter.page import read_page
 from fencepost.dead_letter.progress import ResendProgress, progress_name
@@ -40,6 +41,20 @@ def test_what_was_sent_alone_outlives_the_offsets_of_the_group(letters: DeadLett
     assert letters.resend(only=[letters.place(2)]) == 1
     letters.forget_group()
     assert handled_flags(letters) == [False, False, True, False]
+    assert letters.resend() == 3
+    assert letters.values == ["c", "a", "b", "d"]
+
+
+def test_progress_that_cannot_be_read_is_refused_with_what_helps(letters: DeadLetters) -> None:
+    letters.bury(*"abcd")
+    assert letters.resend(only=[letters.place(2)]) == 1
+    letters.commit(0, "ahead 2;")
+    group = progress_name(letters.topic)
+    with pytest.raises(FatalError, match="'2;' is no list of offsets") as refused:
+        letters.resend()
+    assert f"to group {group}, with the offset of {letters.dead}-0." in str(refused.value)
+    assert str(refused.value).endswith(f"kafka-consumer-groups.sh --delete --group {group}")
+    letters.forget_group()
     assert letters.resend() == 3
     assert letters.values == ["c", "a", "b", "d"]
 

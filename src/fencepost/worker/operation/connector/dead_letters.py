@@ -52,7 +52,7 @@ class DeadLetters:
             except MissingTopicError:
                 return LetterPage(topic, ())
             with Bookmark(conf, progress_name(name), topic, timeout_s=_ASK_S) as bookmark:
-                handled = handled_in(bookmark.peek(browser.ranges))
+                handled = handled_in(bookmark.group, bookmark.peek(browser.ranges))
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
             try:
                 return read_page(browser, name, handled, limit=query.limit, before=before)
