@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from bench.postgres import DEBEZIUM
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
@@ -25,11 +24,11 @@ from fencepost.testing.verdict import Observation, Sequenced
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
+from support.debezium import JSON, put_source
 from support.host_processes import hosts
 from support.long_form import IS_LONG
 from support.mariadb import AS_MYSQL, PASSWORD, USER, running_mariadb
-from support.maven_plugin import plugin
-from support.postgres import debezium, running_postgres
+from support.postgres import running_postgres
 from support.worker import Worker
 
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
@@ -40,8 +39,6 @@ LARGE_ROWS, MORE_LARGE_ROWS, ROW = 2000, 500, 100_000
 _TEXT = {"mysql": "mediumtext", "mariadb": "mediumtext", "postgres": "text"}
 _SEQUENCE = "seq from shop.seq_{}_to_{}"
 _NUMBERS = {"mysql": _SEQUENCE, "mariadb": _SEQUENCE, "postgres": "seq from generate_series({}, {}) seq"}
-MARIADB_PLUGIN = "3.5.0.Final"  # the newest whose artifacts could be fetched
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class Database(Protocol):
@@ -85,12 +82,7 @@ def database(kind: str) -> Iterator[Database]:
 def worker(kafka: EmbeddedKafka, kind: str, tmp_path: Path) -> Iterator[Worker]:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    if kind == "mysql":
-        plugin("io.debezium", ("debezium-connector-mysql",), DEBEZIUM, plugins)
-    elif kind == "mariadb":
-        plugin("io.debezium", ("debezium-connector-mariadb",), MARIADB_PLUGIN, plugins)
-    else:
-        debezium(plugins)
+    put_source(kind, plugins)
     settings = {
         "plugin.path": str(plugins),
         "spark.master": "local[4]",
@@ -131,7 +123,7 @@ def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
         "table.include.list": "shop.orders",
         "heartbeat.interval.ms": "500",  # offsets go on without rows, too
         "exactly.once.support": "required",
-        "value.converter": _JSON,
+        "value.converter": JSON,
         "value.converter.schemas.enable": "false",
         "transforms": "unwrap",
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",

@@ -14,16 +14,14 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
+from support.debezium import JSON, put_jdbc_sink
 from support.long_form import IS_LONG
-from support.maven_plugin import plugin
 from support.postgres import Postgres, running_postgres
 from support.worker import Worker
 
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
 WITHIN_S = 240
-JDBC = "3.5.0.Final"  # the newest whose artifacts could be fetched
 ROUNDS, KEYS, RECORDS = 4, 200, 1000  # a round has five values of each key
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @pytest.fixture
@@ -39,10 +37,7 @@ def database() -> Iterator[Postgres]:
 def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    directory = plugin("io.debezium", ("debezium-connector-jdbc",), JDBC, plugins)
-    for name in ("annotations", "core", "databind"):
-        # With a Jackson of its own, Hibernate looks for modules and finds Kafka Connect's, which do not fit that one.
-        next(directory.glob(f"jackson-{name}-*.jar")).unlink()
+    put_jdbc_sink(plugins)
     settings = {"plugin.path": str(plugins), "spark.master": "local[4]", "slots.max": "2"}
     settings["offset.flush.interval.ms"] = "1000"
     with LightWorker(kafka.bootstrap_servers, tmp_path, settings, group=f"jdbc-{os.getpid()}") as running:
@@ -77,8 +72,8 @@ def config(topic: str, database: Postgres) -> dict[str, str]:
         "primary.key.fields": "id",
         "schema.evolution": "basic",
         "collection.name.format": "orders",
-        "key.converter": _JSON,
-        "value.converter": _JSON,
+        "key.converter": JSON,
+        "value.converter": JSON,
         "consumer.override.max.poll.records": "100",  # so that faults fall between writes
     }
 

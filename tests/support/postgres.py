@@ -1,4 +1,4 @@
-"""The bench's Postgres server, for tests; and Debezium's plug-in for it."""
+"""The bench's Postgres server, for tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from bench import postgres
 from bench.postgres import Postgres as Postgres
-from bench.postgres import debezium as debezium
 
 
 @contextmanager

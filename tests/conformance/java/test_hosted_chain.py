@@ -22,8 +22,8 @@ from fencepost.java.error import JavaError
 from fencepost.java.port import HostOptions, JavaClass, JavaHost, Location
 from fencepost.java.start import start_host
 from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
+from support.debezium import put_source
 from support.kafka_values import FIXTURES, answer, meaning
-from support.postgres import debezium
 from support.quick import QUICK
 from support.schemas import schemas, values_of
 
@@ -265,7 +265,7 @@ def test_debeziums_transforms_make_of_crossed_events_what_they_make_in_java(
     EventRouter orders the fields of structs in an array by a hash, which is another one in another JVM, and of fields
     of one name but other types it keeps those that come first.
     """
-    debezium(tmp_path)
+    put_source("postgres", tmp_path)
     plugin = tmp_path / "debezium-connector-postgres"
     in_java = InJava(same_hashes, Location(str(plugin), tuple(sorted(map(str, plugin.glob("*.jar"))))))
     found = [(case, answer(case, in_java)) for case in OF_DEBEZIUM]
