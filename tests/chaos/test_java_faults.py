@@ -19,24 +19,13 @@ from support.chaos.java_faults import JavaFaults, plan
 from support.chaos.java_targets import JavaCounted, JavaNumbered, JavaSink, JavaSource, JavaTarget
 from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed
-from support.cluster import LightWorker
+from support.cluster import ZOMBIE_SETTINGS, WorkerOfRun
 from support.java_plugins import compile_plugins
 from support.long_form import IS_LONG
 from support.quick import QUICK
-from support.worker import Worker
 
 ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "31" if IS_LONG else "2"))
 RECORDS_PER_S = 100  # for each source
-# `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
-KIND = Worker if IS_LONG else LightWorker
-SETTINGS = {
-    "spark.master": "local[64,1]",
-    "slot.lease.ms": "2000",
-    "offset.flush.interval.ms": "500",
-    "task.shutdown.graceful.timeout.ms": "2000",
-    "spark.python.task.killTimeout": "120s",  # here the zombie has to live until it wakes up
-    "java.host.options": QUICK,
-}
 
 
 @pytest.fixture
@@ -53,13 +42,13 @@ def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
     kafka: EmbeddedKafka, plugin_path: Path, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bootstrap, group = kafka.bootstrap_servers, f"java-{seed}"
-    settings = {**SETTINGS, "plugin.path": str(plugin_path)}
+    settings = {**ZOMBIE_SETTINGS, "java.host.options": QUICK, "plugin.path": str(plugin_path)}
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
     evidence = Evidence("java-faults", seed)
     with (
         capfd.disabled(),
         SinkGates() as gates,
-        KIND(bootstrap, tmp_path, settings, group=group) as worker,
+        WorkerOfRun(bootstrap, tmp_path, settings, group=group) as worker,
         contextlib.ExitStack() as stack,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")

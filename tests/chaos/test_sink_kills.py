@@ -18,23 +18,13 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from support.cluster import LightWorker
+from support.cluster import ZOMBIE_SETTINGS, WorkerOfRun
 from support.feed import Feed
 from support.long_form import IS_LONG
-from support.worker import Worker
 
 ROUNDS = 25 if IS_LONG else 1
 PARTITIONS = 4
 PER_S = 500
-# `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
-KIND = Worker if IS_LONG else LightWorker
-SETTINGS = {
-    "spark.master": "local[64,1]",
-    "offset.flush.interval.ms": "500",
-    "slot.lease.ms": "2000",
-    "task.shutdown.graceful.timeout.ms": "2000",
-    "spark.python.task.killTimeout": "120s",  # here the zombie has to live until it wakes up
-}
 
 
 SIZE = 4_000  # of a line, so that a batch is larger than any buffer
@@ -101,7 +91,7 @@ def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_pat
     written = Written(out)
     with (
         capfd.disabled(),
-        KIND(kafka.bootstrap_servers, tmp_path, SETTINGS, group=f"sink-{seed}") as worker,
+        WorkerOfRun(kafka.bootstrap_servers, tmp_path, ZOMBIE_SETTINGS, group=f"sink-{seed}") as worker,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         assert worker.create(name, config).status_code == 201

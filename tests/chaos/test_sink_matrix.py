@@ -11,23 +11,13 @@ from support.chaos.load import PLUGIN_PATH
 from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed, SinkMatrix, SinkTarget
 from support.chaos.sink_point import sink_matrix
-from support.cluster import LightWorker
+from support.cluster import ZOMBIE_SETTINGS, WorkerOfRun
 from support.long_form import IS_LONG
 from support.proxy import KafkaProxy
-from support.worker import Worker
 
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "9" if IS_LONG else "1"))
 TARGETS = 6
-# `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
-KIND = Worker if IS_LONG else LightWorker
-SETTINGS = {
-    "spark.master": "local[64,1]",
-    "plugin.path": PLUGIN_PATH,
-    "slot.lease.ms": "2000",
-    "offset.flush.interval.ms": "500",
-    "task.shutdown.graceful.timeout.ms": "2000",
-    "spark.python.task.killTimeout": "120s",  # here the zombie has to live until it wakes up
-}
+SETTINGS = {**ZOMBIE_SETTINGS, "plugin.path": PLUGIN_PATH}
 
 
 @pytest.mark.chaos
@@ -44,7 +34,7 @@ def test_every_fault_at_every_point_of_a_sinks_calls_loses_nothing(kafka, topic_
         KafkaProxy(bootstrap) as proxy,
         SinkGates() as gates,
         contextlib.closing(Evidence("sink-matrix", seed)) as evidence,
-        KIND(
+        WorkerOfRun(
             bootstrap,
             tmp_path,
             {**SETTINGS, "consumer.bootstrap.servers": proxy.bootstrap_servers},

@@ -15,8 +15,17 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support import light_worker
 from support.forked import Forked
+from support.long_form import IS_LONG
 from support.worker import Worker
 
+ZOMBIE_SETTINGS = {
+    "spark.master": "local[64,1]",
+    "slot.lease.ms": "2000",
+    "offset.flush.interval.ms": "500",
+    "task.shutdown.graceful.timeout.ms": "2000",
+    "spark.python.task.killTimeout": "120s",
+}
+"""Of a worker that soon gives up a slot that stands still. It is a zombie then, which Spark would kill: it lives on."""
 _SETTINGS = {
     "session.timeout.ms": "5000",
     "heartbeat.interval.ms": "500",
@@ -37,6 +46,10 @@ class LightWorker(Worker):
         path = self.begin_log()
         tests = {"PYTHONPATH": str(Path(__file__).parents[1])}
         self.process = Forked(light_worker.main, [str(path)], self.log, tests)
+
+
+WorkerOfRun: type[Worker] = Worker if IS_LONG else LightWorker
+"""In `make chaos` with Spark below it. Slots of Spark's that die or stand still are for tests/chaos/test_matrix.py."""
 
 
 class Cluster:

@@ -7,13 +7,10 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing.source import PLUGIN_PATH
-from support.cluster import Cluster, LightWorker
-from support.long_form import IS_LONG
+from support.cluster import Cluster, WorkerOfRun
 from support.proxy import KafkaProxy
-from support.worker import Worker
 
 # With Spark below each of them these tests take minutes.
-KIND = Worker if IS_LONG else LightWorker
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +23,7 @@ def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
 def shared(kafka: EmbeddedKafka, proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     group = f"cluster-{uuid.uuid4().hex[:6]}"
     directory = tmp_path_factory.mktemp("cluster")
-    with Cluster(kafka.bootstrap_servers, directory, group, 2, kind=KIND, plugin_path=PLUGIN_PATH) as cluster:
+    with Cluster(kafka.bootstrap_servers, directory, group, 2, kind=WorkerOfRun, plugin_path=PLUGIN_PATH) as cluster:
         cluster.workers.append(cluster.made(proxy.bootstrap_servers))
         yield cluster
 

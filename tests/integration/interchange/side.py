@@ -10,9 +10,7 @@ from replay import Exchange, Offsets, Replay
 
 from fencepost.testing import eventually
 from oracle.scenario import dump, run
-from support.cluster import LightWorker
-from support.long_form import IS_LONG
-from support.worker import Worker
+from support.cluster import WorkerOfRun
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "connect-4.3.1"
 GROUP = "interchange"
@@ -32,7 +30,6 @@ SETTINGS = {
 
 
 # No exchange is about Spark.
-KIND = Worker if IS_LONG else LightWorker
 
 
 class Side(NamedTuple):
@@ -50,7 +47,7 @@ def recorded() -> Side:
 
 def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> Side:
     """Our worker, driven in `directory`; it has stopped afterwards."""
-    worker = KIND(bootstrap_servers, directory, SETTINGS, group=GROUP)
+    worker = WorkerOfRun(bootstrap_servers, directory, SETTINGS, group=GROUP)
     with contextlib.chdir(directory):  # where the scenario's relative file names start
         worker.launch()
     try:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from masking import masked
-from side import KIND
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -34,6 +33,7 @@ from oracle.handover import (
 )
 from oracle.scenario import dump
 from support.clients import column
+from support.cluster import WorkerOfRun
 
 OWN_KINDS = ("fencepost-", "session-key")  # records of ours, and a random key
 
@@ -58,7 +58,7 @@ def taken_over(kafka: EmbeddedKafka, recorded: dict[str, Any], tmp_path_factory:
     for name in FILES:
         append(directory, name, 0)
     _restore(kafka, recorded["connect"])
-    worker = KIND(kafka.bootstrap_servers, directory, {**SETTINGS, **OURS}, group=GROUP)
+    worker = WorkerOfRun(kafka.bootstrap_servers, directory, {**SETTINGS, **OURS}, group=GROUP)
     cluster = Watched(kafka.bootstrap_servers, f"http://127.0.0.1:{worker.port}")
     try:
         with contextlib.chdir(directory):  # where relative file names start

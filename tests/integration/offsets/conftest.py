@@ -11,13 +11,11 @@ from moved import MovedOffsetsStage
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.source import PLUGIN_PATH
-from support.cluster import LightWorker
-from support.long_form import IS_LONG
+from support.cluster import WorkerOfRun
 from support.shared import shared
 from support.worker import Worker
 
 # No test here is about Spark.
-KIND = Worker if IS_LONG else LightWorker
 _numbers = itertools.count()
 
 
@@ -31,7 +29,7 @@ def _worker(kafka: EmbeddedKafka, directory: Path, support: str) -> Iterator[Wor
         "exactly.once.source.support": support,
     }
     group = f"offsets-{support}-{uuid.uuid4().hex[:6]}"
-    running = KIND(kafka.bootstrap_servers, directory, settings, group=group)
+    running = WorkerOfRun(kafka.bootstrap_servers, directory, settings, group=group)
     try:
         running.launch()
         eventually(lambda: _is_ready(running), within_s=200, every_s=0.2)

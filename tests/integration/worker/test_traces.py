@@ -10,7 +10,7 @@ from file_connector import append, created, file_source, numbered
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from support.cluster import LightWorker
+from support.cluster import WorkerOfRun
 from support.collector import Collector
 from support.long_form import IS_LONG
 from support.worker import Worker
@@ -18,7 +18,6 @@ from support.worker import Worker
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 COLUMNS = "id INT, name STRING"
 EARLIEST = "consumer.override.auto.offset.reset"
-KIND = Worker if IS_LONG else LightWorker  # with Spark or without
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def traced(kafka: EmbeddedKafka, collector: Collector, tmp_path: Path) -> Iterat
         "spark.master": "local[4]",
         "slots.max": "1",
     }
-    with KIND(kafka.bootstrap_servers, tmp_path, settings, group=f"traced-{uuid.uuid4().hex[:6]}") as running:
+    with WorkerOfRun(kafka.bootstrap_servers, tmp_path, settings, group=f"traced-{uuid.uuid4().hex[:6]}") as running:
         eventually(running.slots, within_s=200)
         yield running
 
