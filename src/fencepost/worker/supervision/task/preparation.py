@@ -72,11 +72,11 @@ class Preparation:
         """Return the spec to hand to a host. Raises AbandonedError, or an error that makes the task fail."""
         if self.settings.is_exactly_once and not handle.identity.is_sink:
             self._fence(handle)  # step 2; one task before and after needs no round, as its id fences itself
-        snapshot = self.read_to_end(_READ_S)  # step 3
-        reason = check_current(snapshot, self.settings, handle.id, handle.generation)
-        if reason is not None:
-            raise AbandonedError(reason)
         try:
+            snapshot = self.read_to_end(_READ_S)  # step 3
+            reason = check_current(snapshot, self.settings, handle.id, handle.generation)
+            if reason is not None:
+                raise AbandonedError(reason)
             spec = task_spec(self.settings, snapshot, handle)
             if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config, spec.commits.ledger_topic)  # step 4

@@ -1,0 +1,26 @@
+"""What of the preparation of a start fails the task, and what passes."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
+from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
+from support.settings import SETTINGS
+
+
+def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again() -> None:
+    def late(timeout_s: float) -> ClusterSnapshot:
+        raise ReadTimeoutError("a transaction stays open")
+
+    settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
+    handle = TaskHandle(StartIdentity(TaskId("out", 0), 1, "i", is_sink=True), "STARTED")
+    never: Any = None
+    with pytest.raises(AbandonedError, match="a transaction stays open"):
+        Preparation(settings, never, late, threading.Event(), never).prepare(handle)
