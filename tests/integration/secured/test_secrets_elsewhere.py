@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from canary_scene import CanaryScene
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from secured_case import USERS, granted, settings
+from secured_case import USERS, granted, settings, trace_of
 
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -120,8 +120,7 @@ def test_a_task_whose_secret_is_gone_fails_with_its_key_and_recovers(rotating: R
     known = rotating.secrets.read_text()
     rotating.secrets.write_text(f"topic={rotating.topic}\n")
     assert worker.rest.post("/connectors/rotating/tasks/0/restart").status_code == 204
-    eventually(lambda: worker.task_states("rotating") == ["FAILED"], within_s=60)
-    trace = worker.status("rotating")["tasks"][0]["trace"]
+    trace = eventually(lambda: trace_of(worker, "rotating"), within_s=60)
     assert f"producer.override.sasl.jaas.config: ${{file:{rotating.secrets}:jaas}} cannot be looked up" in trace
     rotating.secrets.write_text(known)
     assert worker.rest.post("/connectors/rotating/tasks/0/restart").status_code == 204
