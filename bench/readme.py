@@ -17,6 +17,7 @@ _TEXT = """\
 | records per second, exactly-once: small transactions · large transactions · four connectors · one transaction every 5 s | {rates} times |
 | records per second from a topic to a file: 1 partition · 4 partitions | {sink} times, with {sink_cpu} of the CPU time |
 | CPU time per record, exactly-once: small transactions · large transactions | {cpu} times |
+| Debezium for Postgres in both, records per second: snapshot · stream | {debezium} times, with {debezium_cpu} of the CPU time |
 | time from a new line in a file until it is visible, p50 | {line} ms instead of {line_of_connect} ms |
 | time from `kill -9` of the only worker to the next record, longest of {kills} (Kafka Connect: of {kills_of_connect}) | {kill} s instead of {kill_of_connect} s |
 | time from worker start until its task runs | {start} s instead of {start_of_connect} s, because Spark has to start |
@@ -35,6 +36,7 @@ _ALL_CPU = "processor time of all its processes for a million records"
 _SMALL, _LARGE = "exactly-once, a transaction each poll, batch.size 2000", "exactly-once, batch.size 20000, tuned"
 _FOUR, _LONG = "4 connectors with one task each, tuned", "exactly-once, a transaction each 5 s, tuned"
 _SINKS = ("topic of 1 partition to a file", "topic of 4 partitions to a file")
+_DEBEZIUM = ("Debezium's snapshot of a table of Postgres", "Debezium's stream of inserted rows")
 _LINE = "a line appended at a random moment → visible"
 _KILL = "kill -9 of the only worker and all below it, restarted at once → next committed record"
 _START = "worker start → its task RUNNING"
@@ -59,6 +61,8 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
         rates=" · ".join(found.ratio("throughput", name) for name in (_SMALL, _LARGE, _FOUR, _LONG)),
         sink=" · ".join(found.ratio("sink", name) for name in _SINKS),
         sink_cpu=" and ".join(dict.fromkeys(found.ratio("sink", f"{name}: {_CPU}") for name in _SINKS)),
+        debezium=" · ".join(found.ratio("java_debezium", name) for name in _DEBEZIUM),
+        debezium_cpu=" and ".join(dict.fromkeys(found.ratio("java_debezium", f"{name}: {_CPU}") for name in _DEBEZIUM)),
         cpu=" · ".join(found.ratio("throughput", f"{name}: {_CPU}") for name in (_SMALL, _LARGE)),
         line=_short(found.of("latency", _LINE, "fencepost", "p50")),
         line_of_connect=_short(found.of("latency", _LINE, "connect", "p50")),
