@@ -24,6 +24,7 @@ class Log:
     """A topic in memory, of which the group has passed `passed`."""
 
     topic = "dead"
+    group = "fencepost-dead-letters-c"
 
     def __init__(self, *records: TopicRecord, passed: int | None = None) -> None:
         self.records = records
