@@ -21,7 +21,7 @@ from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.cluster.targets import is_covered
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
@@ -43,7 +43,10 @@ class AbandonedError(Exception):
 
 
 class AwayError(AbandonedError):
-    """The start is abandoned, and tried again, as a store with values that it needs is away."""
+    """The start is abandoned, and tried again. Its status says why, as somebody may have to do something.
+
+    A store with values that it needs is away, or a transaction that hangs keeps the config topic from being read.
+    """
 
 
 def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
@@ -81,8 +84,8 @@ class Preparation:
             if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config, spec.commits.ledger_topic)  # step 4
         except RetriableError as error:  # of Kafka, or of a store with secrets
-            kind = AbandonedError if isinstance(error, KafkaUnavailableError) else AwayError
-            raise kind(str(error)) from error
+            passes = isinstance(error, KafkaUnavailableError) and not isinstance(error, ReadTimeoutError)
+            raise (AbandonedError if passes else AwayError)(str(error)) from error
         if handle.identity.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)
         return spec

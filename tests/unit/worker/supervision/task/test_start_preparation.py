@@ -11,16 +11,18 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task.preparation import AwayError, Preparation
 from support.settings import SETTINGS
 
 
-def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again() -> None:
+def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again_and_its_status_says_why() -> None:
+    """A transaction that hangs stays until somebody ends it: nobody would know of it from a line of a log."""
+
     def late(timeout_s: float) -> ClusterSnapshot:
         raise ReadTimeoutError("a transaction stays open")
 
     settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
     handle = TaskHandle(StartIdentity(TaskId("out", 0), 1, "i", is_sink=True), "STARTED")
     never: Any = None
-    with pytest.raises(AbandonedError, match="a transaction stays open"):
+    with pytest.raises(AwayError, match="a transaction stays open"):
         Preparation(settings, never, late, threading.Event(), never).prepare(handle)
