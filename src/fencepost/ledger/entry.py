@@ -25,13 +25,15 @@ from typing import Any
 import orjson
 
 from fencepost.api.errors import FatalError
-from fencepost.kafka.codec.run_digest import DigestOfRun, WrittenRun
+from fencepost.config.check import topic_name
+from fencepost.kafka.codec.run_digest import BLOCK, DigestOfRun, WrittenRun
 from fencepost.record import TopicPartition
 
 VERSION = 1
 BLOCK_BYTES = 11
 """What the checksums of a block of values and keys add to an entry: eight bytes, in base64."""
 _END = b"]}"
+_fault = topic_name()
 _RUN_BYTES = 320  # of a run without its topic's name and its checksums, with numbers that are as long as they can be
 
 
@@ -80,6 +82,7 @@ class LedgerRecord:
                 raise ValueError(f"its version is {found['version']!r:.20}, and this Fencepost knows {VERSION}")
             connector, task, topics = found["connector"], found["task"], found["topics"]
             _ensure_texts(connector, found["offsets"], *chain.from_iterable((*found["producers"], *topics)))
+            _ensure_topics(found["offsets"], *(name for name, _ in topics))
             _ensure_numbers(task, *(each for producer, number, _ in found["entries"] for each in (producer, number)))
             writers = [Writer(connector, task, incarnation, id_) for id_, incarnation in found["producers"]]
             if not all(runs for *_, runs in found["entries"]):
@@ -157,12 +160,22 @@ def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
     _ensure_numbers(index, partition, producer_id, epoch, sequence, after + 1, records, size_bytes, lengths, headers)
     topic, topic_id = topics[index]
     digest = DigestOfRun(records, size_bytes, _unpacked(values), _unpacked(keys), lengths, headers)
+    blocks = -(-records // BLOCK)
+    is_whole = len(digest.values) == blocks and len(digest.keys) in (0, blocks)
+    if not is_whole or (any(digest) and not records):  # with 10 ** 18, a loop over the blocks would not end
+        raise ValueError(f"a run says that it has {records} records, and its checksums are those of more or fewer")
     return WrittenRun(TopicPartition(topic, partition), producer_id, epoch, sequence, digest, topic_id, after)
 
 
 def _ensure_texts(*texts: Any) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is no text")
+
+
+def _ensure_topics(*names: str) -> None:
+    """Raise ValueError if a broker would refuse a request with one of the names."""
+    for fault in filter(None, map(_fault, names)):
+        raise ValueError(fault)
 
 
 def _ensure_numbers(*numbers: Any) -> None:

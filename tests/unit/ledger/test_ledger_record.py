@@ -1,5 +1,6 @@
 """A record of a ledger that is damaged, or that somebody else has written, is refused as such."""
 
+import base64
 from typing import Any
 
 import orjson
@@ -7,7 +8,8 @@ import pytest
 
 from fencepost.ledger.entry import LedgerFormatError, LedgerRecord
 
-_RUN: list[Any] = [0, 0, 7, 0, 0, -1, 1, 10, "", "", 0, 0]
+_SUM = "AAAAAA=="
+_RUN: list[Any] = [0, 0, 7, 0, 0, -1, 1, 10, _SUM, "", 0, 0]
 
 
 def value(**changed: Any) -> bytes:
@@ -47,3 +49,40 @@ def test_a_whole_record_is_read() -> None:
 def test_a_record_of_other_types_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(LedgerFormatError):
         LedgerRecord.of(value(**changed))
+
+
+@pytest.mark.parametrize(
+    ("records", "values", "keys"),
+    [(0, 0, 0), (1, 0, 0), (65, 1, 0), (64, 2, 0), (65, 2, 1), (65, 2, 3), (10**9, 1, 0), (10**18, 0, 0)],
+)
+def test_a_run_with_other_checksums_than_its_records_have_is_refused(records: int, values: int, keys: int) -> None:
+    """One that said that it has 10 ** 18 records would keep each audit busy for ever."""
+    run = [*_RUN[:6], records, 10, _sums(values), _sums(keys), 0, 0]
+    with pytest.raises(LedgerFormatError, match="checksums"):
+        LedgerRecord.of(value(entries=[[0, 5, [run]]]))
+
+
+@pytest.mark.parametrize(("records", "values", "keys"), [(1, 1, 1), (64, 1, 0), (65, 2, 2)])
+def test_a_run_has_a_checksum_for_each_block(records: int, values: int, keys: int) -> None:
+    run = [*_RUN[:6], records, 10, _sums(values), _sums(keys), 0, 0]
+    (entry,) = LedgerRecord.of(value(entries=[[0, 5, [run]]])).entries
+    assert len(entry.runs[0].digest.values) == values
+
+
+def test_a_run_without_records_has_nothing() -> None:
+    """A producer has begun it, and its first record went to another partition."""
+    (entry,) = LedgerRecord.of(value(entries=[[0, 5, [[0, 0, 7, 0, 0, -1, 0, 0, "", "", 0, 0]]]])).entries
+    assert not any(entry.runs[0].digest)
+
+
+@pytest.mark.parametrize("name", ["", "not a topic!", "..", "x" * 250, "t\n"])
+def test_a_record_with_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
+    """A broker refuses a request that has such a name: that would end each audit."""
+    with pytest.raises(LedgerFormatError, match="a topic name"):
+        LedgerRecord.of(value(topics=[[name, ""]]))
+    with pytest.raises(LedgerFormatError, match="a topic name"):
+        LedgerRecord.of(value(offsets=name))
+
+
+def _sums(count: int) -> str:
+    return base64.b64encode(bytes(4 * count)).decode()
