@@ -10,6 +10,7 @@ Two places have this, written in one transaction with the copies:
 
 import logging
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -75,10 +76,11 @@ def _stored(group: str, stored: GroupOffset) -> Handled:
     try:
         return Handled.of_offset(stored.offset, stored.metadata)
     except FatalError as error:
+        command = f"kafka-consumer-groups.sh --bootstrap-server HOST:PORT --delete --group {shlex.quote(group)}"
         raise FatalError(
             f"{error}. Another program has written this to group {group}, with the offset of "
             f"{stored.topic}-{stored.partition}. Delete the group, and the progress is read from {stored.topic}, where "
-            f"it is kept, too: kafka-consumer-groups.sh --delete --group {group}"
+            f"it is kept, too: {command}"
         ) from None
 
 

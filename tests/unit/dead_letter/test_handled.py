@@ -5,8 +5,9 @@ import random
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.dead_letter.progress import Handled, Mark, handled_by, is_mark
+from fencepost.dead_letter.progress import Handled, Mark, handled_by, handled_in, is_mark
 from fencepost.kafka.read.browse import TopicRecord
+from fencepost.kafka.value.group_offset import GroupOffset
 from support.seed import new_seed
 
 CASES = [Handled(5), Handled(5, frozenset({7})), Handled(0, frozenset({1, 2, 3, 9, 11, 12}))]
@@ -69,3 +70,9 @@ def test_any_set_of_offsets_is_read_back() -> None:
         ahead = frozenset(drawn.sample(range(60), drawn.randint(0, 40)))
         handled = Handled(drawn.randint(0, 60), ahead)
         assert Handled.of_offset(handled.passed, handled.metadata) == handled
+
+
+def test_the_command_that_helps_is_quoted_for_a_shell() -> None:
+    """A connector may have any name."""
+    with pytest.raises(FatalError, match=r"--bootstrap-server HOST:PORT --delete --group 'my \$c; id'$"):
+        handled_in("my $c; id", {0: GroupOffset("dead", 0, 5, "ahead x")})
