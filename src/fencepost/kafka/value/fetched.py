@@ -119,6 +119,12 @@ class Fetched:
             headers if headers is not None and any(headers) else None,
         )
 
+    def with_lists(self) -> "Fetched":
+        """Return the records with lists of numbers in place of arrays, which are no JSON and equal no list."""
+        if not isinstance(self.offsets, array):
+            return self
+        return replace(self, offsets=list(self.offsets), timestamps=list(self.timestamps))
+
     def first_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition."""
         if isinstance(self.places, Repeated | Runs):

@@ -47,11 +47,13 @@ class SinkProcessor:
     """The topic whose records are treated as records of the topics that they came from."""
     keeps_header_bytes: bool = False
     """Whether headers remember the bytes that they were read from, for output with the same converter."""
+    keeps_arrays: bool = False
+    """Whether what is put may have arrays of offsets and timestamps: no author's code in this process gets it."""
     _fetched: Fetched = field(default_factory=Fetched)
 
     def process(self, fetched: Fetched) -> SinkBatch:
         """Return the records that are to be put. Raises FatalError if an error is not tolerated."""
-        self._fetched = fetched
+        self._fetched = fetched = fetched if self.keeps_arrays else fetched.with_lists()
         try:
             whole = self._as_columns(fetched)
         except UnavailableError:

@@ -63,17 +63,18 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
         base += size
     waiting = WaitingRecords(few, portion)
     waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
-    found: list[tuple[TopicPartition, int, bytes | None]] = []
+    found: list[tuple[TopicPartition, int, int | None, bytes | None]] = []
     while len(waiting):
         taken = waiting.take(most)
         assert 0 < len(taken) <= most
-        assert isinstance(taken.offsets, list | array)  # and no view of a column
+        assert isinstance(taken.offsets, list | array if few else array)
+        assert type(taken.timestamps) is type(taken.offsets)
         assert isinstance(taken.places, Repeated | Runs)
         assert bool(taken.ends) is (not len(waiting))
-        found += zip(taken.places, taken.offsets, taken.values, strict=True)
-    first = min(wanted, base - 1)
-    expected = [(ONE, n, b"%d" % n) for n in range(first, base)] + [(OTHER, n, b"%d" % n) for n in range(3)]
-    assert found == expected
+        found += zip(taken.places, taken.offsets, taken.timestamps, taken.values, strict=True)
+    times = [1_000 + n for size in sizes for n in range(size)]
+    expected = [(ONE, n, times[n], b"%d" % n) for n in range(min(wanted, base - 1), base)]
+    assert found == expected + [(OTHER, n, 1_000 + n, b"%d" % n) for n in range(3)]
 
 
 def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch(waiting: WaitingRecords) -> None:

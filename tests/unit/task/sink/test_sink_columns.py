@@ -1,5 +1,6 @@
 """What came as columns of Arrow's reaches `put` as such, and whoever looks sees what was always there."""
 
+from array import array
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -49,6 +50,14 @@ def test_text_of_several_partitions_stays_columns_and_nobody_looks_at_a_record()
     assert isinstance(batch.topics, Runs)
     assert isinstance(batch.partitions, Runs)
     assert isinstance(batch.offsets, list)
+
+
+def test_an_author_gets_lists_of_numbers_however_many_records_come() -> None:
+    """An array is no JSON, equals no list, and cannot be joined with one."""
+    found = fetched(column(*[None] * 4), column(*[b"a"] * 4))
+    found.offsets, found.timestamps = array("q", [5, 6, 8, 0]), array("q", [1, 2, 3, 4])
+    batch = processed(found)
+    assert (batch.offsets, batch.timestamps) == ([5, 6, 8, 0], [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("is_listed", [False, True])

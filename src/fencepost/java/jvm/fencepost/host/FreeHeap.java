@@ -4,6 +4,8 @@ import com.sun.management.HotSpotDiagnosticMXBean;
 import com.sun.management.VMOption;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
 import java.util.List;
 
 /**
@@ -15,14 +17,16 @@ import java.util.List;
 final class FreeHeap {
     private static final String LEAST = "MinHeapFreeRatio";
     private static final String MOST = "MaxHeapFreeRatio";
-    private static final String OUR_LEAST = "20";  // as in the module "start" of Python
-    private static final String OUR_MOST = "40";
+    private static final int OUR_LEAST = 20;  // as in the module "start" of Python
+    private static final int OUR_MOST = 40;
     private static final int LARGEST_LEAST = 85;
     private static final int BETWEEN = 5;
     private static final long FREE_BYTES = 300 << 20;
 
     private final List<GarbageCollectorMXBean> collectors = ManagementFactory.getGarbageCollectorMXBeans();
     private final HotSpotDiagnosticMXBean options = ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
+    private final MemoryPoolMXBean old = ManagementFactory.getMemoryPoolMXBeans().stream()
+            .filter(each -> each.getType() == MemoryType.HEAP && each.isUsageThresholdSupported()).findFirst().orElseThrow();
 
     /** Return the heap if its size is left to the host; null if a user or another kind of Java decides. */
     static FreeHeap ours() {
@@ -36,9 +40,9 @@ final class FreeHeap {
         }
     }
 
-    private boolean isAt(String option, String value) {
+    private boolean isAt(String option, int value) {
         VMOption found = options.getVMOption(option);
-        return found.isWriteable() && found.getValue().equals(value);
+        return found.isWriteable() && found.getValue().equals(String.valueOf(value));
     }
 
     /** From the next full collection on, leave as much free as a host at rest needs. */
@@ -47,15 +51,29 @@ final class FreeHeap {
     }
 
     /** Leave about 300 MB free, or most of the heap if little is used of it. */
-    void keepMuch(long usedBytes) {
-        long least = Math.min(LARGEST_LEAST, 100 * FREE_BYTES / (FREE_BYTES + usedBytes));
-        set(String.valueOf(least), String.valueOf(least + BETWEEN));
+    void keepMuch() {
+        int least = leastFree(liveBytes());
+        set(least, Math.max(OUR_MOST, least + BETWEEN));
     }
 
-    private void set(String least, String most) {
+    static int leastFree(long liveBytes) {
+        return (int) Math.max(OUR_LEAST, Math.min(LARGEST_LEAST, 100 * FREE_BYTES / (FREE_BYTES + liveBytes)));
+    }
+
+    /** Say whether far more is free than should be: more is in use than when this was last decided. */
+    boolean isTooLarge() {
+        return old.getUsage().getCommitted() - Math.max(liveBytes(), old.getUsage().getInit()) > 2 * FREE_BYTES;
+    }
+
+    /** Return what was in use after the last full collection. */
+    private long liveBytes() {
+        return old.getCollectionUsage().getUsed();
+    }
+
+    private void set(int least, int most) {
         options.setVMOption(MOST, "100");  // so that it is never below the least
-        options.setVMOption(LEAST, least);
-        options.setVMOption(MOST, most);
+        options.setVMOption(LEAST, String.valueOf(least));
+        options.setVMOption(MOST, String.valueOf(most));
     }
 
     /** Return how many collections there have been. */

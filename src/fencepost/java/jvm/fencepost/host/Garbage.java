@@ -4,7 +4,8 @@ package fencepost.host;
  * Frees what nothing uses any more, by the clock: Java itself looks for it only when its heap is full. What is free goes
  * back to the system. As for Python's in a slot, this takes one part in 200 of the time at most.
  *
- * Under load the heap is larger: Java collects the garbage of new objects the more often the smaller it is.
+ * Under load the heap is larger: Java collects the garbage of new objects the more often the smaller it is. One that has
+ * become too large, or is no longer needed, does not wait for its part of the time.
  */
 final class Garbage extends Thread {
     private static final long TICK_MS = 2_000;
@@ -41,27 +42,32 @@ final class Garbage extends Thread {
                 tick();
             } catch (LinkageError | RuntimeException error) {
                 heap = null;
+                isLarge = false;
                 Log.error(Garbage.class, "the heap keeps its size", error);
             }
         }
     }
 
     private void tick() {
-        boolean isToChange = heap != null && isToChange();
+        boolean isWrong = heap != null && isWrong();
         long sinceMs = now() - collectedMs;
-        if (sinceMs < tookMs * LARGEST_SHARE) {
-            return;
-        }
-        if (isToChange) {
+        boolean isDue = sinceMs >= Math.max(EVERY_MS, tookMs * LARGEST_SHARE);
+        if (isWrong && (isLarge || sinceMs >= tookMs * LARGEST_SHARE)) {  // a host at rest has the time
             resize();
             collect();
-        } else if (sinceMs >= EVERY_MS && used() >= usedBytes + LEAST_BYTES) {
+        } else if (isLarge && sinceMs >= EVERY_MS && heap.isTooLarge()) {
+            heap.keepMuch();
             collect();
+        } else if (isDue && used() >= usedBytes + LEAST_BYTES) {
+            collect();
+        }
+        if (isLarge) {
+            heap.keepMuch();  // of what is in use now, for Java's own collections
         }
     }
 
     /** Say whether the heap has had the wrong size for what was done in the last ticks. */
-    private boolean isToChange() {
+    private boolean isWrong() {
         long before = collections;
         collections = heap.collections();
         boolean isWrong = isLarge ? collections - before <= CALM : collections - before >= BUSY;
@@ -73,7 +79,7 @@ final class Garbage extends Thread {
         ticks = 0;
         isLarge = !isLarge;
         if (isLarge) {
-            heap.keepMuch(used());
+            heap.keepMuch();
         } else {
             heap.keepLittle();
         }

@@ -29,11 +29,11 @@ final class Wire implements Closeable {
 
     private static final int PIECE = 1 << 16;  // the JDK copies heap buffers into a direct one of the size it is given
 
-    private static final int MOST_KEPT = 4 << 20;
     private static final ByteBuffer NOTHING = ByteBuffer.allocateDirect(0);
 
     private final SocketChannel channel;
     private final ByteBuffer lengths = ByteBuffer.allocate(8);
+    private int mostKept = 4 << 20;
     private ByteBuffer kept = NOTHING;  // outside of the heap, to which the JDK would have to copy
 
     Wire(SocketChannel channel) {
@@ -57,14 +57,15 @@ final class Wire implements Closeable {
     }
 
     private ByteBuffer over(int size) {
-        if (size > MOST_KEPT) {
+        if (size > mostKept) {
             return ByteBuffer.allocate(size);
         }
         if (size > kept.capacity()) {
-            kept = NOTHING;  // before there is the next one
             try {
                 kept = ByteBuffer.allocateDirect((size + PIECE - 1) & -PIECE);
-            } catch (OutOfMemoryError error) {  // of what is outside of the heap
+            } catch (OutOfMemoryError error) {  // outside of the heap; to ask again costs half a second
+                mostKept = kept.capacity();
+                Log.error(Wire.class, "larger requests than " + mostKept + " bytes are read into the heap", error);
                 return ByteBuffer.allocate(size);
             }
         }
