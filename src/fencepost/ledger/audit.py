@@ -10,7 +10,7 @@ Nothing is changed, and the connector may run meanwhile. The order of steps avoi
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
 from fencepost.record import TopicPartition
 
 _AGAIN_S = 0.1
+_READ, _CONFIGS = "READ", "DESCRIBE_CONFIGS"
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Audit:
         self._admin = Admin(conf, timeout_s=30.0)
         self._entries = ConnectorEntries(ledger, connector)
         self._gone: dict[str, str] = {}  # notes, by offsets topic
+        self._closed: dict[tuple[str, Sequence[str]], str] = {}  # notes, by topic, and what it should permit
 
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
         """Compare; only these `topics` if there are any.
@@ -62,7 +64,8 @@ class Audit:
         entries = self._entries
         entries.read_on(self._conf)  # 1
         self._read_carried()
-        settled = self._admin.offsets.ends([*existing(self._admin, entries.runs().of_place)], read_committed=True)  # 2
+        before = existing(self._admin, self._wanted(entries.runs(), topics))
+        settled = self._admin.offsets.ends([*before], read_committed=True)  # 2
         open_topics = self._read_rest()  # 3
         report = AuditReport(entries.connector, entries.topic, len(entries.found), lost_entries=entries.lost())
         report.notes += self._gone.values()
@@ -78,10 +81,11 @@ class Audit:
                 f"have no entry; the first is {entries.unreadable[0]}. If a newer Fencepost has written it, audit with "
                 "that version"
             )
-        if open_topics or entries.unreadable:
+        if open_topics or entries.unreadable or self._has_closed_offsets:
             settled = dict.fromkeys(settled, 0)
         runs = entries.runs()
-        wanted = [place for place in runs.of_place if not topics or place.topic in topics]
+        wanted = self._wanted(runs, topics)
+        report.notes += dict.fromkeys(self._closed.values())
         there = existing(self._admin, wanted)
         for place in sorted({*wanted} - {*there}):
             report.notes.append(f"{place.topic}-{place.partition} does not exist any more")
@@ -103,14 +107,41 @@ class Audit:
         unsettled: list[str] = []
         while read < len(entries.offsets_topics):  # a start of the task that came meanwhile may name another
             read = len(entries.offsets_topics)
-            unsettled = [topic for topic in entries.offsets_topics if not self._await_settled(topic)]
+            readable = self._readable(entries.offsets_topics, _READ)
+            unsettled = [t for t in entries.offsets_topics if t in readable and not self._await_settled(t)]
             self._read_carried()
             unsettled += [] if self._await_settled(entries.topic) else [entries.topic]
             entries.read_on(self._conf)
         return unsettled
 
+    def _readable(self, topics: Collection[str], *operations: str) -> set[str]:
+        """Return the topics that this principal may read, or that do not exist. The others are noted, and left out.
+
+        Whoever writes to the ledger's topic could otherwise end each audit with the name of a topic.
+        """
+        views, refused = self._admin.topics.look_at({*topics})
+        for topic, error in refused.items():
+            self._closed[topic, operations] = f"{topic} is left out: {error}"
+        for topic, view in views.items():
+            if missing := [each for each in operations if not view.allows(each)]:
+                rights = " and ".join(missing)
+                why = f"the principal lacks {rights} on it (`fencepost acls` lists what is needed)"
+                self._closed[topic, operations] = f"{topic} is left out: {why}"
+        return {topic for topic in topics if (topic, operations) not in self._closed}
+
+    def _wanted(self, runs: LedgerRuns, topics: Collection[str]) -> list[TopicPartition]:
+        """Return the partitions to compare."""
+        named = {place.topic for place in runs.of_place if not topics or place.topic in topics}
+        readable = self._readable(named, _READ, _CONFIGS)
+        return [place for place in runs.of_place if place.topic in readable]
+
+    @property
+    def _has_closed_offsets(self) -> bool:
+        return any((topic, (_READ,)) in self._closed for topic in self._entries.offsets_topics)
+
     def _read_carried(self) -> None:
-        for topic in self._entries.offsets_topics:
+        readable = self._readable(self._entries.offsets_topics, _READ)
+        for topic in filter(readable.__contains__, self._entries.offsets_topics):
             try:
                 self._entries.read_carried(self._conf, topic)
             except MissingTopicError:
