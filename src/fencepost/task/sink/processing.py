@@ -35,6 +35,19 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass
+class Kept:
+    """What is kept as it was read.
+
+    Attributes:
+        header_bytes: headers remember the bytes that they were read from, for output with the same converter.
+        arrays: offsets and timestamps may be arrays in what is put: no author's code in this process gets them.
+    """
+
+    header_bytes: bool = False
+    arrays: bool = False
+
+
+@dataclass
 class SinkProcessor:
     """Turns fetched records into batches for `put`. Belongs to one task and one thread."""
 
@@ -45,15 +58,12 @@ class SinkProcessor:
     tolerance: Tolerance
     resend_topic: str = ""
     """The topic whose records are treated as records of the topics that they came from."""
-    keeps_header_bytes: bool = False
-    """Whether headers remember the bytes that they were read from, for output with the same converter."""
-    keeps_arrays: bool = False
-    """Whether what is put may have arrays of offsets and timestamps: no author's code in this process gets it."""
+    keeps: Kept = field(default_factory=Kept)
     _fetched: Fetched = field(default_factory=Fetched)
 
     def process(self, fetched: Fetched) -> SinkBatch:
         """Return the records that are to be put. Raises FatalError if an error is not tolerated."""
-        self._fetched = fetched = fetched if self.keeps_arrays else fetched.with_lists()
+        self._fetched = fetched = fetched if self.keeps.arrays else fetched.with_lists()
         try:
             whole = self._as_columns(fetched)
         except UnavailableError:
@@ -174,7 +184,7 @@ class SinkProcessor:
         for key, data in pairs:
             schema, value = self.header_converter.to_connect_header(topic, key, data)
             header = Header(key, value, schema)
-            found.append(ReadHeader.of(header, data) if self.keeps_header_bytes else header)
+            found.append(ReadHeader.of(header, data) if self.keeps.header_bytes else header)
         return found
 
     def raw_of(self, record: SinkRecord) -> SinkRecord:

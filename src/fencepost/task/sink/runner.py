@@ -107,7 +107,7 @@ class SinkRunner(TaskLife):
                 self._dead_letters = DeadLetters(self.spec, self.counters.errors)
             reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
-            processor.keeps_arrays = isinstance(task, HostedSink)
+            processor.keeps.arrays = isinstance(task, HostedSink)
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec))
             loop = SinkLoop(run, task, context, processor, self._dead_letters)

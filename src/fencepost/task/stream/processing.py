@@ -41,7 +41,7 @@ class StreamProcessor:
     def __init__(self, spec: TaskSpec, incoming: SinkProcessor, outgoing: Processor) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
-        incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
+        incoming.keeps.header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
         self._letters: TransactionDeadLetters | None = None
         if spec.dead_letters.topic and incoming.tolerance.tolerates_all:  # else the task fails instead
             self._letters = TransactionDeadLetters(spec, partial(class_of, incoming))
