@@ -27,8 +27,10 @@ class JavaConfigProvider(ConfigProvider):
     def get(self, path: str, keys: Set[str]) -> ConfigData:
         settings = {key: str(value) for key, value in self.originals.items()}
         try:
-            with self.plugins.hosts.inspection.asked(f"look-up by {self.java.name}") as host:
-                return ConfigData(*host.ask.look_up(self.java, settings, path, sorted(keys)))
+            return self.plugins.hosts.inspection.answer(
+                f"look-up by {self.java.name}",
+                lambda host: ConfigData(*host.ask.look_up(self.java, settings, path, sorted(keys))),
+            )
         except (HostEndedError, JavaRetriableError) as error:
             raise RetriableError(_text(error)) from None
         except (JavaError, JavaPluginError, JavaUnavailableError) as error:

@@ -4,9 +4,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from fencepost.api import (
     Connector,
@@ -31,7 +31,7 @@ from fencepost.java.config_provider import JavaConfigProvider
 from fencepost.java.error import ConnectionLostError, HostEndedError
 from fencepost.java.index import JavaKind
 from fencepost.java.plugins import JavaPlugins
-from fencepost.java.port import Figures, HostedConnector, JavaClass
+from fencepost.java.port import Figures, HostedConnector, JavaClass, JavaHost
 from fencepost.java.questions import as_config_errors
 from fencepost.java.shared_host import Lease
 from fencepost.java.sink_task import JavaSinkTask
@@ -39,6 +39,8 @@ from fencepost.java.source_task import JavaSourceTask, task_class_for
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _WATCH_S = 0.5
 _POLITE_S, _STOP_S, _KILL_S = 5.0, 30.0, 5.0
@@ -103,14 +105,23 @@ class _Call:
     has_ended: threading.Event = field(default_factory=threading.Event)
 
     def end(self, connector: str, polite_s: float, kill_s: float) -> None:
-        """Interrupt the call after `polite_s`, and kill the host after `kill_s` more, unless the call returns."""
+        """Interrupt the call after `polite_s`, and kill the host after `kill_s` more, unless the call returns.
+
+        Java may still create the connector, which cannot be interrupted: that has these `kill_s`, too.
+        """
         if self.has_ended.wait(polite_s):
             return
-        if self.hosted is not None:  # else Java creates it
+        kill_at = time.monotonic() + kill_s
+        while self.hosted is None and (left_s := kill_at - time.monotonic()) > 0:
+            if self.has_ended.wait(min(left_s, _WATCH_S)):
+                return
+        if self.hosted is not None:
             log.warning("connector %s: its %s is interrupted, as it is to stop", connector, self.what)
             with contextlib.suppress(HostEndedError):
                 self.hosted.interrupt()
-        if not self.has_ended.wait(kill_s) and self.lease is not None:
+            if self.has_ended.wait(kill_s):
+                return
+        if self.lease is not None:
             self.lease.kill(f"the {self.what} of connector {connector} did not return in time")
 
 
@@ -131,6 +142,7 @@ class JavaConnector(_Java, Connector):
         self._hosted: HostedConnector | None = None
         self._lost: list[float] = []
         self._under_way: _Call | None = None
+        self._is_to_stop = False
 
     @classmethod
     def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
@@ -163,6 +175,7 @@ class JavaConnector(_Java, Connector):
     def stop(self) -> None:
         with self._lock:
             hosted, lease, self._hosted, self._lease = self._hosted, self._lease, None, None
+            self._is_to_stop = False  # `stop` itself may take longer than the call that it waited for
         if hosted is None or lease is None:
             return
         try:
@@ -178,12 +191,18 @@ class JavaConnector(_Java, Connector):
         return () if hosted is None else hosted.figures()
 
     def end_calls(self) -> None:
-        """Interrupt the call that is under way, if it does not return soon. If that does not help, kill the host."""
+        """Interrupt the call that is under way, if it does not return soon. If that does not help, kill the host.
+
+        The same holds for calls that begin after this and before `stop`, as when a start still waits for its host.
+        """
+        self._is_to_stop = True
         self._end_call(_POLITE_S, _KILL_S)
 
     @contextlib.contextmanager
     def _calling(self, call: _Call) -> Iterator[_Call]:
         self._under_way = call
+        if self._is_to_stop:  # looked at after the line before, and set before that is read: one of the two ends it
+            self._end_call(_POLITE_S, _KILL_S)
         try:
             yield call
         finally:
@@ -203,7 +222,20 @@ class JavaConnector(_Java, Connector):
         return hosted
 
     def _begin(self) -> None:
-        lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
+        """Start in the host of connectors; in another one if that is killed because another connector hangs in it."""
+        left = _MOST_LOST
+        while True:
+            left -= 1
+            lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
+            try:
+                self._begin_in(lease)
+                return
+            except HostEndedError as error:
+                if not left or not lease.was_killed or self._is_to_stop:
+                    raise
+                log.warning("connector %s is started in another host: %s", self._name, error)
+
+    def _begin_in(self, lease: Lease) -> None:
         hosted: HostedConnector | None = None
         try:
             with self._calling(_Call("start", lease)) as call:
@@ -243,16 +275,32 @@ class JavaConnector(_Java, Connector):
                 return
         self.context.request_task_reconfiguration()
 
-    @contextlib.contextmanager
-    def _asked(self) -> Iterator[HostedConnector]:
-        """Yield a connector that is not started, in the host for validation."""
-        with self.plugins.hosts.inspection.asked(f"a question to {self.java.name}") as host:
+    def _answer(self, ask: Callable[[HostedConnector], T]) -> T:
+        """Ask a connector that is not started, in the host for validation; maybe twice, as `SharedHost.answer` says."""
+
+        def create_and_ask(host: JavaHost) -> T:
             hosted = host.connector(self.java, self._name, _NoContext())
             try:
-                yield hosted
+                return ask(hosted)
             finally:
                 with contextlib.suppress(HostEndedError):
                     hosted.close()
+
+        return self.plugins.hosts.inspection.answer(f"a question to {self.java.name}", create_and_ask)
+
+    def _alter(self, alter: Callable[[HostedConnector], bool]) -> bool:
+        """Let a connector change offsets: never twice, as the first time may have had effects."""
+
+        def alter_once(hosted: HostedConnector) -> bool:
+            try:
+                return alter(hosted)
+            except HostEndedError as error:
+                raise FatalError(
+                    f"It is unknown whether alterOffsets of {self.java.name} took effect, as its host (a JVM) ended: "
+                    f"check what it connects to, then send the request again. {error}"
+                ) from error
+
+        return self._answer(alter_once)
 
     @property
     def _name(self) -> str:
@@ -275,16 +323,14 @@ class JavaSourceConnector(JavaConnector, SourceConnector):
         return task_class_for(cls.plugins.hosts.callbacks(JavaClass(properties[TASK_CLASS], cls.java.location)))
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
-        with self._asked() as hosted:
-            return hosted.exactly_once_support(self._properties)
+        return self._answer(lambda hosted: hosted.exactly_once_support(self._properties))
 
     def can_define_transaction_boundaries(self) -> bool:
-        with self._asked() as hosted:
-            return hosted.can_define_transaction_boundaries(self._properties)
+        return self._answer(lambda hosted: hosted.can_define_transaction_boundaries(self._properties))
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
-        with self._asked() as hosted:
-            return hosted.alter_source_offsets(self._properties, [(dict(key), one) for key, one in offsets.items()])
+        listed = [(dict(key), one) for key, one in offsets.items()]
+        return self._alter(lambda hosted: hosted.alter_source_offsets(self._properties, listed))
 
 
 class JavaSinkConnector(JavaConnector, SinkConnector):
@@ -298,8 +344,7 @@ class JavaSinkConnector(JavaConnector, SinkConnector):
         return [{**each, **topics} for each in super().task_configs(max_tasks)]
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
-        with self._asked() as hosted:
-            return hosted.alter_sink_offsets(self._properties, offsets)
+        return self._alter(lambda hosted: hosted.alter_sink_offsets(self._properties, offsets))
 
 
 class _NoContext:

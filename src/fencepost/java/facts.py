@@ -10,17 +10,22 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fencepost import __version__
 from fencepost.embedded.home import KAFKA_VERSION, default_cache
+from fencepost.java.error import HostTimeoutError
 from fencepost.java.port import JavaClass, JavaHost, Location
 from fencepost.java.shared_host import SharedHost
 
 T = TypeVar("T")
 _Known = dict[str, dict[str, Any]]
+
+AGAIN_S = 300.0
+"""For how long a class that did not answer is not asked again: each time costs a JVM, and its caller the time limit."""
 
 
 class ClassFacts:
@@ -32,6 +37,7 @@ class ClassFacts:
         self._lock = threading.Lock()
         self._asking = threading.Lock()
         self._known: dict[Location | None, _Known] = {}
+        self._silent: dict[JavaClass, tuple[float, str]] = {}
 
     def version(self, java_class: JavaClass) -> str:
         """Return the version. Raises what the host raises."""
@@ -57,14 +63,29 @@ class ClassFacts:
             self._keep(java_class, "version", version)
 
     def _fact(self, java_class: JavaClass, name: str, ask: Callable[[JavaHost], T]) -> T:
+        known: T | None = self._known_or_refused(java_class, name)  # must not wait for a class that hangs
+        if known is not None:
+            return known
         with self._asking:
-            known: T | None = self._known_fact(java_class, name)
+            known = self._known_or_refused(java_class, name)
             if known is not None:
                 return known
-            with self._host.asked(f"{name} of {java_class.name}") as host:
-                found = ask(host)
+            try:
+                found = self._host.answer(f"{name} of {java_class.name}", ask)
+            except HostTimeoutError as error:
+                self._silent[java_class] = (time.monotonic() + AGAIN_S, str(error))
+                raise
             self._keep(java_class, name, found)
             return found
+
+    def _known_or_refused(self, java_class: JavaClass, name: str) -> Any:
+        """Return a fact, or None if the JVM is to be asked. Raises HostTimeoutError if the class has just hung."""
+        found = self._known_fact(java_class, name)
+        again_at, text = self._silent.get(java_class, (0.0, ""))
+        left_s = again_at - time.monotonic()
+        if found is None and left_s > 0:
+            raise HostTimeoutError(f"{text} (the class is not asked for {left_s:.0f} s more)")
+        return found
 
     def _known_fact(self, java_class: JavaClass, name: str) -> Any:
         with self._lock:

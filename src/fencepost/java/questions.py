@@ -1,14 +1,17 @@
 """What the worker asks Java classes for on behalf of configs: their settings, and whether a config is valid."""
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fencepost.api import ConnectError
 from fencepost.config import ConfigError, Setting, SettingValue
 from fencepost.java.definition import settings_of, values_of
-from fencepost.java.facts import ClassFacts
+from fencepost.java.error import HostEndedError
+from fencepost.java.facts import AGAIN_S, ClassFacts
 from fencepost.java.port import JavaClass
 from fencepost.java.shared_host import SharedHost
 
@@ -23,7 +26,7 @@ class Questions:
         self._host = host
         self._lock = threading.Lock()
         self._settings: dict[JavaClass, dict[str, Setting]] = {}
-        self._asked_for: frozenset[JavaClass] = frozenset()
+        self._asks_at: dict[JavaClass, float] = {}
 
     def settings(self, java_class: JavaClass) -> dict[str, Setting]:
         """Return a class's settings. Raises ConfigError if they cannot be learned."""
@@ -39,21 +42,27 @@ class Questions:
         if not asks:
             return None
         with self._lock:
-            is_asked, self._asked_for = java_class in self._asked_for, self._asked_for | {java_class}
-        if not is_asked:
+            is_due = time.monotonic() >= self._asks_at.get(java_class, 0.0)
+            if is_due:
+                self._asks_at[java_class] = math.inf
+        if is_due:
             threading.Thread(target=self._learn_settings, args=(java_class,), name="java-settings", daemon=True).start()
         return None
 
     def validated(self, java_class: JavaClass, properties: Mapping[str, object]) -> list[SettingValue]:
         """Let a class check its own settings. Raises ConfigError if it cannot."""
         given = {key: None if value is None else str(value) for key, value in properties.items()}
-        with as_config_errors(), self._host.asked(f"validation of {java_class.name}") as host:
-            return values_of(host.ask.validate(java_class, given))
+        with as_config_errors():
+            return self._host.answer(
+                f"validation of {java_class.name}", lambda host: values_of(host.ask.validate(java_class, given))
+            )
 
     def _learn_settings(self, java_class: JavaClass) -> None:
         try:
             self.settings(java_class)
         except ConfigError as error:
+            if isinstance(error.__cause__, HostEndedError):  # which may have another reason than this class
+                self._asks_at[java_class] = time.monotonic() + AGAIN_S
             log.warning(
                 "the settings of %s are not known, so its configs are shown without values: %s", java_class, error
             )

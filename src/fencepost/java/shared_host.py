@@ -2,20 +2,21 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from fencepost.api.hosted_task import HostLostError
-from fencepost.java.error import ConnectionLostError, HostEndedError
+from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError, KilledForAnotherError
 from fencepost.java.port import HostOptions, JavaHost
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 StartHost = Callable[[HostOptions], JavaHost]
 
-_ANSWER_S = 90.0  # as long as a request to Kafka Connect's REST may take
+_ANSWER_S = 75.0  # a request to Kafka Connect's REST may take 90 s, and the host may have to start first
 
 
 class _Running:
@@ -108,18 +109,48 @@ class SharedHost:
             self._running.users.append(user)
             return Lease(self._running, user, self._give_back)
 
-    @contextmanager
-    def asked(self, what: str) -> Iterator[JavaHost]:
-        """Yield the host for `what`, a few questions, and kill it if they take longer than somebody would wait.
+    def answer(self, what: str, ask: Callable[[JavaHost], T]) -> T:
+        """Return what `ask`, a few questions, returns. The host is killed if they take longer than somebody would wait.
 
-        Nothing may run in the host but such questions. Raises JavaUnavailableError.
+        Nothing may run in the host but such questions. If it is killed because of somebody else's, `ask` is called once
+        more, in a new host.
+
+        Raises:
+            HostTimeoutError: these questions were not answered in time.
+            KilledForAnotherError: the second host was killed because of somebody else's, too.
+            JavaUnavailableError: and what `ask` raises.
         """
+        with suppress(KilledForAnotherError):
+            return self._answer_once(what, ask)
+        log.info("%s is asked again in another host: the one before was killed because of another question", what)
+        return self._answer_once(what, ask)
+
+    def _answer_once(self, what: str, ask: Callable[[JavaHost], T]) -> T:
+        is_late = threading.Event()
+        silence = f"{what} was not answered within {_ANSWER_S:g} s"
+
+        def end() -> None:
+            is_late.set()
+            lease.kill(silence)
+
         with self.take(what) as lease:
-            timer = threading.Timer(_ANSWER_S, lease.kill, (f"{what} was not answered within {_ANSWER_S:g} s",))
+            timer = threading.Timer(_ANSWER_S, end)
             timer.daemon = True
             timer.start()
             try:
-                yield lease.host
+                return ask(lease.host)
+            except HostEndedError as error:
+                if is_late.is_set():
+                    raise HostTimeoutError(
+                        f"{silence}, so its host (a JVM) was killed: check that what it connects to answers, then send "
+                        "the request again"
+                    ) from error
+                if lease.was_killed:
+                    raise KilledForAnotherError(
+                        f"{what} was not answered, as its host (a JVM) was killed because of another question: send "
+                        f"the request again. {error}"
+                    ) from error
+                raise
             finally:
                 timer.cancel()
 

@@ -2,14 +2,21 @@
 
 import json
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fencepost.java.error import JavaPluginError
+from fencepost.java import facts as module
+from fencepost.java import shared_host
+from fencepost.java.error import HostTimeoutError, JavaPluginError
 from fencepost.java.facts import ClassFacts
 from fencepost.java.port import HostOptions, JavaClass, Location
 from fencepost.java.shared_host import SharedHost
+from fencepost.testing import eventually
 from support.jars import write_jar
 from support.java_host import ScriptedJava, definition
 
@@ -59,6 +66,52 @@ def test_a_directory_that_cannot_be_written_costs_only_the_memory(tmp_path: Path
     (tmp_path / "file").touch()
     known = facts(ScriptedJava(), tmp_path / "file" / "below")
     assert (known.version(thing), known.known_version(thing)) == ("7.1", "7.1")
+
+
+def test_a_class_that_hung_is_refused_at_once_for_a_time(
+    tmp_path: Path, thing: JavaClass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = ScriptedJava()
+
+    def hang(_: JavaClass) -> str:
+        eventually(lambda: java.hosts[-1].end is not None, within_s=60)
+        java.hosts[-1].ensure_alive()
+        return "none"
+
+    java.version_of = hang
+    known = facts(java, tmp_path / "facts")
+    monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
+    for ask in (known.version, known.version, known.definitions):
+        with pytest.raises(HostTimeoutError, match=r"^version of org\.example\.Thing was not answered within 0\.01 s"):
+            ask(thing)
+    assert len(java.asked) == 1
+    java.version_of = lambda _: "7.1"
+    monkeypatch.undo()
+    assert known.version(JavaClass("org.example.Other", thing.location)) == "7.1"
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + module.AGAIN_S))
+    assert known.version(thing) == "7.1"
+
+
+def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    known = facts(java, tmp_path / "facts")
+    assert known.version(thing) == "7.1"
+    goes_on, is_asked = threading.Event(), threading.Event()
+
+    def hang(_: JavaClass) -> str:
+        is_asked.set()
+        assert goes_on.wait(60)
+        return "8"
+
+    java.version_of = hang
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(known.version, JavaClass("org.example.Other", thing.location))
+        assert is_asked.wait(60)
+        try:
+            assert pool.submit(known.version, thing).result(30) == "7.1"
+        finally:
+            goes_on.set()
+        assert other.result(60) == "8"
 
 
 def test_an_error_is_not_kept(tmp_path: Path, thing: JavaClass) -> None:

@@ -1,24 +1,28 @@
 """Java connectors on the worker: what is asked where, and what follows when their host ends."""
 
+import math
 import threading
+import time
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fencepost.api import ExactlyOnceSupport, RetriableError
+from fencepost.api import ExactlyOnceSupport, FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.java import connector as module
+from fencepost.java import questions
 from fencepost.java.error import HostEndedError, JavaError, Thrown
 from fencepost.plugin import PluginKind
 from fencepost.record import TopicPartition
 from fencepost.telemetry.loggers import loggers
 from fencepost.testing import eventually
 from support.jars import SINK
-from support.java_host import ScriptedConnector, ScriptedJava, definition
+from support.java_host import ScriptedConnector, ScriptedHost, ScriptedJava, definition
 from support.scripted_plugins import PRICES, plugins_with
 
 CONFIG = {"name": "prices", "connector.class": PRICES, "url": "u"}
@@ -245,6 +249,188 @@ def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_
         with pytest.raises(HostEndedError, match="the start of connector prices did not return in time"):
             starting.result(120)
     made.stop()
+
+
+def test_a_connector_that_is_created_for_long_is_interrupted_in_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    monkeypatch.setattr(module, "_KILL_S", 60.0)
+    monkeypatch.setattr(module, "_WATCH_S", 0.01)
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.plugins.hosts.connectors.take("another")
+    create, is_reached, goes_on = machine.hosts[0].connector, threading.Event(), threading.Event()
+    looks: list[float] = []
+
+    def create_late(*arguments: Any) -> Any:
+        is_reached.set()
+        assert goes_on.wait(60)
+        return create(*arguments)
+
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            looks.append(timeout or 0.0)
+            if len(looks) == 2:  # the connector was looked for once, in vain
+                goes_on.set()
+            return super().wait(timeout)
+
+    machine.hosts[0].connector = create_late  # type: ignore[method-assign]
+    machine.in_start = Stuck(heeds_interrupts=True)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(made.start)
+        assert is_reached.wait(60)
+        made._under_way.has_ended = Ended()
+        made.end_calls()
+        with pytest.raises(JavaError, match="interrupted"):
+            starting.result(120)
+    assert machine.hosts[0].end is None
+
+
+def test_a_stop_that_comes_while_the_host_starts_ends_the_start_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    monkeypatch.setattr(module, "_KILL_S", 0.01)
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    hosts = made.plugins.hosts
+    start, begins, goes_on = hosts._start_one, threading.Event(), threading.Event()
+
+    def start_late(options: Any) -> Any:
+        begins.set()
+        assert goes_on.wait(60)
+        return start(options)
+
+    monkeypatch.setattr(hosts, "_start_one", start_late)
+    machine.in_start = Stuck(heeds_interrupts=False)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(made.start)
+        assert begins.wait(60)
+        made.end_calls()
+        goes_on.set()
+        with pytest.raises(HostEndedError, match="the start of connector prices did not return in time"):
+            starting.result(120)
+    assert len(machine.hosts) == 1
+    made.stop()
+
+
+def test_a_stop_that_was_announced_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    made.end_calls()
+    ends: list[float] = []
+    monkeypatch.setattr(type(made), "_end_call", lambda made, polite_s, kill_s: ends.append(polite_s))
+    made.stop()
+    assert ends == [module._STOP_S]
+    assert machine.connectors[0].log == ["start", "stop", "close"]
+
+
+def test_a_connector_that_starts_outlives_the_host_that_is_killed_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    monkeypatch.setattr(module, "_KILL_S", 0.01)
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    other = type(made)({**CONFIG, "name": "orders"})
+    other.context = Context()
+    stuck = {"prices": Stuck(heeds_interrupts=False), "orders": Stuck(heeds_interrupts=False)}
+    names = {id(made.context): "prices", id(other.context): "orders"}
+
+    def start(hosted: ScriptedConnector) -> None:
+        if hosted.host is machine.hosts[0]:
+            stuck[names[id(hosted.context)]](hosted)
+
+    machine.in_start = start
+    with ThreadPoolExecutor(2) as pool:
+        others = pool.submit(other.start)
+        assert stuck["orders"].is_reached.wait(60)
+        mine = pool.submit(made.start)
+        assert stuck["prices"].is_reached.wait(60)
+        made.end_calls()
+        with pytest.raises(HostEndedError, match="the start of connector prices did not return in time"):
+            mine.result(120)
+        others.result(120)
+    assert other.task_configs(1) == [{"n": "0"}]
+    assert len(machine.hosts) == 2
+    other.stop()
+
+
+def test_a_connector_does_not_start_in_one_host_after_another_for_ever(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+
+    def end_host(hosted: ScriptedConnector) -> None:
+        with made.plugins.hosts.connectors.take("another") as lease:
+            lease.kill("the start of connector another did not return in time")
+        hosted.host.ensure_alive()
+
+    machine.in_start = end_host
+    with pytest.raises(HostEndedError, match="the start of connector another"):
+        made.start()
+    assert len(machine.hosts) == 3
+
+
+def test_a_connector_that_ends_its_host_in_its_start_is_not_started_in_another(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+
+    def crash(hosted: ScriptedConnector) -> None:
+        hosted.host.end = "exit code 1"
+        hosted.host.ensure_alive()
+
+    machine.in_start = crash
+    with pytest.raises(HostEndedError, match="exit code 1"):
+        made.start()
+    assert len(machine.hosts) == 1
+
+
+def test_offsets_are_not_changed_twice_when_the_host_is_killed_for_another_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    changes: list[object] = []
+
+    def alter(hosted: ScriptedConnector, *arguments: object) -> bool:
+        changes.append(arguments)
+        with made.plugins.hosts.inspection.take("another") as lease:
+            lease.kill("validation of a.Hanging was not answered within 75 s")
+        hosted.host.ensure_alive()
+        return True
+
+    monkeypatch.setattr(ScriptedConnector, "alter_source_offsets", alter)
+    with pytest.raises(
+        FatalError, match=f"unknown whether alterOffsets of {PRICES} took effect.*then send the request"
+    ):
+        made.alter_offsets({(("f", 1),): {"at": 3}})
+    assert len(changes) == 1
+
+
+def test_settings_that_a_lost_host_did_not_say_are_asked_for_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = ScriptedJava()
+    machine.definitions[PRICES] = [definition("url")]
+    cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
+    definitions, asked = ScriptedHost.definitions, threading.Event()
+
+    def crash(*_: Any) -> Any:
+        asked.set()
+        raise HostEndedError("exit code 1")
+
+    monkeypatch.setattr(ScriptedHost, "definitions", crash)
+    assert cls.known_settings() is None
+    assert asked.wait(60)
+    eventually(lambda: cls.plugins.questions._asks_at[cls.java] < math.inf, within_s=60)
+    monkeypatch.setattr(ScriptedHost, "definitions", definitions)
+    assert cls.known_settings() is None
+    is_asked = cls.plugins.questions._asks_at[cls.java] == math.inf
+    assert not is_asked  # a class that crashes would otherwise cost a JVM for each config that is shown
+    monkeypatch.setattr(questions, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + questions.AGAIN_S))
+    eventually(lambda: cls.known_settings() is not None, within_s=60)
 
 
 def test_validation_is_javas(tmp_path: Path) -> None:
