@@ -62,7 +62,8 @@ final class FreeHeap {
 
     /** Say whether far more is free than should be: more is in use than when this was last decided. */
     boolean isTooLarge() {
-        return old.getUsage().getCommitted() - Math.max(liveBytes(), old.getUsage().getInit()) > 2 * FREE_BYTES;
+        long least = Math.max(liveBytes() * 100 / (100 - OUR_MOST), old.getUsage().getInit());  // Java makes it no smaller
+        return old.getUsage().getCommitted() - least > 2 * FREE_BYTES;
     }
 
     /** Return what was in use after the last full collection. */

@@ -11,6 +11,7 @@ final class Garbage extends Thread {
     private static final long TICK_MS = 2_000;
     private static final long EVERY_MS = 10_000;
     private static final long LARGEST_SHARE = 200;
+    private static final long SHARE_OF_A_MISTAKE = 20;
     private static final long LEAST_BYTES = 4 << 20;
     private static final long BUSY = 10;  // collections in a tick, of a small heap
     private static final long CALM = 1;  // of a large one
@@ -55,7 +56,11 @@ final class Garbage extends Thread {
         if (isWrong && (isLarge || sinceMs >= tookMs * LARGEST_SHARE)) {  // a host at rest has the time
             resize();
             collect();
-        } else if (isLarge && sinceMs >= EVERY_MS && heap.isTooLarge()) {
+            if (isLarge && heap.isTooLarge()) {  // what was in use was known from long ago
+                heap.keepMuch();
+                collect();
+            }
+        } else if (isLarge && sinceMs >= Math.max(EVERY_MS, tookMs * SHARE_OF_A_MISTAKE) && heap.isTooLarge()) {
             heap.keepMuch();
             collect();
         } else if (isDue && used() >= usedBytes + LEAST_BYTES) {
