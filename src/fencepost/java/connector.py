@@ -173,6 +173,7 @@ class JavaConnector(_Java, Connector):
             raise RetriableError(str(error)) from error
 
     def stop(self) -> None:
+        self.end_calls()  # a start in another host may be under way
         with self._lock:
             hosted, lease, self._hosted, self._lease = self._hosted, self._lease, None, None
             self._is_to_stop = False  # `stop` itself may take longer than the call that it waited for
@@ -207,7 +208,8 @@ class JavaConnector(_Java, Connector):
             yield call
         finally:
             call.has_ended.set()
-            self._under_way = None
+            if self._under_way is call:  # `task_configs` may end late, in the middle of the next start
+                self._under_way = None
 
     def _end_call(self, polite_s: float, kill_s: float) -> None:
         call = self._under_way

@@ -46,7 +46,7 @@ class _Context:
 
     def raise_error(self, error: Exception) -> None:
         trace = trace_of(error)
-        self._services.take_turn(self._life.name, lambda: self._life.fail(trace))
+        self._services.take_turn(self._life.name, lambda: self._life.raised(self, trace))
 
     def remark(self, text: str | None) -> None:
         self._services.take_turn(self._life.name, lambda: self._life.remark(self, text))
@@ -68,6 +68,7 @@ class ConnectorLife:
         self._target: TargetState | None = None
         self._instance: Connector | None = None
         self._remark: str | None = None
+        self._hurries = 0
         self._restarts = ConnectorRestarts(name, services, self._restart)
         self._sender = TaskConfigSender(name, services, lambda: self._instance, self._task_configs, self.fail)
 
@@ -84,6 +85,7 @@ class ConnectorLife:
 
     def hurry(self) -> None:
         """Let a call of the connector end soon, if that is possible: it is to stop. Any thread."""
+        self._hurries += 1
         instance = self._instance
         if isinstance(instance, HostedConnector):
             instance.end_calls()
@@ -117,9 +119,17 @@ class ConnectorLife:
 
     def remark(self, context: _Context, text: str | None) -> None:
         """Publish the connector's remark, unless the connector has ended in the meantime."""
-        if self._instance is not None and self._instance.context is context and text != self._remark:
+        if self._is_of(context) and text != self._remark:
             self._remark = text
             self._services.board.connector(self.name, State.RUNNING, text)
+
+    def raised(self, context: _Context, trace: str) -> None:
+        """Fail, unless the connector that has raised the error has ended in the meantime."""
+        if self._is_of(context):
+            self.fail(trace)
+
+    def _is_of(self, context: _Context) -> bool:
+        return self._instance is not None and self._instance.context is context
 
     def fail(self, trace: str) -> None:
         if self._config is None:
@@ -141,7 +151,7 @@ class ConnectorLife:
         self._remark = None
         self._restarts.began_s = time.monotonic()
         self._services.count_startup("attempts")
-        hidden = ExitStack()
+        hidden, hurries = ExitStack(), self._hurries
         try:
             refuse_fixed_references(config)
             known = self._services.look_up(config)
@@ -154,6 +164,8 @@ class ConnectorLife:
             instance = cls(given_values(known.require()))
             instance.context = _Context(self, self._services, known, hidden)
             self._instance = instance
+            if hurries != self._hurries:  # meanwhile, when there was nothing that could end soon
+                self.hurry()
             instance.start()
         except BaseException as error:
             self._services.count_startup("failures")

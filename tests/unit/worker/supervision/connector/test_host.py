@@ -137,8 +137,11 @@ class Hosted(SourceConnector):
     begun: ClassVar[threading.Event] = threading.Event()
     starts: ClassVar[list["Hosted"]] = []
 
-    def start(self) -> None:
+    def __init__(self, properties: Mapping[str, object]) -> None:
+        super().__init__(properties)
         self.is_ended = threading.Event()
+
+    def start(self) -> None:
         self.starts.append(self)
         self.begun.set()
         if len(self.starts) == 1:
@@ -295,6 +298,24 @@ def test_what_a_connector_remarks_on_is_in_its_status_until_it_says_otherwise_or
     assert set(stage.board.said) == {State.RUNNING}
 
 
+def test_an_error_that_a_connector_raises_after_its_end_does_not_fail_the_next_one(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Java connector does whose start in another host is ended, because a new config has come."""
+    monkeypatch.setattr(Remarking, "all", [])
+    stage.put(**{"connector.class": "Remarking"})
+    eventually(lambda: stage.board.traces == [None, "1"], within_s=10)
+    stage.put(**{"connector.class": "Remarking", "topic": "other"})
+    eventually(lambda: stage.board.traces[2:] == [None, "2"], within_s=10)
+    first, second = Remarking.all
+    first.context.raise_error(ValueError("too late"))
+    second.context.remark("last")
+    eventually(lambda: stage.board.traces[4:] == ["last"], within_s=10)
+    assert set(stage.board.said) == {State.RUNNING}
+    second.context.raise_error(ValueError("its own"))
+    eventually(lambda: State.FAILED in stage.board.said, within_s=10)
+
+
 def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the_next_ones_back(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +372,26 @@ def test_a_call_in_another_process_ends_when_the_connector_is_to_stop(
 
 
 _RESTART = {"connector.class": "Broken", "errors.restart.enabled": "true"}
+
+
+def test_a_connector_that_is_to_stop_while_its_config_is_looked_up_does_not_hang_in_its_start(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hosted, "starts", [])
+    looks_up, go, look_up = threading.Event(), threading.Event(), stage._look_up
+
+    def slow(config: RawConfig) -> LookedUp:
+        looks_up.set()
+        assert go.wait(60)
+        return look_up(config)
+
+    monkeypatch.setattr(stage.host.services, "look_up", slow)
+    stage.put(**{"connector.class": "Hosted"})
+    assert looks_up.wait(60)
+    stage.put(topic="other", **{"connector.class": "Hosted"})
+    go.set()
+    eventually(lambda: len(Hosted.starts) == 2, within_s=120)
+    assert State.FAILED not in stage.board.said, "its first start was not ended"
 
 
 def test_a_connector_that_has_failed_is_restarted_by_itself_until_it_starts(
