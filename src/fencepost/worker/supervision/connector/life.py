@@ -40,6 +40,7 @@ class _Context:
         self._services = services
         self.known = known
         self.hidden = hidden
+        self.remarked: str | None = None
 
     def request_task_reconfiguration(self) -> None:
         self._services.take_turn(self._life.name, self._life.reconfigure)
@@ -67,7 +68,6 @@ class ConnectorLife:
         self._config: RawConfig | None = None  # None: the connector is not assigned here
         self._target: TargetState | None = None
         self._instance: Connector | None = None
-        self._remark: str | None = None
         self._hurries = 0
         self._restarts = ConnectorRestarts(name, services, self._restart)
         self._sender = TaskConfigSender(name, services, lambda: self._instance, self._task_configs, self.fail)
@@ -119,8 +119,8 @@ class ConnectorLife:
 
     def remark(self, context: _Context, text: str | None) -> None:
         """Publish the connector's remark, unless the connector has ended in the meantime."""
-        if self._is_of(context) and text != self._remark:
-            self._remark = text
+        if self._is_of(context) and text != context.remarked:
+            context.remarked = text
             self._services.board.connector(self.name, State.RUNNING, text)
 
     def raised(self, context: _Context, trace: str) -> None:
@@ -148,7 +148,6 @@ class ConnectorLife:
             self._services.board.connector(self.name, State(target.value))
 
     def _begin(self, config: RawConfig) -> None:
-        self._remark = None
         self._restarts.began_s = time.monotonic()
         self._services.count_startup("attempts")
         hidden, hurries = ExitStack(), self._hurries
