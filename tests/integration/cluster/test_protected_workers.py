@@ -91,9 +91,15 @@ def protected(kafka: EmbeddedKafka, place: Place) -> Iterator[Cluster]:
 @pytest.fixture
 def workers(protected: Cluster) -> Iterator[list[Worker]]:
     yield protected.workers
-    first, *_ = protected.workers
-    for name in first.rest.get("/connectors").json():
-        assert first.rest.delete(f"/connectors/{name}").status_code == 204
+    eventually(lambda: all(map(_is_cleared, protected.workers)), within_s=60)
+
+
+def _is_cleared(worker: Worker) -> bool:
+    """Delete the connectors that a worker knows: what another one has just made may not be among them yet."""
+    names = worker.rest.get("/connectors").json()
+    for name in names:
+        assert worker.rest.delete(f"/connectors/{name}").status_code in (204, 404)
+    return not names
 
 
 def test_protected_workers_share_tasks_and_forward_requests(workers: list[Worker], place: Place) -> None:
