@@ -21,6 +21,15 @@ def archive_of_a_host() -> str | None:
     return found and found[0]
 
 
+def given_up_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Start a host that has no time to make an archive, and return the empty file that says so."""
+    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
+    assert archive_of_a_host() is None
+    (found,) = tmp_path.glob("*.jsa")
+    return found
+
+
 def test_a_host_runs_with_the_archive_of_its_classes() -> None:
     assert eventually(archive_of_a_host, within_s=120)  # it starts without while another test makes the archive
 
@@ -39,11 +48,7 @@ def test_a_host_starts_without_an_archive_that_is_cut_off(tmp_path: Path, monkey
 def test_a_host_does_not_wait_for_long_for_the_one_that_makes_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
-    assert archive_of_a_host() is None
-    (given_up,) = tmp_path.glob("*.jsa")
-    assert given_up.stat().st_size == 0
+    assert given_up_archive(tmp_path, monkeypatch).stat().st_size == 0
 
 
 def test_an_archive_is_made_after_hosts_with_wrong_options_have_not_started(
@@ -58,10 +63,7 @@ def test_an_archive_is_made_after_hosts_with_wrong_options_have_not_started(
 def test_an_archive_that_could_not_be_made_is_tried_again_after_a_day_however_many_hosts_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
-    assert archive_of_a_host() is None
-    (given_up,) = tmp_path.glob("*.jsa")
+    given_up = given_up_archive(tmp_path, monkeypatch)
     hours_ago_s = time.time() - 23 * 3600
     os.utime(given_up, (hours_ago_s, hours_ago_s))
     assert archive_of_a_host() is None

@@ -193,6 +193,13 @@ class Stuck:
         raise JavaError("interrupted", Thrown("java.lang.InterruptedException", None, "stack"))
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is to end is interrupted at once, and its host killed at once after that."""
+    monkeypatch.setattr(module, "_POLITE_S", 0.01)
+    monkeypatch.setattr(module, "_KILL_S", 0.01)
+
+
 @pytest.mark.parametrize("heeds_interrupts", [True, False])
 def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heeds_interrupts: bool
@@ -226,11 +233,8 @@ def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
     made.stop()
 
 
-def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_POLITE_S", 0.01)
-    monkeypatch.setattr(module, "_KILL_S", 0.01)
+@pytest.mark.usefixtures("impatient")
+def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_stop(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.plugins.hosts.connectors.take("another")
@@ -287,11 +291,10 @@ def test_a_connector_that_is_created_for_long_is_interrupted_in_its_start(
     assert machine.hosts[0].end is None
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_stop_that_comes_while_the_host_starts_ends_the_start_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_POLITE_S", 0.01)
-    monkeypatch.setattr(module, "_KILL_S", 0.01)
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     hosts = made.plugins.hosts
@@ -327,11 +330,8 @@ def test_a_stop_that_was_announced_may_take_its_time(tmp_path: Path, monkeypatch
     assert machine.connectors[0].log == ["start", "stop", "close"]
 
 
-def test_a_connector_that_starts_outlives_the_host_that_is_killed_for_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_POLITE_S", 0.01)
-    monkeypatch.setattr(module, "_KILL_S", 0.01)
+@pytest.mark.usefixtures("impatient")
+def test_a_connector_that_starts_outlives_the_host_that_is_killed_for_another(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     other = type(made)({**CONFIG, "name": "orders"})
