@@ -17,6 +17,7 @@ log = logging.getLogger("fencepost.mirror")
 _Running = Mapping[str, "subprocess.Popen[bytes]"]
 
 _LOOK_S = 0.2
+_LAST_LINES_S = 10.0
 
 
 class Processes:
@@ -32,6 +33,7 @@ class Processes:
         self._commands = commands
         self._signals = 0
         self._is_signalled = threading.Event()
+        self._readers: list[threading.Thread] = []
 
     def run(self) -> int:
         """Run the processes; return the exit code of the first that ended by itself, else the highest.
@@ -42,6 +44,8 @@ class Processes:
         try:
             return self._run()
         finally:
+            for reader in self._readers:
+                reader.join(_LAST_LINES_S)  # the last lines say why it ended; a process of its may still have the pipe
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -84,7 +88,9 @@ class Processes:
             start_new_session=True,
         )
         assert child.stdout is not None
-        threading.Thread(target=_pass_on, args=(name, child.stdout), name=f"lines of {name}", daemon=True).start()
+        reader = threading.Thread(target=_pass_on, args=(name, child.stdout), name=f"lines of {name}", daemon=True)
+        reader.start()
+        self._readers.append(reader)
         return child
 
 

@@ -90,20 +90,29 @@ def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.Mon
     assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4
 
 
+def test_the_last_lines_of_a_process_are_printed_however_late_they_are_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    printed: list[bytes] = []
+
+    def print_late(line: bytes) -> None:
+        eventually(lambda: "exited unexpectedly" in caplog.text, within_s=60)
+        printed.append(line)
+
+    slow = SimpleNamespace(buffer=SimpleNamespace(write=print_late, flush=lambda: None))
+    monkeypatch.setattr(sys, "stderr", slow)
+    Processes({"ends": [sys.executable, "-c", r"print('first\nthe reason')"]}).run()
+    assert [b"first" in line or b"the reason" in line for line in printed] == [True, True]
+
+
 def test_lines_of_json_name_the_flow_in_a_field(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
     says = r"""print('{"event": "an event"}\nno event')"""
     Processes({"A->B": [sys.executable, "-c", says]}).run()
-
-    def lines() -> list[dict[str, str]]:  # a thread passes them on
-        found = map(json.loads, capfdbinary.readouterr().err.splitlines())
-        said.extend(each for each in found if each["flow"] == "A->B")  # and not of a test before
-        return said if len(said) >= 2 else []
-
-    said: list[dict[str, str]] = []
-    assert eventually(lines, within_s=60) == [
+    said = [json.loads(line) for line in capfdbinary.readouterr().err.splitlines()]
+    assert [each for each in said if each["flow"] == "A->B"] == [
         {"flow": "A->B", "event": "an event"},
         {"flow": "A->B", "event": "no event", "level": "info"},
     ]

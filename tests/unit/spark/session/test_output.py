@@ -1,6 +1,8 @@
 """What Spark's JVM and Python workers print."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from fencepost.spark.session.output import Output
 from fencepost.telemetry.secret import remember
@@ -15,3 +17,15 @@ def test_lines_are_passed_on_without_secrets() -> None:
         os.write(descriptor, b"no correct horse\nUsing incubator modules: x\nlast\n")
     eventually(lambda: lines == ["no [hidden]", "last"], within_s=10)
     assert output.tail() == "no [hidden]\nlast"
+
+
+def test_the_end_has_what_the_jvm_printed_last_however_late_it_is_read() -> None:
+    may_read = threading.Event()
+    output = Output(lambda _: may_read.wait(60) and None)
+    with output.pipe() as descriptor:
+        os.write(descriptor, b"first\nthe reason\n")
+    with ThreadPoolExecutor(1) as pool:
+        end = pool.submit(output.tail)
+        eventually(lambda: end.running() or end.done(), within_s=30)
+        may_read.set()
+        assert end.result() == "first\nthe reason"
