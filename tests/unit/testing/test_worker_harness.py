@@ -35,7 +35,7 @@ def sleeper(tmp_path: Path) -> Sleeper:
 def test_a_worker_that_crashed_is_noticed_when_it_is_ended(sleeper: Sleeper, end: str) -> None:
     assert sleeper.process is not None
     sleeper.process.send_signal(signal.SIGSEGV)
-    sleeper.process.wait(10)
+    sleeper.process.wait(60)
     with pytest.raises(CrashedError, match="SIGSEGV"):
         getattr(sleeper, end)()
 

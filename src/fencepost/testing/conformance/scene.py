@@ -7,14 +7,16 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fencepost.task.control import Control
+from fencepost.testing.waiting import eventually
 
 Config = Mapping[str, object]
 
 _UNDISTURBED_S = 0.1
+_SOON_S = 0.2
 
 
 class Scene:
@@ -42,6 +44,7 @@ def ensure_stops(live: Callable[[Callable[[Control], None]], None], within_s: fl
     """Run the life of a task in a thread, ask it to stop, and raise AssertionError if it does not end in time.
 
     `live` calls its argument with the task's control once the task has started. An error of it is raised here.
+    The limit is longer on a busy machine, as that of `eventually` is.
     """
     started: queue.Queue[Control | None] = queue.Queue()
     errors: list[BaseException] = []
@@ -59,7 +62,9 @@ def ensure_stops(live: Callable[[Callable[[Control], None]], None], within_s: fl
     if control is not None:
         control.wait_for_stop(_UNDISTURBED_S)  # meanwhile it does what there is to do, and then waits
         control.stop()
-    thread.join(within_s)
+    thread.join(min(within_s, _SOON_S))  # most end at once
+    with suppress(AssertionError):
+        eventually(lambda: not thread.is_alive(), within_s=within_s)
     if thread.is_alive():
         frame = sys._current_frames().get(thread.ident or 0)
         place = "".join(traceback.format_stack(frame)[-2:])
