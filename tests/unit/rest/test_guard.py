@@ -9,7 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
+from fencepost.rest.access import guard
 from fencepost.rest.access.access import Access
+from fencepost.rest.access.attempts import Attempts
 from fencepost.rest.access.principal import Checked, Principal, Role, UncheckedError
 from fencepost.rest.access.rules import Grant, Rules
 from fencepost.rest.app import RestOptions
@@ -83,11 +85,13 @@ def test_they_are_checked_again_when_their_time_is_over(guarded: TestClient, pas
     assert len(passwords.asked) == 2
 
 
-def test_who_guesses_has_to_wait_and_who_is_known_has_not(guarded: TestClient, passwords: Passwords) -> None:
+def test_who_guesses_has_to_wait_and_who_is_known_has_not(
+    guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "Attempts", lambda **_: Attempts(now_s=lambda: 1_000.0))
     assert guarded.get("/", headers=RIGHT).status_code == 200
     statuses = [guarded.get("/", headers={"authorization": f"Basic alice:{n}"}).status_code for n in range(40)]
-    assert statuses[:20] == [401] * 20
-    assert statuses[-1] == 429
+    assert statuses == [401] * 20 + [429] * 20
     assert int(guarded.get("/", headers=WRONG).headers["retry-after"]) > 0
     assert len(passwords.asked) < 30
     assert guarded.get("/", headers=RIGHT).status_code == 200
@@ -191,10 +195,10 @@ def test_changed_roles_take_effect_at_once(rotating: tuple[TestClient, Callable[
 
 def test_a_caller_that_asks_too_often_has_to_wait_and_others_have_not(worker: FakeWorker, passwords: Passwords) -> None:
     passwords_of = Access({"basic": passwords, "name": Anybody()}, open_paths=frozenset({"/health"}))
-    options = RestOptions(access=passwords_of, limits=Limits(requests_per_s=5))
+    options = RestOptions(access=passwords_of, limits=Limits(requests_per_s=1))
     client = TestClient(create_app(worker.operations, options=options))
     statuses = [client.get("/", headers=RIGHT).status_code for _ in range(200)]
-    assert statuses[:10] == [200] * 10
+    assert statuses[:2] == [200] * 2
     assert 429 in statuses
     refused = client.get("/", headers=RIGHT)
     while refused.status_code != 429:

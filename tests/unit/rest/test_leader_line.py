@@ -127,21 +127,21 @@ CONFIGS: list[RawConfig] = [{"task.class": "T", "n": None}, {"n": "1"}]
 
 def test_the_leader_itself_is_only_called(scene: LeaderLineStage) -> None:
     scene.leads = True
-    scene.line.put_task_configs("a/b", CONFIGS).result(10)
-    scene.line.fence("a/b").result(10)
+    scene.line.put_task_configs("a/b", CONFIGS).result(60)
+    scene.line.fence("a/b").result(60)
     assert scene.local == [("tasks", "a/b", CONFIGS), ("fence", "a/b")]
     assert scene.leader.calls == []
 
 
 def test_another_worker_sends_signed_requests(scene: LeaderLineStage) -> None:
-    scene.line.put_task_configs("a/b", CONFIGS).result(10)
-    scene.line.fence("a/b").result(10)
+    scene.line.put_task_configs("a/b", CONFIGS).result(60)
+    scene.line.fence("a/b").result(60)
     assert scene.leader.calls == [("task_configs", "a/b", CONFIGS), ("fence", "a/b")]
 
 
 def test_a_key_that_was_renewed_is_read_and_the_request_sent_again(scene: LeaderLineStage) -> None:
     scene.leader.key = scene.key = NEW
-    scene.line.fence("a/b").result(10)
+    scene.line.fence("a/b").result(60)
     assert scene.leader.calls == [("fence", "a/b")]
 
 
@@ -199,7 +199,7 @@ def _fails(error: Exception) -> Callable[[LeaderLineStage], None]:
 )
 def test_what_is_passing_is_tried_again(scene: LeaderLineStage, trouble: Callable[[LeaderLineStage], None]) -> None:
     trouble(scene)
-    scene.line.fence("a/b").result(20)
+    scene.line.fence("a/b").result(60)
     assert scene.leader.calls == [("fence", "a/b")]
 
 
@@ -220,8 +220,8 @@ def away(scene: LeaderLineStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[li
 def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: LeaderLineStage, away: list[str]) -> None:
     """Each of them would hold a thread of the leader for as long as the round takes."""
     asked = [scene.line.fence("away") for _ in range(32)]
-    eventually(lambda: bool(away), within_s=10)
-    scene.line.fence("a/b").result(10)
+    eventually(lambda: bool(away), within_s=60)
+    scene.line.fence("a/b").result(60)
     assert away == ["away", "a/b"]
     assert not any(each.done() for each in asked)
 
@@ -230,8 +230,8 @@ def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: LeaderLineSt
     """More of them than a client has connections by default."""
     for number in range(101):
         scene.line.fence(f"away-{number}")
-    eventually(lambda: len(away) == 101, within_s=20)
-    scene.line.fence("a/b").result(10)
+    eventually(lambda: len(away) == 101, within_s=60)
+    scene.line.fence("a/b").result(60)
 
 
 def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLineStage) -> None:
@@ -243,7 +243,7 @@ def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLine
         return group()
 
     scene.group = elected  # type: ignore[method-assign]
-    scene.line.fence("a/b").result(20)
+    scene.line.fence("a/b").result(60)
     assert scene.local == [("fence", "a/b")]
     assert scene.leader.calls == []
 
@@ -260,6 +260,6 @@ def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLine
 def test_the_leader_s_refusal_comes_as_it_is(scene: LeaderLineStage, error: OperationError) -> None:
     scene.leader.failures.append(error)
     with pytest.raises(type(error)) as caught:
-        scene.line.fence("a/b").result(10)
+        scene.line.fence("a/b").result(60)
     assert caught.value.message == error.message
     assert scene.leader.calls == []
