@@ -1,8 +1,10 @@
 """Retries and tolerance (`errors.*`)."""
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,11 +88,14 @@ def test_a_step_is_retried_without_those_before_it() -> None:
     assert (first[0], own.counters.retries, own.counters.failures) == (1, 3, 3)
 
 
-def test_retries_end_with_their_time() -> None:
+def test_retries_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = itertools.count(100.0, 0.006)
+    clock = SimpleNamespace(monotonic=lambda: next(now_s), time=lambda: 0.0)
+    monkeypatch.setattr("fencepost.task.failure.tolerance.time", clock)
     own = tolerance(retry_timeout_ms=20)
     with pytest.raises(FatalError):
         own.run("TRANSFORMATION", failing(10_000, RetriableError("later")), RECORD)
-    assert own.counters.retries > 0
+    assert own.counters.retries == 3  # after 6, 12 and 18 ms
 
 
 @pytest.mark.parametrize("tolerates_all", [True, False])

@@ -89,19 +89,19 @@ def test_an_instance_runs_with_the_values() -> None:
 
 def test_a_start_asks_again_until_the_store_answers(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
     life, thread, reports = waiting
-    eventually(lambda: Own.asked >= 2, within_s=10)
+    eventually(lambda: Own.asked >= 2, within_s=60)
     assert life.ran_with is None
     monkeypatch.setattr(Own, "error", None)
-    thread.join(10)
+    thread.join(60)
     assert life.ran_with is not None
     assert [report.state for report in reports] == [RunState.STOPPED]
 
 
 def test_a_start_that_waits_for_a_store_can_be_stopped(waiting: Waiting) -> None:
     life, thread, reports = waiting
-    eventually(lambda: Own.asked >= 1, within_s=10)
+    eventually(lambda: Own.asked >= 1, within_s=60)
     life.control.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert life.ran_with is None
     assert [report.state for report in reports] == [RunState.STOPPED]

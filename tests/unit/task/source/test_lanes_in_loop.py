@@ -121,9 +121,9 @@ def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() 
         stage.first.is_struck = True
 
     def third() -> list[SourceRecord]:
-        assert stage.failures.acquire(timeout=10)  # the second has failed
+        assert stage.failures.acquire(timeout=60)  # the second has failed
         may_end.set()
-        eventually(lambda: stage.delivery.must_be_replaced, within_s=10)
+        eventually(lambda: stage.delivery.must_be_replaced, within_s=60)
         return records("c")
 
     stage.first.on_commit = commit_with_a_strike
@@ -155,8 +155,8 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
     stage = Stage()
 
     def third() -> list[SourceRecord]:
-        assert stage.failures.acquire(timeout=10)
-        assert stage.failures.acquire(timeout=10)
+        assert stage.failures.acquire(timeout=60)
+        assert stage.failures.acquire(timeout=60)
         return records("c")
 
     may_fail = threading.Event()
@@ -252,7 +252,7 @@ def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
 
     def empty() -> None:
         may_end.set()
-        eventually(lambda: "committed" in told, within_s=10)
+        eventually(lambda: "committed" in told, within_s=60)
 
     stage.run(lambda: records("a"), lambda: None, empty)
     assert told[:2] == ["committed", "told"]
@@ -283,7 +283,7 @@ def test_a_transaction_of_a_closed_delivery_ends() -> None:
     stage.delivery.commit(())
     waiting = threading.Thread(target=stage.delivery.abort, daemon=True)
     waiting.start()
-    waiting.join(5)
+    waiting.join(60)
     assert not waiting.is_alive()
     with pytest.raises(RuntimeError, match="closed"):
         stage.delivery.finished(wait=True)
@@ -303,7 +303,7 @@ def test_an_unknown_commit_keeps_the_next_one_from_its_own() -> None:
 def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     writer = Writer()
     may_end = threading.Semaphore(0)
-    writer.on_commit = lambda: may_end.acquire(timeout=10)
+    writer.on_commit = lambda: may_end.acquire(timeout=60)
     delivery = LanedDelivery([writer], "offsets", widens_below=1_000, on_failure=lambda: None)  # type: ignore[list-item]
     delivery.widening.below_bytes = 0
     for _ in range(5):
