@@ -72,7 +72,7 @@ class Topic:
 
     def commit(self, **proof: Any) -> None:
         assert proof["group_metadata"] == "proof"
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
@@ -150,15 +150,15 @@ def lead(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
 def leader(topic: Topic, lead: Lead) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
     leader = lead(topic)
-    eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
+    eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=60)
     yield leader
     topic.gate.set()
 
 
 def configure_two_tasks(leader: Leader) -> None:
     """Create connector `c` with two tasks."""
-    leader.submit(put("c")).result(10)
-    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    leader.submit(put("c")).result(60)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(60)
 
 
 def put(name: str, **more: str) -> PutConnector:
@@ -169,7 +169,7 @@ def held_back(leader: Leader, topic: Topic) -> Any:
     """Keep the leader in a commit; what is asked meanwhile waits."""
     topic.gate.clear()
     first = leader.submit(put("first"))
-    eventually(lambda: bool(topic._sent), within_s=10)
+    eventually(lambda: bool(topic._sent), within_s=60)
     return first
 
 
@@ -180,8 +180,8 @@ def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignm
     others = [leader.submit(put(f"c{n}")) for n in range(5)]
     before = len(topic.transactions)
     topic.gate.set()
-    assert "first" in first.result(10).connectors
-    assert all({f"c{n}" for n in range(5)} <= set(each.result(10).connectors) for each in others)
+    assert "first" in first.result(60).connectors
+    assert all({f"c{n}" for n in range(5)} <= set(each.result(60).connectors) for each in others)
     together = topic.transactions[before + 1]
     assert together == [*(f"connector-c{n}".encode() for n in range(5)), together[-1]]
     snapshot = others[0].result()
@@ -195,15 +195,15 @@ def test_a_second_command_of_a_connector_sees_what_the_first_has_written(leader:
     configured = leader.submit(PutTaskConfigs("c", [{"n": "0"}], is_exactly_once=True))
     removed = leader.submit(RemoveConnector("c"))
     topic.gate.set()
-    first.result(10)
-    assert "c" in created.result(10).connectors
+    first.result(60)
+    assert "c" in created.result(60).connectors
     with pytest.raises(AlreadyExistsError):
-        again.result(10)
-    ready = configured.result(10)
+        again.result(60)
+    ready = configured.result(60)
     assert ready.is_ready("c")
     assert ready.assignment is not None
     assert ready.assignment.workers[0].tasks == (TaskId("c", 0),)
-    gone = removed.result(10)
+    gone = removed.result(60)
     assert "c" not in gone.connectors
     assert gone.assignment is not None
     assert gone.assignment.workers[0].tasks == ()
@@ -214,20 +214,20 @@ def test_a_command_that_cannot_be_written_takes_nothing_from_the_others(leader: 
     first = held_back(leader, topic)
     waiting = [leader.submit(put("bad", file="\udcff")), leader.submit(put("good"))]
     topic.gate.set()
-    first.result(10)
+    first.result(60)
     with pytest.raises(OperationError, match="PutConnector"):
-        waiting[0].result(10)
-    assert "good" in waiting[1].result(10).connectors
+        waiting[0].result(60)
+    assert "good" in waiting[1].result(60).connectors
 
 
 def test_a_refusal_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     refused, accepted = leader.submit(RemoveConnector("unknown")), leader.submit(put("c"))
     topic.gate.set()
-    first.result(10)
+    first.result(60)
     with pytest.raises(OperationError, match="unknown not found"):
-        refused.result(10)
-    assert "c" in accepted.result(10).connectors
+        refused.result(60)
+    assert "c" in accepted.result(60).connectors
 
 
 def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_works(
@@ -237,11 +237,11 @@ def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_w
     shared = [leader.submit(put(name)) for name in ("c", "d")]
     topic.failures = [None, ProduceError("not now", is_refused=False)]
     topic.gate.set()
-    assert "first" in first.result(10).connectors
+    assert "first" in first.result(60).connectors
     for each in shared:
         with pytest.raises(OperationError, match="Failed to write to config topic"):
-            each.result(10)
-    snapshot = leader.submit(put("e")).result(10)
+            each.result(60)
+    snapshot = leader.submit(put("e")).result(60)
     assert snapshot.connectors.keys() == {"first", "e"}
 
 
@@ -250,15 +250,15 @@ def test_a_write_finds_that_the_transactional_id_was_taken_and_the_next_one_take
 ) -> None:
     topic.failures = [WriterFencedError("a newer producer")]
     with pytest.raises(WriteFailedError, match="the request can be safely retried"):
-        leader.submit(put("c")).result(10)
+        leader.submit(put("c")).result(60)
     assert leader.is_leading
-    assert leader.submit(put("c")).result(10).connectors.keys() == {"c"}
+    assert leader.submit(put("c")).result(60).connectors.keys() == {"c"}
 
 
 def test_a_write_that_is_not_authorized_says_what_it_takes(leader: Leader, topic: Topic) -> None:
     topic.failures = [ProduceError("TOPIC_AUTHORIZATION_FAILED", is_refused=True, is_denied=True)]
     with pytest.raises(OperationError, match="topic configs, Read on group g and Write on transactional id connect-cl"):
-        leader.submit(put("c")).result(10)
+        leader.submit(put("c")).result(60)
 
 
 def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead: Lead) -> None:
@@ -275,24 +275,24 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead
 
     watched = Watched()
     lead(watched)
-    eventually(lambda: "read" in done, within_s=10)
+    eventually(lambda: "read" in done, within_s=60)
     assert done[0] == "open"
 
 
 def test_a_worker_that_does_not_lead_refuses_at_once(leader: Leader, topic: Topic) -> None:
     leader.on_term(Term(2))
     with pytest.raises(NotLeadingError):
-        leader.submit(put("c")).result(10)
+        leader.submit(put("c")).result(60)
     assert "c" not in topic.read_to_end(1).connectors
 
 
 def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leader: Leader, topic: Topic) -> None:
     topic.failures = [StaleMemberError("generation 1 is over")]
     with pytest.raises(NotLeadingError):
-        leader.submit(put("c")).result(10)
+        leader.submit(put("c")).result(60)
     assert not leader.is_leading
     leader.on_term(Term(3, "proof"))
-    assert "c" in leader.submit(put("c")).result(10).connectors
+    assert "c" in leader.submit(put("c")).result(60).connectors
 
 
 def lead_until_one_is_lost(lead: Lead, topic: Topic, ended: Ended) -> tuple[Leader, tuple[TaskId, ...]]:
@@ -301,7 +301,7 @@ def lead_until_one_is_lost(lead: Lead, topic: Topic, ended: Ended) -> tuple[Lead
     topic.put(records.worker_incarnation(OTHER, "j"))
     leader = lead(topic, roster, ended)
     configure_two_tasks(leader)
-    eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
+    eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=60)
     moved = _tasks(topic, "j")
     roster.remove(OTHER)
     leader.reassign(10)
@@ -334,20 +334,20 @@ def test_what_lost_workers_have_left_behind_is_fenced(lead: Lead, topic: Topic) 
             return left.pop() if alive and left else set()
 
     lead(topic, ended=Fences(), abandoned=Left().abandoned_tasks)
-    eventually(lambda: fenced == [TaskId("gone", 1)], within_s=10)
+    eventually(lambda: fenced == [TaskId("gone", 1)], within_s=60)
 
 
 def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(lead: Lead, topic: Topic) -> None:
     ended = Ended(is_settled=False)
     leader, moved = lead_until_one_is_lost(lead, topic, ended)
     assert ended.tasks == list(moved)
-    assert "d" in leader.submit(put("d")).result(10).connectors
+    assert "d" in leader.submit(put("d")).result(60).connectors
     leader.reassign(10)
     assert _tasks(topic, "j") == moved
     assert ended.tasks == list(moved), "begun once"
     ended.is_settled = True
     leader.wake()
-    eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=10)
+    eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=60)
 
 
 def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(lead: Lead, topic: Topic) -> None:
@@ -355,7 +355,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     topic.put(records.worker_incarnation(OTHER, "j"))
     leader = lead(topic, [URL, OTHER], ended)
     configure_two_tasks(leader)
-    eventually(lambda: _tasks(topic, "j"), within_s=10)
+    eventually(lambda: _tasks(topic, "j"), within_s=60)
     topic.put(records.worker_left(OTHER, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
@@ -365,8 +365,8 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
 def test_task_configs_wait_for_company_and_nothing_else_does(lead: Lead, topic: Topic) -> None:
     queue = CommandQueue(tick_s=60.0, company_s=60.0)
     leader = lead(topic, queue=queue)
-    leader.submit(put("a")).result(10)
-    leader.submit(put("b")).result(10)
+    leader.submit(put("a")).result(60)
+    leader.submit(put("b")).result(60)
     eventually(queue.is_empty)
     before = len(topic.transactions)
     configured = []
@@ -374,8 +374,8 @@ def test_task_configs_wait_for_company_and_nothing_else_does(lead: Lead, topic: 
         configured.append(leader.submit(PutTaskConfigs(name, [{"n": "0"}], is_exactly_once=True)))
         eventually(queue.is_empty)
     created = leader.submit(put("c"))
-    assert all(each.result(10).is_ready(name) for each, name in zip(configured, "ab", strict=True))
-    assert "c" in created.result(10).connectors
+    assert all(each.result(60).is_ready(name) for each, name in zip(configured, "ab", strict=True))
+    assert "c" in created.result(60).connectors
     assert len(topic.transactions) == before + 1
 
 
@@ -426,15 +426,15 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(lead: Lead, 
     def members() -> list[str]:
         found = list(roster)
         asked.release()
-        assert answers.acquire(timeout=10)
+        assert answers.acquire(timeout=60)
         return found
 
     leader = lead(topic, roster=Roster(members, good_for_s=60.0), queue=CommandQueue(tick_s=60.0))
-    assert asked.acquire(timeout=10)
+    assert asked.acquire(timeout=60)
     roster.append(OTHER)  # it joins while the group's answer is on its way
     leader.on_term(Term(2, "proof"))
     answers.release(100)
-    eventually(lambda: _is_assigned(topic, "j"), within_s=10, every_s=0.005)
+    eventually(lambda: _is_assigned(topic, "j"), within_s=60, every_s=0.005)
 
 
 def _is_assigned(topic: Topic, incarnation: str) -> bool:
@@ -458,12 +458,12 @@ def test_a_config_that_no_record_can_hold_is_refused_and_those_beside_it_are_wri
     with pytest.raises(
         BadRequestError, match=r"connector-large takes 1,500,\d{3} bytes, and a record of topic configs "
     ):
-        large.result(10)
-    first.result(10)
-    assert set(small.result(10).connectors) == {"first", "small"}
+        large.result(60)
+    first.result(60)
+    assert set(small.result(60).connectors) == {"first", "small"}
 
 
 def test_a_config_that_the_topic_refuses_is_no_error_that_passes(leader: Leader, topic: Topic) -> None:
     topic.failures = [ProduceError("Message size too large", is_refused=True, is_batch_too_large=True)]
     with pytest.raises(BadRequestError, match=r"The topic configs refuses.*max\.message\.bytes"):
-        leader.submit(put("c")).result(10)
+        leader.submit(put("c")).result(60)

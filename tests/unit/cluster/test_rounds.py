@@ -73,7 +73,7 @@ class RoundsStage:
         return done
 
     def end(self, connector: str = "c") -> None:
-        self.rounds.fence(connector).result(10)
+        self.rounds.fence(connector).result(60)
 
 
 @pytest.fixture
@@ -154,12 +154,12 @@ def test_only_source_connectors_are_fenced(scene: RoundsStage) -> None:
 
 def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told(scene: RoundsStage) -> None:
     held: Future[None] = Future()
-    scene.on_fence = lambda: held.result(10)
+    scene.on_fence = lambda: held.result(60)
     waiting = scene.rounds.fence("c")
     scene.rounds.stop()
     for each in (waiting, scene.rounds.fence("c")):
         with pytest.raises(NotReadyError, match="shutting down"):
-            each.result(10)
+            each.result(60)
     held.set_result(None)
 
 
