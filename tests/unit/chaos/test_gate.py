@@ -21,10 +21,10 @@ def gate(server: socket.socket) -> Iterator[Gate]:
 
 
 def through(gate: Gate, server: socket.socket) -> tuple[socket.socket, socket.socket]:
-    client = socket.create_connection(("127.0.0.1", gate.port), 5)
-    server.settimeout(5)
+    client = socket.create_connection(("127.0.0.1", gate.port), 60)
+    server.settimeout(60)
     answering, _ = server.accept()
-    answering.settimeout(5)
+    answering.settimeout(60)
     return client, answering
 
 
@@ -44,7 +44,7 @@ def test_a_refusing_gate_resets_what_is_open_and_what_comes(gate, server):
     gate.close(Closed.REFUSING)
     with pytest.raises(ConnectionResetError):
         client.recv(100)
-    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", gate.port), 5) as late:
+    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", gate.port), 60) as late:
         late.recv(100)
     gate.open()
     for end in (*through(gate, server), client, answering):
@@ -59,7 +59,7 @@ def test_a_silent_gate_keeps_what_comes_until_it_opens(gate, server):
     with pytest.raises(TimeoutError):
         answering.recv(100)
     gate.open()
-    answering.settimeout(5)
+    answering.settimeout(60)
     assert answering.recv(100) == b"late"
     for end in (client, answering):
         end.close()

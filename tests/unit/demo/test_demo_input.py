@@ -62,7 +62,7 @@ def test_a_fed_file_is_complete_only_after_the_release(tmp_path: Path) -> None:
     with Feeder({file: lines}) as feeder:
         assert file.read_bytes() == b"".join(lines[:5])
         feeder.begin()
-        eventually(lambda: file.read_bytes().count(b"\n") > 5, within_s=10)
+        eventually(lambda: file.read_bytes().count(b"\n") > 5, within_s=60)
         assert file.read_bytes().count(b"\n") < 100
         feeder.release()
-        eventually(lambda: file.read_bytes() == b"".join(lines), within_s=10)
+        eventually(lambda: file.read_bytes() == b"".join(lines), within_s=60)

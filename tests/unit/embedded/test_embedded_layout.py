@@ -9,6 +9,7 @@ from fencepost.embedded.broker import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.layout import NodeDirectory, Ports, controller_settings, render, server_settings
 from fencepost.embedded.port import choose_ports
+from support.worker import reserved_port
 
 
 def test_every_listener_is_on_the_loopback_interface() -> None:
@@ -48,10 +49,9 @@ def test_a_formatted_directory_keeps_its_identity(tmp_path: Path) -> None:
 
 def test_ports_are_distinct_and_the_wanted_one_is_kept() -> None:
     assert len({*vars(choose_ports()).values()}) == 3
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with reserved_port() as probe:  # so that no other process of tests gets it meanwhile
         port = probe.getsockname()[1]
-    assert choose_ports(port).client == port
+        assert choose_ports(port).client == port
 
 
 def test_a_taken_port_is_named() -> None:

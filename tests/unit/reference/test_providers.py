@@ -200,9 +200,9 @@ def test_a_value_that_looks_like_a_reference_is_refused_and_not_shown() -> None:
 
 
 def test_the_shortest_time_counts_and_recent_values_serve_only_who_wants_them() -> None:
-    Own.answers, Own.ttl_ms = {"a": "old value"}, 7_000
+    Own.answers, Own.ttl_ms = {"a": "old value"}, 7_000_000
     providers = Providers(OWN, _find)
-    assert providers.look_up({"x": "${own:a}"}).ttl_ms == 7_000
+    assert providers.look_up({"x": "${own:a}"}).ttl_ms == 7_000_000
     Own.answers = {"a": "new value"}
     assert providers.look_up({"x": "${own:a}"}, max_age_s=60).values == {"x": "old value"}
     assert providers.look_up({"x": "${own:a}"}).values == {"x": "new value"}

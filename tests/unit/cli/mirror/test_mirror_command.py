@@ -85,7 +85,7 @@ def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.Mon
 
     gone = SimpleNamespace(buffer=SimpleNamespace(write=refuse), write=lambda _: None, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", gone)
-    gives_up = "import os, threading; threading.Timer(30, os._exit, [3]).start(); "
+    gives_up = "import os, threading; threading.Timer(300, os._exit, [3]).start(); "
     talks = gives_up + r"print('a line\n' * 100_000, flush=True); os._exit(4)"
     assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4
 

@@ -30,7 +30,7 @@ def test_a_change_is_told_once_for_each_time_it_was_asked_for(file: Path) -> Non
             out.write("b\n")
             out.flush()
             out.write("c\n")
-        eventually(lambda: len(told) == count, within_s=5)  # noqa: B023
+        eventually(lambda: len(told) == count, within_s=60)  # noqa: B023
 
 
 def test_all_who_watch_a_file_are_told(file: Path) -> None:
@@ -39,7 +39,7 @@ def test_all_who_watch_a_file_are_told(file: Path) -> None:
     assert all(watch.arm() for watch in watches)
     watches[4].close()
     file.write_text("new\n")
-    assert all(each.wait(5) for each in told[:4])
+    assert all(each.wait(60) for each in told[:4])
     assert not told[4].is_set()
 
 
@@ -50,7 +50,7 @@ def test_a_file_that_takes_the_place_of_another_is_told_of(file: Path, tmp_path:
     successor = tmp_path / "other"
     successor.write_text("x\n")
     os.replace(successor, file)
-    assert told.wait(5)
+    assert told.wait(60)
     assert watch.arm()
 
 

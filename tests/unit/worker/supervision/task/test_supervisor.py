@@ -774,7 +774,7 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
     supervisor.start()
     try:
         supervisor.changed(config.snapshot)
-        eventually(lambda: TaskId("d", 0) in begun, within_s=10)
+        eventually(lambda: TaskId("d", 0) in begun, within_s=60)
     finally:
         go.set()
         supervisor.shut_down(1.0)
@@ -904,7 +904,7 @@ def test_the_supervisor_outlives_what_is_no_exception(error: BaseException) -> N
     loop.start()
     assert went_on.wait(60)
     loop.end()
-    loop.wait(10)
+    loop.wait(60)
 
 
 @pytest.mark.parametrize("is_stopping", [False, True])
