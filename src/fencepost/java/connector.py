@@ -279,19 +279,10 @@ class JavaConnector(_Java, Connector):
 
     def _answer(self, ask: Callable[[HostedConnector], T]) -> T:
         """Ask a connector that is not started, in the host for validation; maybe twice, as `SharedHost.answer` says."""
-
-        def create_and_ask(host: JavaHost) -> T:
-            hosted = host.connector(self.java, self._name, _NoContext())
-            try:
-                return ask(hosted)
-            finally:
-                with contextlib.suppress(HostEndedError):
-                    hosted.close()
-
-        return self.plugins.hosts.inspection.answer(f"a question to {self.java.name}", create_and_ask)
+        return self.plugins.hosts.inspection.answer(f"a question to {self.java.name}", self._created_for(ask))
 
     def _alter(self, alter: Callable[[HostedConnector], bool]) -> bool:
-        """Let a connector change offsets: never twice, as the first time may have had effects."""
+        """Let a connector change offsets, in a host that nobody else can end: never twice, as that may have effects."""
 
         def alter_once(hosted: HostedConnector) -> bool:
             try:
@@ -302,7 +293,21 @@ class JavaConnector(_Java, Connector):
                     f"check what it connects to, then send the request again. {error}"
                 ) from error
 
-        return self._answer(alter_once)
+        what = f"alterOffsets of {self.java.name}"
+        return self.plugins.hosts.inspection.answer_alone(what, self._created_for(alter_once))
+
+    def _created_for(self, ask: Callable[[HostedConnector], T]) -> Callable[[JavaHost], T]:
+        """Return a question to a host that creates a connector and asks it."""
+
+        def create_and_ask(host: JavaHost) -> T:
+            hosted = host.connector(self.java, self._name, _NoContext())
+            try:
+                return ask(hosted)
+            finally:
+                with contextlib.suppress(HostEndedError):
+                    hosted.close()
+
+        return create_and_ask
 
     @property
     def _name(self) -> str:

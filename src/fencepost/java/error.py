@@ -33,10 +33,6 @@ class HostTimeoutError(HostEndedError):
     """A call was not answered in time. The host has been killed, because its thread cannot be ended in another way."""
 
 
-class KilledForAnotherError(HostEndedError):
-    """The host for validation was killed because of a question of somebody else's. This one may be asked again."""
-
-
 class JavaPluginError(FatalError):
     """A class cannot be used. The text names the class and the plug-in's location.
 

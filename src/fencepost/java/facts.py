@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from fencepost import __version__
 from fencepost.embedded.home import KAFKA_VERSION, default_cache
-from fencepost.java.error import HostTimeoutError
+from fencepost.java.error import HostEndedError
 from fencepost.java.port import JavaClass, JavaHost, Location
 from fencepost.java.shared_host import SharedHost
 
@@ -25,19 +25,20 @@ T = TypeVar("T")
 _Known = dict[str, dict[str, Any]]
 
 AGAIN_S = 300.0
-"""For how long a class that did not answer is not asked again: each time costs a JVM, and its caller the time limit."""
+"""For how long a class that hung, or ended its host, is not asked again. Each time costs a JVM or two, and whatever is
+asked at the same time is asked twice; and pages ask every few seconds."""
 
 
 class ClassFacts:
-    """The facts of one process. Thread-safe; one class is asked at a time."""
+    """The facts of one process. Thread-safe; a class is asked one thing at a time, and none waits for another class."""
 
     def __init__(self, host: SharedHost, directory: Path | None = None) -> None:
         self._host = host
         self._directory = directory or default_cache() / "java-plugins"
         self._lock = threading.Lock()
-        self._asking = threading.Lock()
+        self._asking: dict[JavaClass, threading.Lock] = {}
         self._known: dict[Location | None, _Known] = {}
-        self._silent: dict[JavaClass, tuple[float, str]] = {}
+        self._spared: dict[JavaClass, tuple[float, HostEndedError]] = {}
 
     def version(self, java_class: JavaClass) -> str:
         """Return the version. Raises what the host raises."""
@@ -66,25 +67,30 @@ class ClassFacts:
         known: T | None = self._known_or_refused(java_class, name)  # must not wait for a class that hangs
         if known is not None:
             return known
-        with self._asking:
+        with self._turn_of(java_class):
             known = self._known_or_refused(java_class, name)
             if known is not None:
                 return known
             try:
                 found = self._host.answer(f"{name} of {java_class.name}", ask)
-            except HostTimeoutError as error:
-                self._silent[java_class] = (time.monotonic() + AGAIN_S, str(error))
+            except HostEndedError as error:  # which is the class's own doing
+                self._spared[java_class] = (time.monotonic() + AGAIN_S, error)
                 raise
             self._keep(java_class, name, found)
             return found
 
+    def _turn_of(self, java_class: JavaClass) -> threading.Lock:
+        with self._lock:
+            return self._asking.setdefault(java_class, threading.Lock())
+
     def _known_or_refused(self, java_class: JavaClass, name: str) -> Any:
-        """Return a fact, or None if the JVM is to be asked. Raises HostTimeoutError if the class has just hung."""
+        """Return a fact, or None if the JVM is to be asked. Raises HostEndedError if the class has just ended one."""
         found = self._known_fact(java_class, name)
-        again_at, text = self._silent.get(java_class, (0.0, ""))
-        left_s = again_at - time.monotonic()
-        if found is None and left_s > 0:
-            raise HostTimeoutError(f"{text} (the class is not asked for {left_s:.0f} s more)")
+        if found is None and (spared := self._spared.get(java_class)) is not None:
+            again_at, error = spared
+            left_s = again_at - time.monotonic()
+            if left_s > 0:
+                raise type(error)(f"{error} (the class is not asked for {left_s:.0f} s more)")
         return found
 
     def _known_fact(self, java_class: JavaClass, name: str) -> Any:

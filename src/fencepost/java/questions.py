@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fencepost.api import ConnectError
 from fencepost.config import ConfigError, Setting, SettingValue
 from fencepost.java.definition import settings_of, values_of
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import JavaError, JavaPluginError
 from fencepost.java.facts import AGAIN_S, ClassFacts
 from fencepost.java.port import JavaClass
 from fencepost.java.shared_host import SharedHost
@@ -60,8 +60,8 @@ class Questions:
     def _learn_settings(self, java_class: JavaClass) -> None:
         try:
             self.settings(java_class)
-        except ConfigError as error:
-            if isinstance(error.__cause__, HostEndedError):  # which may have another reason than this class
+        except Exception as error:  # nobody waits for this thread, and a failure must not be for good
+            if not isinstance(error.__cause__, JavaError | JavaPluginError):  # of the class itself
                 self._asks_at[java_class] = time.monotonic() + AGAIN_S
             log.warning(
                 "the settings of %s are not known, so its configs are shown without values: %s", java_class, error

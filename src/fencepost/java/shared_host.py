@@ -3,12 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
+from fencepost.api import RetriableError
 from fencepost.api.hosted_task import HostLostError
-from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError, KilledForAnotherError
+from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
 from fencepost.java.port import HostOptions, JavaHost
 
 log = logging.getLogger(__name__)
@@ -17,6 +17,7 @@ T = TypeVar("T")
 StartHost = Callable[[HostOptions], JavaHost]
 
 _ANSWER_S = 75.0  # a request to Kafka Connect's REST may take 90 s, and the host may have to start first
+_MOST_ALONE = 4  # each is a JVM of its own; a host that ends may have had dozens of questions
 
 
 class _Running:
@@ -25,6 +26,7 @@ class _Running:
     def __init__(self, host: JavaHost) -> None:
         self.host = host
         self.users: list[str] = []
+        self.count = 0  # of all users so far
         self.was_killed = False
 
 
@@ -45,6 +47,11 @@ class Lease:
     def was_killed(self) -> bool:
         """Say whether `kill` ended the host, and not one of its users' plug-ins."""
         return self._running.was_killed
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether the host has had another user, who may have left a thread there."""
+        return self._running.count > 1
 
     def companions(self) -> frozenset[str]:
         """Return who uses the host, and whoever used it when it ended."""
@@ -88,6 +95,7 @@ class SharedHost:
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._timer: threading.Timer | None = None
+        self._alone = threading.Semaphore(_MOST_ALONE)
 
     @property
     def running(self) -> JavaHost | None:
@@ -106,53 +114,47 @@ class SharedHost:
                 self._running = None
             if self._running is None:
                 self._running = _Running(self._start(self._options))
+            self._running.count += 1
             self._running.users.append(user)
             return Lease(self._running, user, self._give_back)
 
     def answer(self, what: str, ask: Callable[[JavaHost], T]) -> T:
         """Return what `ask`, a few questions, returns. The host is killed if they take longer than somebody would wait.
 
-        Nothing may run in the host but such questions. If it is killed because of somebody else's, `ask` is called once
-        more, in a new host.
+        Nothing may run in the host but such questions. If it ends, and may have ended because of somebody else's, `ask`
+        is called once more, in a host that nobody else uses. So only who ends a host gets its end as the answer, and
+        ends two hosts at most.
 
         Raises:
             HostTimeoutError: these questions were not answered in time.
-            KilledForAnotherError: the second host was killed because of somebody else's, too.
+            HostEndedError: these questions have ended their host.
+            RetriableError: too many have to be asked in hosts of their own just now.
             JavaUnavailableError: and what `ask` raises.
         """
-        with suppress(KilledForAnotherError):
-            return self._answer_once(what, ask)
-        log.info("%s is asked again in another host: the one before was killed because of another question", what)
-        return self._answer_once(what, ask)
-
-    def _answer_once(self, what: str, ask: Callable[[JavaHost], T]) -> T:
-        is_late = threading.Event()
-        silence = f"{what} was not answered within {_ANSWER_S:g} s"
-
-        def end() -> None:
-            is_late.set()
-            lease.kill(silence)
-
         with self.take(what) as lease:
-            timer = threading.Timer(_ANSWER_S, end)
-            timer.daemon = True
-            timer.start()
             try:
-                return ask(lease.host)
-            except HostEndedError as error:
-                if is_late.is_set():
-                    raise HostTimeoutError(
-                        f"{silence}, so its host (a JVM) was killed: check that what it connects to answers, then send "
-                        "the request again"
-                    ) from error
-                if lease.was_killed:
-                    raise KilledForAnotherError(
-                        f"{what} was not answered, as its host (a JVM) was killed because of another question: send "
-                        f"the request again. {error}"
-                    ) from error
+                return _answered(what, ask, lease)
+            except HostTimeoutError:
                 raise
-            finally:
-                timer.cancel()
+            except HostEndedError as error:
+                if not lease.is_shared:
+                    raise
+                log.info("%s is asked again, alone, as others have used its host, too: %s", what, error)
+        return self.answer_alone(what, ask)
+
+    def answer_alone(self, what: str, ask: Callable[[JavaHost], T]) -> T:
+        """Return what `ask` returns in a new host that nobody else uses. Raises as `answer` does."""
+        if not self._alone.acquire(timeout=_ANSWER_S):
+            raise RetriableError(
+                f"{what} was not answered: {_MOST_ALONE} other questions had hosts (JVMs) of their own for "
+                f"{_ANSWER_S:g} s. Send the request again"
+            )
+        try:
+            running = _Running(self._start(self._options))
+            with Lease(running, what, lambda *_: running.host.close()) as lease:
+                return _answered(what, ask, lease)
+        finally:
+            self._alone.release()
 
     def _give_back(self, running: _Running, user: str) -> None:
         with self._lock:
@@ -173,3 +175,28 @@ class SharedHost:
             self._running = None
         running.host.close()
         log.debug("%s has ended: nobody uses it", self._options.label)
+
+
+def _answered(what: str, ask: Callable[[JavaHost], T], lease: Lease) -> T:
+    """Return what `ask` returns. The host is killed after a time; who is to blame for another end is not looked at."""
+    is_late = threading.Event()
+    silence = f"{what} was not answered within {_ANSWER_S:g} s"
+
+    def end() -> None:
+        is_late.set()
+        lease.kill(silence)
+
+    timer = threading.Timer(_ANSWER_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        return ask(lease.host)
+    except HostEndedError as error:
+        if not is_late.is_set():
+            raise
+        raise HostTimeoutError(
+            f"{silence}, so its host (a JVM) was killed: check that what it connects to answers, then send the request "
+            "again"
+        ) from error
+    finally:
+        timer.cancel()

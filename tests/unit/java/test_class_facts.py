@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.java import facts as module
 from fencepost.java import shared_host
-from fencepost.java.error import HostTimeoutError, JavaPluginError
+from fencepost.java.error import HostEndedError, HostTimeoutError, JavaPluginError
 from fencepost.java.facts import ClassFacts
 from fencepost.java.port import HostOptions, JavaClass, Location
 from fencepost.java.shared_host import SharedHost
@@ -92,6 +92,28 @@ def test_a_class_that_hung_is_refused_at_once_for_a_time(
     assert known.version(thing) == "7.1"
 
 
+def test_a_class_that_crashes_its_host_is_refused_at_once_for_a_time(
+    tmp_path: Path, thing: JavaClass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that asks every few seconds would otherwise crash a host each time."""
+    java = ScriptedJava()
+
+    def crash(_: JavaClass) -> str:
+        java.hosts[-1].end = "exit code 1"
+        java.hosts[-1].ensure_alive()
+        return "none"
+
+    java.version_of = crash
+    known = facts(java, tmp_path / "facts")
+    for ask in (known.version, known.version, known.definitions):
+        with pytest.raises(HostEndedError, match=r"^exit code 1"):
+            ask(thing)
+    assert len(java.hosts) == 1
+    java.version_of = lambda _: "7.1"
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + module.AGAIN_S))
+    assert known.version(thing) == "7.1"
+
+
 def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     known = facts(java, tmp_path / "facts")
@@ -104,6 +126,29 @@ def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: 
         return "8"
 
     java.version_of = hang
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(known.version, JavaClass("org.example.Other", thing.location))
+        assert is_asked.wait(60)
+        try:
+            assert pool.submit(known.version, thing).result(30) == "7.1"
+        finally:
+            goes_on.set()
+        assert other.result(60) == "8"
+
+
+def test_a_class_is_asked_while_another_one_hangs(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    known = facts(java, tmp_path / "facts")
+    goes_on, is_asked = threading.Event(), threading.Event()
+
+    def version_of(java_class: JavaClass) -> str:
+        if java_class == thing:
+            return "7.1"
+        is_asked.set()
+        assert goes_on.wait(60)
+        return "8"
+
+    java.version_of = version_of
     with ThreadPoolExecutor(2) as pool:
         other = pool.submit(known.version, JavaClass("org.example.Other", thing.location))
         assert is_asked.wait(60)

@@ -15,8 +15,8 @@ import pytest
 from fencepost.api import ExactlyOnceSupport, FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.java import connector as module
-from fencepost.java import questions
-from fencepost.java.error import HostEndedError, JavaError, Thrown
+from fencepost.java import facts, questions
+from fencepost.java.error import HostEndedError, JavaError, JavaUnavailableError, Thrown
 from fencepost.plugin import PluginKind
 from fencepost.record import TopicPartition
 from fencepost.telemetry.loggers import loggers
@@ -72,7 +72,7 @@ def test_a_connector_that_does_not_run_is_asked_in_the_host_for_validation(tmp_p
     assert made.can_define_transaction_boundaries()
     assert made.alter_offsets({(("f", 1),): {"at": 3}, (("f", 2),): None})
     assert machine.connectors[2].log == ["alter [({'f': 1}, {'at': 3}), ({'f': 2}, None)]", "close"]
-    assert [host.options.label for host in machine.hosts] == ["host for validation"]
+    assert [host.options.label for host in machine.hosts] == ["host for validation"] * 2  # a change of offsets has its own
 
 
 def test_a_connector_starts_again_and_is_asked_again_when_its_host_has_ended(tmp_path: Path) -> None:
@@ -387,17 +387,31 @@ def test_a_connector_that_ends_its_host_in_its_start_is_not_started_in_another(t
     assert len(machine.hosts) == 1
 
 
-def test_offsets_are_not_changed_twice_when_the_host_is_killed_for_another_question(
+def test_offsets_are_changed_where_no_other_question_ends_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+
+    def alter(hosted: ScriptedConnector, *arguments: object) -> bool:
+        with made.plugins.hosts.inspection.take("another") as lease:
+            lease.kill("validation of a.Hanging was not answered within 75 s")
+        hosted.host.ensure_alive()
+        return True
+
+    monkeypatch.setattr(ScriptedConnector, "alter_source_offsets", alter)
+    assert made.alter_offsets({(("f", 1),): {"at": 3}})
+    assert len(machine.connectors) == 1
+
+
+def test_offsets_are_not_changed_twice_when_the_host_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     changes: list[object] = []
 
     def alter(hosted: ScriptedConnector, *arguments: object) -> bool:
         changes.append(arguments)
-        with made.plugins.hosts.inspection.take("another") as lease:
-            lease.kill("validation of a.Hanging was not answered within 75 s")
+        hosted.host.end = "exit code 1"
         hosted.host.ensure_alive()
         return True
 
@@ -409,8 +423,9 @@ def test_offsets_are_not_changed_twice_when_the_host_is_killed_for_another_quest
     assert len(changes) == 1
 
 
-def test_settings_that_a_lost_host_did_not_say_are_asked_for_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [HostEndedError("exit code 1"), JavaUnavailableError("no Java"), OSError("full")])
+def test_settings_that_could_not_be_asked_for_are_asked_for_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     machine = ScriptedJava()
     machine.definitions[PRICES] = [definition("url")]
@@ -419,7 +434,7 @@ def test_settings_that_a_lost_host_did_not_say_are_asked_for_again_later(
 
     def crash(*_: Any) -> Any:
         asked.set()
-        raise HostEndedError("exit code 1")
+        raise error
 
     monkeypatch.setattr(ScriptedHost, "definitions", crash)
     assert cls.known_settings() is None
@@ -429,7 +444,8 @@ def test_settings_that_a_lost_host_did_not_say_are_asked_for_again_later(
     assert cls.known_settings() is None
     is_asked = cls.plugins.questions._asks_at[cls.java] == math.inf
     assert not is_asked  # a class that crashes would otherwise cost a JVM for each config that is shown
-    monkeypatch.setattr(questions, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + questions.AGAIN_S))
+    for each in (facts, questions):
+        monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + facts.AGAIN_S))
     eventually(lambda: cls.known_settings() is not None, within_s=60)
 
 
@@ -443,15 +459,15 @@ def test_validation_is_javas(tmp_path: Path) -> None:
     assert password.errors == ()
 
 
-def test_what_no_host_can_say_is_an_error_of_the_config(tmp_path: Path) -> None:
+def test_what_no_host_can_say_is_an_error_of_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ScriptedJava()
     cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
 
     def fail(*_: Any) -> Any:
         raise HostEndedError("the host was killed")
 
-    cls.plugins.hosts.inspection.take("test")
-    machine.hosts[0].validate = machine.hosts[0].definitions = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(ScriptedHost, "validate", fail)
+    monkeypatch.setattr(ScriptedHost, "definitions", fail)
     for ask in (cls.settings, lambda: cls.validate(CONFIG)):
         with pytest.raises(ConfigError, match="the host was killed"):
             ask()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.api import RetriableError
 from fencepost.java import shared_host
-from fencepost.java.error import HostEndedError, HostTimeoutError, KilledForAnotherError
+from fencepost.java.error import HostEndedError, HostTimeoutError
 from fencepost.java.port import HostOptions
 from fencepost.java.shared_host import SharedHost
 from fencepost.testing import eventually
@@ -79,6 +80,16 @@ def hang(host: Any) -> None:
     host.ensure_alive()
 
 
+def wait_for_end(given: Any, is_asked: threading.Event) -> None:
+    is_asked.set()
+    hang(given)
+
+
+def crash(given: Any) -> None:
+    given.end = "exit code 1"
+    given.ensure_alive()
+
+
 def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     java = ScriptedJava()
     host = shared(java)
@@ -87,9 +98,8 @@ def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monk
 
     def ask(given: Any) -> str:
         asked.append(given)
-        is_asked.set()
         if len(asked) == 1:
-            hang(given)
+            wait_for_end(given, is_asked)
         return "7.1"
 
     with ThreadPoolExecutor(1) as pool:
@@ -104,30 +114,89 @@ def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monk
     assert len(asked) == 2
 
 
-def test_a_question_is_not_asked_more_than_twice_and_its_error_names_it() -> None:
+def test_only_the_question_that_crashes_a_host_gets_its_crash() -> None:
     java = ScriptedJava()
     host = shared(java)
+    asked: list[ScriptedHost] = []
+    is_asked = threading.Event()
 
-    def ask(given: Any) -> None:
-        with host.take("another question") as lease:
-            lease.kill("validation of a.Hanging was not answered within 75 s")
-        given.ensure_alive()
+    def ask(given: Any) -> str:
+        asked.append(given)
+        if len(asked) == 1:
+            wait_for_end(given, is_asked)
+        return "7.1"
 
-    with pytest.raises(KilledForAnotherError, match=r"^version of a\.Thing was not answered.*of a\.Hanging was not"):
-        host.answer("version of a.Thing", ask)
+    with ThreadPoolExecutor(1) as pool:
+        innocent = pool.submit(host.answer, "version of a.Thing", ask)
+        assert is_asked.wait(60)
+        with pytest.raises(HostEndedError, match=r"^exit code 1$"):
+            host.answer("validation of a.Crashing", crash)
+        assert innocent.result(60) == "7.1"
+    assert len(asked) == 2
+    assert len(java.hosts) == 3  # the shared one, and one for each of the two
+    assert all(each.is_closed for each in java.hosts)
+
+
+def test_what_an_earlier_question_has_left_in_a_host_is_not_blamed_on_the_next_one() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    host.answer("validation of a.Leaving", lambda given: None)
+    asked: list[ScriptedHost] = []
+
+    def ask(given: Any) -> str:
+        asked.append(given)
+        if len(asked) == 1:
+            crash(given)  # in a thread that the earlier question has left
+        return "7.1"
+
+    assert host.answer("version of a.Thing", ask) == "7.1"
+    assert asked == java.hosts
+
+
+def test_a_question_that_crashes_each_host_ends_two_at_most() -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    host.answer("version of a.Thing", lambda given: None)
+    with pytest.raises(HostEndedError, match=r"^exit code 1$"):
+        host.answer("validation of a.Crashing", crash)
     assert len(java.hosts) == 2
 
 
-def test_a_question_that_ended_its_host_in_another_way_is_not_asked_again() -> None:
+def test_a_question_that_crashes_a_host_that_was_only_its_own_is_not_asked_again() -> None:
     java = ScriptedJava()
-
-    def crash(given: Any) -> None:
-        given.end = "exit code 1"
-        given.ensure_alive()
-
     with pytest.raises(HostEndedError, match=r"^exit code 1$"):
         shared(java).answer("version of a.Thing", crash)
     assert len(java.hosts) == 1
+
+
+def test_a_question_that_hangs_alone_is_the_one_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = ScriptedJava()
+    monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
+    with pytest.raises(HostTimeoutError, match=r"^alterOffsets of a\.Thing was not answered within 0\.01 s"):
+        shared(java).answer_alone("alterOffsets of a.Thing", hang)
+    assert [each.is_closed for each in java.hosts] == [True]
+
+
+def test_few_hosts_of_single_questions_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = ScriptedJava()
+    host = shared(java)
+    goes_on = threading.Event()
+    most = shared_host._MOST_ALONE
+    with ThreadPoolExecutor(most) as pool:
+        others = [pool.submit(host.answer_alone, "another", lambda given: goes_on.wait(60)) for _ in range(most)]
+        try:
+            eventually(lambda: len(java.hosts) == most, within_s=60)
+            monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
+            with pytest.raises(
+                RetriableError, match=r"^version of a\.Thing was not answered: 4 other.*Send the request"
+            ):
+                host.answer_alone("version of a.Thing", lambda given: "7.1")
+            assert len(java.hosts) == most
+            monkeypatch.undo()
+        finally:
+            goes_on.set()
+        assert all(other.result(60) for other in others)
+    assert host.answer_alone("version of a.Thing", lambda given: "7.1") == "7.1"
 
 
 def test_a_crash_is_no_kill() -> None:

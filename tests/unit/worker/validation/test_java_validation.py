@@ -12,7 +12,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.java.error import HostEndedError
 from fencepost.worker.validation.validation import require_valid, validate_connector
 from support.jars import SINK, SOURCE, TRANSFORM
-from support.java_host import ScriptedJava, definition
+from support.java_host import ScriptedHost, ScriptedJava, definition
 from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with, used
 from support.settings import SETTINGS
 
@@ -141,12 +141,12 @@ def test_a_sink_may_have_a_topic_for_resent_records(plugins: ScriptedPlugins) ->
     assert validate(plugins, **config, **dead).error_count == 0
 
 
-def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:
+def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise HostEndedError("the host for validation ended: exit code 3")
 
-    plugins.java.plugins.hosts.inspection.take("test")  # type: ignore[union-attr]
-    machine.hosts[0].validate = machine.hosts[0].definitions = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(ScriptedHost, "validate", fail)
+    monkeypatch.setattr(ScriptedHost, "definitions", fail)
     report = validate(plugins)
     assert errors(report) == {"connector.class": ("the host for validation ended: exit code 3",)}
     assert report.warnings == ()

@@ -1,5 +1,7 @@
 package tests;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -13,7 +15,10 @@ import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
 
-/** Plans as many tasks as it may, and does what its config says: "asks", "raises", "refuses", "support". */
+/**
+ * Plans as many tasks as it may, and does what its config says: "asks", "raises", "refuses", "support". "hangs" is one of
+ * the ways of Hang in which its validation does not return; with "once", a file, only the first one, which makes the file.
+ */
 public final class ScriptedConnector extends SourceConnector {
     private Map<String, String> properties = Map.of();
 
@@ -36,6 +41,9 @@ public final class ScriptedConnector extends SourceConnector {
 
     @Override
     public Config validate(Map<String, String> config) {
+        if (config.containsKey("hangs")) {
+            hang(config);
+        }
         List<ConfigValue> values = super.validate(config).configValues();
         for (ConfigValue value : values) {
             if (value.name().equals("polls")) {
@@ -43,6 +51,22 @@ public final class ScriptedConnector extends SourceConnector {
             }
         }
         return new Config(values);
+    }
+
+    private static void hang(Map<String, String> config) {
+        String once = config.get("once");
+        if (once != null && Files.exists(Path.of(once))) {
+            return;
+        }
+        try {
+            Hang.in(config.get("hangs"), () -> {
+                if (once != null) {
+                    Diary.append(Path.of(once), "hangs");
+                }
+            });
+        } catch (InterruptedException error) {
+            throw new ConnectException(error);
+        }
     }
 
     @Override
