@@ -56,25 +56,28 @@ class AdminRequests:
                     raise AnswerError(each.error_code, "the controller has moved")
         return answer
 
-    def refusals_of(
-        self, doing: str, ask: Callable[[], Iterable[Any]], keep: Callable[[str, Any], None] | None = None
-    ) -> Refusals:
-        """Send a request, pass each topic's answer to `keep`, and return the refusals. Raises KafkaUnavailableError."""
-        answers = self.client.run(doing, ask)
-        return self.refused(doing, ((_name(each), each) for each in answers), keep)
+    def refusals_of(self, doing: str, ask: Callable[[], Iterable[Any]]) -> Refusals:
+        """Send a change, and return the refusals. Raises KafkaUnavailableError."""
+        return self.refused(doing, ((_name(each), each) for each in self.client.run(doing, ask)))
 
-    def refused(
-        self, doing: str, answers: Iterable[tuple[str, Any]], keep: Callable[[str, Any], None] | None = None
-    ) -> Refusals:
-        """Return the refusals among the answers for topics, and pass the others to `keep`."""
+    def read_each(self, doing: str, ask: Callable[[], Iterable[Any]]) -> tuple[dict[str, Any], Refusals]:
+        """Read something of topics until none of them is only unavailable. Returns the answers, and the refusals."""
+
+        def once() -> tuple[dict[str, Any], Refusals]:
+            answers = {_name(each): each for each in ask()}
+            refused = self.refused(doing, answers.items())
+            return {name: each for name, each in answers.items() if name not in refused}, refused
+
+        return self.ask_repeatedly(doing, once)
+
+    def refused(self, doing: str, answers: Iterable[tuple[str, Any]]) -> Refusals:
+        """Return the refusals among the answers for topics. Raises KafkaUnavailableError."""
         refused: Refusals = {}
         for name, each in answers:
             if each.error_code:
                 refused[name] = self.failure(each, f"{doing} {name}")
                 if isinstance(refused[name], KafkaUnavailableError):
                     raise refused[name]
-            elif keep is not None:
-                keep(name, each)
         return refused
 
     def ensure(self, answer: Any, doing: str) -> None:

@@ -53,15 +53,12 @@ class TopicConfigs:
 
     def settings(self, topics: Collection[str]) -> tuple[dict[str, dict[str, TopicSetting]], Refusals]:
         """Return all settings of topics, and the topics whose settings cannot be read."""
-        found: dict[str, dict[str, TopicSetting]] = {}
         if not topics:
-            return found, {}
-
-        def keep(name: str, described: Any) -> None:
-            found[name] = {entry.name: _setting(entry) for entry in described.configs}
-
-        doing = "describing the configs of topic"
-        refused = self._requests.refusals_of(doing, lambda: self._described(topics), keep)
+            return {}, {}
+        described, refused = self._requests.read_each(
+            "describing the configs of topic", lambda: self._described(topics)
+        )
+        found = {name: {entry.name: _setting(entry) for entry in each.configs} for name, each in described.items()}
         return found, refused
 
     def _described(self, topics: Iterable[str]) -> Any:

@@ -92,16 +92,14 @@ class Topics:
 
     def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
         """Return those of the topics that exist, and the topics that the principal may not describe."""
-        seen: dict[str, TopicView] = {}
         if not topics:
-            return seen, {}
-
-        def keep(name: str, described: Any) -> None:
-            seen[name] = TopicView(len(described.partitions), topic_id(described), _allowed(described))
-
-        refused = self._requests.refusals_of(
-            "describing topic", lambda: self._client.metadata(topics, has_rights=True).topics, keep
+            return {}, {}
+        described, refused = self._requests.read_each(
+            "describing topic", lambda: self._client.metadata(topics, has_rights=True).topics
         )
+        seen = {
+            name: TopicView(len(each.partitions), topic_id(each), _allowed(each)) for name, each in described.items()
+        }
         return seen, {name: error for name, error in refused.items() if not _says(error, *UNKNOWN_TOPIC)}
 
     def ensure(
