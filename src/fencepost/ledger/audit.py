@@ -56,6 +56,10 @@ class Audit:
         self._gone: dict[str, str] = {}  # notes, by offsets topic
         self._closed: dict[tuple[str, Sequence[str]], str] = {}  # notes, by topic, and what it should permit
 
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._admin.close()
+
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
         """Compare; only these `topics` if there are any.
 

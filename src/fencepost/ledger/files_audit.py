@@ -71,6 +71,10 @@ class FilesAudit:
         self._admin = Admin(conf, timeout_s=30.0)
         self._connector = connector
 
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._admin.close()
+
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> FilesReport:
         """Compare; only these `topics` if there are any.
 

@@ -68,6 +68,11 @@ class MirrorAudit:
         self._source = Admin(scope.source_conf, timeout_s=30.0)
         self._target = Admin(scope.target_conf, timeout_s=30.0)
 
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._source.close()
+        self._target.close()
+
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> MirrorReport:
         """Compare; only these `topics` of the source if there are any.
 

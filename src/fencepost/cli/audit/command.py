@@ -1,5 +1,6 @@
 """`fencepost audit`, with its options."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,8 +53,8 @@ def audit(
 
     try:
         given = Given(properties, source_properties, bootstrap)
-        made = audit_of(connect, connector, given, ledger, wait_s=wait)
-        report = made.run(topic or (), Progress())
+        with closing(audit_of(connect, connector, given, ledger, wait_s=wait)) as made:
+            report = made.run(topic or (), Progress())
     except ConfigError:
         raise
     except ConnectError as error:

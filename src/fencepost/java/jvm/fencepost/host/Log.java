@@ -2,7 +2,7 @@ package fencepost.host;
 
 import org.slf4j.LoggerFactory;
 
-/** What the host itself has to say about a plug-in. */
+/** What the host itself has to say, about a plug-in or about a part of its own: under the name of that class. */
 final class Log {
     private Log() {
     }
