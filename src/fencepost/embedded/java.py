@@ -89,7 +89,9 @@ def _released_version(launcher: Path) -> str | None:
 
 def _reported_version(launcher: Path) -> str | None:
     try:
-        done = subprocess.run([launcher, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [launcher, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d[\d.]*)', done.stderr)

@@ -211,7 +211,7 @@ def write_bootstrap_snapshot(java: Java, classpath: str, target: Path) -> None:
         node.settings.write_text(render(server_settings(node.data, Ports(1, 2, 3), {})))
         arguments = ["format", "-t", _kafka_uuid(), "-c", str(node.settings)]
         command = [str(java.path), "-cp", classpath, "kafka.tools.StorageTool", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode != 0:
             raise JarError(f"Kafka's storage tool failed: {done.stderr.strip() or done.stdout.strip()}")
         shutil.copyfile(node.data / BOOTSTRAP_SNAPSHOT, target)

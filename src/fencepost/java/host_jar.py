@@ -75,7 +75,7 @@ def _compile(java: Java, sources: Sequence[Path], stamp: str) -> None:
         options = ["--release", "17", "-encoding", "UTF-8", "-Xlint:all", "-Werror", "-proc:none"]
         compiler = [str(java.path), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
         command = [*compiler, *options, "-d", str(classes), "-cp", classpath, *map(str, sources)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if "jdk.compiler not found" in done.stdout + done.stderr:
             raise JavaUnavailableError(
                 f"the host's classes have to be compiled, and {java.path} has no compiler: {_INSTALL}"

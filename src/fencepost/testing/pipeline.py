@@ -88,7 +88,7 @@ class Pipeline:
             if self._kafka is None:
                 self._kafka = stack.enter_context(EmbeddedKafka())
             self._check_config()
-            errors = stack.enter_context(tempfile.TemporaryFile("w+"))
+            errors = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
             self._life = _Life(self._spec(), errors)
             stack.callback(self._life.stop)
             self._life.start()
@@ -213,7 +213,12 @@ class _Life:
                 return
             command = [sys.executable, "-m", "fencepost.testing.pipeline_process"]
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                encoding="utf-8",
+                errors="replace",
             )
             self._process = process
         assert process.stdin is not None

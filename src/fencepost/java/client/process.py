@@ -191,7 +191,6 @@ def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=_environment(),
-        text=True,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,  # only this process gets a Ctrl-C of the terminal

@@ -115,11 +115,19 @@ def _by_protoc(texts: Mapping[str, str]) -> list[Any]:
             if not path.resolve().is_relative_to(Path(directory).resolve()):
                 raise RecordError(f"The Protobuf schema has a reference with the name {name!r}, which is no file name")
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         out = Path(directory, "out.bin")
         arguments = [f"-I{directory}", f"-I{_included()}", f"--descriptor_set_out={out}", "--include_imports", _MAIN]
         command = [sys.executable, "-m", "grpc_tools.protoc", *arguments]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_LONGEST_S,
+            check=False,
+        )
         if done.returncode != 0:
             raise RecordError(f"The schema is not valid Protobuf: {done.stderr.strip()[:600]}")
         return list(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file)
