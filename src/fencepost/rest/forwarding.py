@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 FORWARD = "forward"
 _CONNECT_S = 2.0
+_ANSWER_S = REQUEST_S + 5.0  # so that the other worker says itself that its time is up, and with which stage
 _RETRY_S = 0.2
 _LOOK_S = 1.0
 _LAST_WORD_S = 3.0  # how long to wait for an answer of the previous leader
@@ -154,8 +155,13 @@ class Forwarding:
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
             log.info("%s cannot be reached: %r", url, failure)
             return None
+        except httpx.PoolTimeout:
+            raise RequestTimeoutError(
+                f"Request timed out. It was not sent to the worker at {url}, as {_MOST_AT_ONCE} others wait for "
+                "answers of workers. Send it again."
+            ) from None
         except httpx.TimeoutException:
-            raise RequestTimeoutError(f"Request timed out. The worker at {url} did not answer.") from None
+            raise RequestTimeoutError(_silence(request, url)) from None
         except httpx.TransportError as failure:
             log.info("the connection to %s broke: %r", url, failure)
             if request.method in _REPEATABLE:
@@ -194,7 +200,7 @@ class Forwarding:
             import httpx  # takes 0.2 s, and only several workers need it
 
             limits = httpx.Limits(max_connections=_MOST_AT_ONCE, keepalive_expiry=5.0)
-            timeout = httpx.Timeout(REQUEST_S + 5.0, connect=_CONNECT_S, pool=REQUEST_S)
+            timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S, pool=REQUEST_S)
             self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, verify=self._tls or True)
         return self._client
 
@@ -210,6 +216,17 @@ def _target(request: Request, url: str, forward: str) -> str:
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     query = [part for part in request.url.query.split("&") if part and part.partition("=")[0] != FORWARD]
     return f"{base.scheme}://{base.netloc}{raw.decode('latin-1')}?{'&'.join([*query, f'{FORWARD}={forward}'])}"
+
+
+def _silence(request: Request, url: str) -> str:
+    """Return what to say of a worker that has not answered in time, and goes on all the same."""
+    text = f"Request timed out. The worker at {url} did not answer within {_ANSWER_S:g} s"
+    if request.method in ("GET", "HEAD"):
+        return f"{text}."
+    return (
+        f"{text}. It may still carry the request out, as after a slow validation by a plug-in: check, and send it "
+        "again if needed."
+    )
 
 
 def _is_badly_signed(answer: Response) -> bool:

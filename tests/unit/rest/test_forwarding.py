@@ -228,6 +228,22 @@ def test_a_time_out_of_the_leader_keeps_its_stage(nodes: list[Node]) -> None:
     assert (answer.status_code, answer.json()["message"]) == (500, leader.failure.message)
 
 
+@pytest.mark.parametrize("is_change", [True, False])
+def test_a_leader_that_is_too_slow_is_named_and_what_it_may_still_do(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch, is_change: bool
+) -> None:
+    monkeypatch.setattr(forwarding, "_ANSWER_S", 0.2)
+    leader, follower, _ = nodes
+    leader.wait_for.clear()
+    path, body = ("/connectors", creation("a")) if is_change else ("/connectors/a/config", None)
+    answer = follower.rest.request("POST" if is_change else "GET", path, json=body)
+    leader.wait_for.set()
+    assert answer.status_code == 500
+    text = answer.json()["message"]
+    assert f"The worker at {leader.url} did not answer within 0.2 s" in text
+    assert ("may still carry the request out" in text) == is_change
+
+
 def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
     leader = Node()
     asked = FakeWorker()
