@@ -87,7 +87,7 @@ class Audit:
             )
         if open_topics or entries.unreadable or self._has_closed_offsets:
             settled = dict.fromkeys(settled, 0)
-        runs = entries.runs()
+        runs = entries.runs(are_all_there=not self._gone)
         wanted = self._wanted(runs, topics)
         report.notes += dict.fromkeys(self._closed.values())
         there = existing(self._admin, wanted)

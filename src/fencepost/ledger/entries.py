@@ -102,10 +102,11 @@ class ConnectorEntries:
             self._ends[place] = end
         return found
 
-    def runs(self) -> "LedgerRuns":
+    def runs(self, *, are_all_there: bool = True) -> "LedgerRuns":
         found = self.found
         is_ordered = len({each.place for each in self.written}) <= 1 and self._is_ordered(found)
-        return LedgerRuns((each.entry for each in found), are_whole=self.is_whole, are_ordered=is_ordered)
+        entries = (each.entry for each in found)
+        return LedgerRuns(entries, are_whole=self.is_whole, are_ordered=is_ordered, are_all_there=are_all_there)
 
     def _is_ordered(self, found: Iterable[PlacedEntry]) -> bool:
         """Return whether the entries of each task are found in their order.
@@ -166,10 +167,19 @@ def _may_follow(before: LedgerEntry, entry: LedgerEntry, incarnations: Collectio
 class LedgerRuns:
     """The runs of entries by partition, and which incarnation wrote with which producer."""
 
-    def __init__(self, entries: Iterable[LedgerEntry], *, are_whole: bool, are_ordered: bool = True) -> None:
-        """`are_whole`: no entry of the ledger was deleted. `are_ordered`: those of a task are in their order."""
+    def __init__(
+        self,
+        entries: Iterable[LedgerEntry],
+        *,
+        are_whole: bool,
+        are_ordered: bool = True,
+        are_all_there: bool = True,
+    ) -> None:
+        """`are_whole`: no entry of the ledger was deleted. `are_ordered`: those of a task are in their order.
+        `are_all_there`: no topic that may have carried some has been deleted."""
         self.are_whole = are_whole
         self.are_ordered = are_ordered
+        self.are_all_there = are_all_there
         of_place: dict[TopicPartition, list[tuple[LedgerEntry, WrittenRun]]] = defaultdict(list)
         incarnations: dict[int, set[tuple[int, str]]] = defaultdict(set)
         for entry in entries:

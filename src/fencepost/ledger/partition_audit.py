@@ -61,6 +61,7 @@ class PartitionAudit:
             self._of_task[(check.entry.writer.task,) if runs.are_ordered else producer].append(check)
         self._of_producer = {producer: ProducerRuns(found) for producer, found in of_producer.items()}
         self._others: list[Produced] = []
+        self._followed: set[_Producer] = set()
         self._found = PartitionFindings(place, extent.start, extent.end)
         self._notes = PartitionNotes(is_whole=runs.are_whole)
 
@@ -167,14 +168,31 @@ class PartitionAudit:
         self._found.differences.append(Difference(kind, self._found.place, first, last, len(records)))
 
     def _is_of_ledger(self, records: Produced) -> bool:
-        """Return whether an incarnation wrote these records that wrote entries both before and after them."""
+        """Return whether an incarnation wrote these records that wrote entries before them, and goes on for certain."""
         producer_id, epoch = records.producer
         epochs = self._runs.incarnations[producer_id]
         if any(each == epoch for each, _ in epochs):
             runs = self._of_producer.get(records.producer)
             return self._runs.are_whole or (runs is not None and runs.have_before(records.sequence))
         at = bisect_right(epochs, (epoch, ""))
-        return 0 < at < len(epochs) and epochs[at - 1][1] == epochs[at][1]
+        if 0 < at < len(epochs) and epochs[at - 1][1] == epochs[at][1]:
+            return True
+        return self._runs.are_all_there and self._follows(records.producer, epochs[:at])
+
+    def _follows(self, producer: _Producer, before: Sequence[tuple[int, str]]) -> bool:
+        """Return whether a producer's epoch is the next one of the last incarnation `before`, by epoch, with entries.
+
+        With version 2 of the transaction protocol (KIP-890) the end of a transaction gives its producer the next epoch,
+        and whoever takes over the id one more. With version 1 only whoever takes it over gets the next one. An
+        incarnation whose entries have two epochs has version 2.
+        """
+        producer_id, epoch = producer
+        if len(before) < 2 or before[-1][1] != before[-2][1]:
+            return False
+        is_next = before[-1][0] == epoch - 1 or (producer_id, epoch - 1) in self._followed
+        if is_next:
+            self._followed.add(producer)
+        return is_next
 
 
 def _number(check: RunCheck) -> int:

@@ -7,6 +7,7 @@ from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.ledger.carried import carried_key
 from fencepost.ledger.finding import DifferenceKind
+from fencepost.task.delivery.carry import CarryLimits
 from fencepost.testing import eventually
 from support.ledger_stage import DIRECT, lose, lose_all_of, plant, repeat, replace
 
@@ -301,6 +302,36 @@ def test_records_whose_carried_entries_are_all_lost_are_noted(stage, monkeypatch
     (found,) = stage.audit().partitions
     assert (found.verified, found.others) == (10, 10)
     assert "without a ledger" in found.notes[0]
+
+
+def test_records_whose_carried_entries_are_all_lost_are_found_by_the_epochs_of_their_producer(
+    stage, monkeypatch, log_writer
+):
+    """It has given each of its transactions another one, as two of its entries show."""
+    stage.limits = CarryLimits(entries=1, time_s=600.0)
+    stage.opened()
+    for start in range(0, 30, 10):
+        stage.write(lines(10, start))
+    assert stage.carried() == {}
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchQueue, "add", lose_all_of(stage.offsets))
+        stage.write(lines(10, 30))
+    log_writer.settle([stage.topic])
+    (difference,) = stage.audit().differences
+    assert (difference.kind, difference.records) == (DifferenceKind.WITHOUT_ENTRY, 10)
+    assert difference.first == 33
+
+
+def test_a_start_without_a_ledger_is_known_by_the_epochs_of_its_producer(stage):
+    stage.limits = DIRECT
+    stage.opened()
+    for ledger in (None, "", None):
+        stage.opened(ledger)
+        for start in range(0, 20, 10):
+            stage.write(lines(10, start))
+    report = stage.audit()
+    assert report.differences == []
+    assert (report.partitions[0].verified, report.partitions[0].others) == (40, 20)
 
 
 def test_offsets_of_a_connector_are_read_past_what_the_topic_carries(stage):

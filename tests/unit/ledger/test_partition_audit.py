@@ -36,20 +36,28 @@ def entry(
     after: int = -1,
     topic_id: str = PRESENT,
     producer: tuple[int, int] = PRODUCER,
+    incarnation: str = "",
 ) -> LedgerEntry:
     digest = RunDigest()
     digest.add_fields(column(found), None, None)
     run = WrittenRun(PLACE, *producer, sequence, digest.digest(), topic_id, after)
-    return LedgerEntry(Writer("c", 0, f"incarnation {producer}", "id"), number, (run,))
+    return LedgerEntry(Writer("c", 0, incarnation or f"incarnation {producer}", "id"), number, (run,))
 
 
 def records(found: Sequence[bytes], sequence: int, offset: int, producer: tuple[int, int] = PRODUCER) -> Produced:
     return Produced(producer, sequence, offset, column(found), pa.nulls(len(found), pa.binary()), None)
 
 
-def audited(entries: Sequence[LedgerEntry], log: Sequence[Produced], start: int = 0, **how: bool) -> PartitionFindings:
+def audited(
+    entries: Sequence[LedgerEntry],
+    log: Sequence[Produced],
+    start: int = 0,
+    *,
+    are_all_there: bool = True,
+    **how: bool,
+) -> PartitionFindings:
     extent = LogExtent(start, 1 << 40, 1 << 40, topic_id=PRESENT, **how)
-    audit = PartitionAudit(PLACE, LedgerRuns(entries, are_whole=True), extent)
+    audit = PartitionAudit(PLACE, LedgerRuns(entries, are_whole=True, are_all_there=are_all_there), extent)
     for each in log:
         audit.add(each)
     return audit.findings()
@@ -188,3 +196,48 @@ def test_a_changed_value_in_a_compacted_run_is_found() -> None:
     log = [records([b"other", *run[1 : BLOCK + 5]], 0, 0), records(run[BLOCK + 6 :], BLOCK + 6, BLOCK + 6)]
     found = audited([entry(0, run, 0)], log, is_compacted=True)
     assert [(each.kind, each.first) for each in found.differences] == [(DifferenceKind.ALTERED, 0)]
+
+
+def begun(*epochs: int, incarnation: str = "one") -> tuple[list[LedgerEntry], list[Produced]]:
+    """Return the entries of an incarnation with a transaction in each of these epochs, and their records."""
+    runs = [values(COUNT, COUNT * epoch) for epoch in epochs]
+    entries = [
+        entry(number, run, 0, producer=(7, epoch), incarnation=incarnation)
+        for number, (epoch, run) in enumerate(zip(epochs, runs, strict=True))
+    ]
+    log = [records(run, 0, (COUNT + 1) * epoch, (7, epoch)) for epoch, run in zip(epochs, runs, strict=True)]
+    return entries, log
+
+
+def others(*epochs: int) -> list[Produced]:
+    return [records(values(COUNT, COUNT * epoch), 0, (COUNT + 1) * epoch, (7, epoch)) for epoch in epochs]
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_the_next_transactions_of_an_incarnation_whose_newest_entries_are_lost_have_no_entry(is_followed: bool) -> None:
+    """Each end has given it the next epoch. Whether a start with a ledger came later changes nothing."""
+    entries, log = begun(0, 1)
+    later, its_log = begun(5, 6, incarnation="two") if is_followed else ([], [])
+    found = audited([*entries, *later], [*log, *others(2, 3), *its_log])
+    assert [(each.kind, each.records) for each in found.differences] == [(DifferenceKind.WITHOUT_ENTRY, COUNT)] * 2
+    assert (found.others, found.notes) == (0, [])
+
+
+def test_a_start_without_a_ledger_is_noted_as_it_begins_with_an_epoch_of_its_own() -> None:
+    entries, log = begun(0, 1)
+    found = audited(entries, [*log, *others(3, 4)])
+    assert (found.differences, found.others) == ([], 2 * COUNT)
+    assert "without a ledger" in found.notes[0]
+
+
+def test_the_next_epoch_after_one_that_its_producer_keeps_may_be_that_of_another_start() -> None:
+    """As with version 1 of the transaction protocol."""
+    entries, log = begun(0)
+    found = audited(entries, [*log, *others(1)])
+    assert (found.differences, found.others) == ([], COUNT)
+
+
+def test_what_a_deleted_topic_may_have_carried_is_not_taken_for_lost() -> None:
+    entries, log = begun(0, 1)
+    found = audited(entries, [*log, *others(2)], are_all_there=False)
+    assert (found.differences, found.others) == ([], COUNT)
