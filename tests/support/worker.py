@@ -207,14 +207,21 @@ class Worker:
         at = {(one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"] for one in found}
         return {place: offset["kafka_offset"] for place, offset in at.items()}
 
-    def wait_for_tasks(self, name: str, *states: str, within_s: float = 60) -> None:
-        """Wait until the tasks are in just these states, by number."""
-        eventually(lambda: self.task_states(name) == list(states) or _unexpected(self, name), within_s=within_s)
+    def wait_for_tasks(self, name: str, *states: str, within_s: float = 60) -> list[dict[str, Any]]:
+        """Wait until the tasks are in just these states, by number, and return them as the status then shows them.
 
+        A later status may be another: a worker that is late and rejoins its group starts its tasks again.
+        """
 
-def _unexpected(worker: Worker, name: str) -> bool:
-    traces = [t.get("trace", "")[-400:] for t in worker.status(name).get("tasks", []) if t.get("trace")]
-    raise AssertionError(f"{worker.status(name).get('connector')} {worker.task_states(name)} {traces}")
+        def found() -> tuple[list[dict[str, Any]]]:
+            status = self.status(name)
+            tasks = status.get("tasks", [])
+            if [task["state"] for task in tasks] != [*states]:
+                shown = [(task["state"], task.get("trace", "")[-400:]) for task in tasks]
+                raise AssertionError(f"{status.get('connector')} {shown}")
+            return (tasks,)
+
+        return eventually(found, within_s=within_s)[0]
 
 
 def _is_zombie(pid: int) -> bool:

@@ -145,8 +145,8 @@ def test_a_record_that_is_not_tolerated_fails_the_task_and_is_a_dead_letter_with
     produce(kafka, name, ['"a"', "{no json", '"b"'])
     more = _JSON | letters_to(dead)
     created(worker, name, out, **more)
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+    trace = failed["trace"]
     assert "stage 'VALUE_CONVERTER' failed for the record for topic" in trace
     assert "com.fasterxml.jackson.core.JsonParseException" in trace
     (letter,) = eventually(lambda: list(dead_letters(kafka, dead).items()), within_s=WITHIN_S)
@@ -187,8 +187,8 @@ def test_what_put_throws_fails_the_task_and_is_not_committed(
     out = tmp_path / "out"
     produce(kafka, name, ["a", "!fail"])
     created(worker, name, out)
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+    trace = failed["trace"]
     assert "it was told to fail" in trace
     assert "LinesSinkTask.java" in trace
     assert worker.sink_offsets(name).get((name, 0), 0) <= 1

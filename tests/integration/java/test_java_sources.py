@@ -181,8 +181,8 @@ def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_n
     request.addfinalizer(lambda: worker.rest.delete(f"/connectors/{neighbour}"))
     created(worker, neighbour, numbers(neighbour, count=600, pause_ms=20))
     created(worker, name, numbers(name, act="exit", act_at=1))
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+    trace = failed["trace"]
     assert "the host (a JVM) of its slot ended" in trace
     assert "its exit code is 7" in trace
     found = verdict(kafka, neighbour, 600)
@@ -206,8 +206,8 @@ def test_what_java_throws_fails_the_task_with_the_first_cause_first(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
     created(worker, name, numbers(name, act="throw", act_at=1))
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+    trace = failed["trace"]
     assert trace.index("the cause") < trace.index("it was told to throw")
     assert "NumberSourceTask.java" in trace
 

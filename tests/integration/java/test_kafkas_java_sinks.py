@@ -65,5 +65,5 @@ def test_the_mock_sink_fails_in_a_put_without_records_for_which_it_has_asked(
 ) -> None:
     produce(kafka, name, 1)
     created(worker, name, "MockSink", mock_mode="task-failure", delay_ms="500")
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=WITHIN_S)
-    assert "org.apache.kafka.connect.tools.MockSinkTask" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+    assert "org.apache.kafka.connect.tools.MockSinkTask" in failed["trace"]

@@ -139,8 +139,8 @@ def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on
     flow.source.send(topic, numbers(10, 20))
     flow.source.truncate(topic, 15)
     worker.rest.put(f"/connectors/{name}/resume")
-    worker.wait_for_tasks(name, "FAILED")
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    trace = failed["trace"]
     assert f"{topic}-0 was read up to offset 10, and the log begins beyond the position" in trace
     assert f"PATCH /connectors/{name}/offsets" in trace
     assert "on.source.gap=record" in trace
@@ -258,8 +258,8 @@ def test_a_record_that_the_producer_refuses_fails_the_task_and_names_the_setting
     topic = source_writer.topic(topic_name, max_message_bytes="4000000")
     flow.source.send(topic, ["x" * 2_000_000])
     name = flow.create("Source", **{**SOON, "topics": topic})
-    flow.worker.wait_for_tasks(name, "FAILED")
-    trace = flow.worker.status(name)["tasks"][0]["trace"]
+    (failed,) = flow.worker.wait_for_tasks(name, "FAILED")
+    trace = failed["trace"]
     assert topic in trace
     assert "producer.override.max.request.size" in trace
     config = flow.config("Source", **{**SOON, "topics": topic, "producer__override__max__request__size": "4000000"})

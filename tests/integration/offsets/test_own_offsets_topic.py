@@ -86,8 +86,8 @@ def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: 
 def test_own_topic_that_would_lose_offsets_fails_the_task(scene: MovedOffsetsStage) -> None:
     scene.admin.topics.create(scene.offsets_topic, partitions=1, replication=1)
     assert scene.create().status_code == 201
-    scene.worker.wait_for_tasks(scene.name, "FAILED")
-    trace = scene.worker.status(scene.name)["tasks"][0]["trace"]
+    (failed,) = scene.worker.wait_for_tasks(scene.name, "FAILED")
+    trace = failed["trace"]
     assert f"Topic '{scene.offsets_topic}' supplied via the 'offsets.storage.topic' property is required" in trace
 
 

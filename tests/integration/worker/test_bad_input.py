@@ -73,8 +73,8 @@ def test_a_topic_name_that_kafka_refuses(worker: Worker, name: str, tmp_path: Pa
     if answer.status_code == 400:
         assert "no such topic!" in answer.json()["message"]
         return
-    worker.wait_for_tasks(name, "FAILED")
-    assert "no such topic!" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "no such topic!" in failed["trace"]
 
 
 def test_a_corrected_topic_name_loses_nothing(worker: Worker, name: str, values: Values, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_task_that_raises_in_start_fails_with_its_trace_and_a_restart_goes_on(
     witness = tmp_path / "directory" / "witness"
     config = {"connector.class": "worker_suite.CountingConnector", "topic": name, "last": "10", "witness": str(witness)}
     created(worker, name, config)
-    worker.wait_for_tasks(name, "FAILED")
-    assert "FileNotFoundError" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "FileNotFoundError" in failed["trace"]
     witness.parent.mkdir()
     answer = worker.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
     assert answer.status_code == 202
@@ -127,8 +127,8 @@ def test_a_record_that_no_converter_takes_fails_the_task_and_those_before_it_are
     file = tmp_path / "in.txt"
     append(file, ["one", "bad", "three"])
     created(worker, name, picky(file, name))
-    worker.wait_for_tasks(name, "FAILED")
-    assert "does not take 'bad'" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "does not take 'bad'" in failed["trace"]
     worker.rest.put(f"/connectors/{name}/config", json=file_source(file, name))
     assert values(name, 3) == ["one", "bad", "three"]
 
@@ -162,8 +162,8 @@ def test_a_file_that_shrinks_fails_the_task_and_says_so(
     created(worker, name, file_source(file, name))
     values(name, 100)
     file.write_text("short\n")
-    worker.wait_for_tasks(name, "FAILED")
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    trace = failed["trace"]
     assert str(file) in trace
     assert values(name) == numbered(1, 100)
 

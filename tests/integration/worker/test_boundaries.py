@@ -78,8 +78,8 @@ def test_what_was_not_committed_comes_again_after_a_pause(worker: Worker, name: 
 
 def test_asking_for_both_fails_the_task(worker: Worker, name: str) -> None:
     created(worker, name, scripted(name, (2, "both")))
-    worker.wait_for_tasks(name, "FAILED")
-    assert "both a commit and an abort" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "both a commit and an abort" in failed["trace"]
 
 
 def test_a_connector_that_does_not_define_boundaries_is_refused(worker: Worker, name: str, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_transactions_that_always_take_too_long_fail_the_task(worker: Worker, na
     """For ever fenced by the broker and started again, it would look healthy."""
     script = scripted(name, *[(1, "open-slow")] * 600, (1, "commit"))
     created(worker, name, {**script, "producer.override.transaction.timeout.ms": "2000"})
-    worker.wait_for_tasks(name, "FAILED")
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    trace = failed["trace"]
     assert "before its producer transaction expired" in trace
     for remedy in ("producer.override.transaction.timeout.ms", "transaction.boundary", "transaction.timeout.ms=2000"):
         assert remedy in trace
@@ -145,8 +145,8 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
     source = TestingSource(["a", "b", RAISE("broken"), "c"], topic=name, bootstrap=kafka.bootstrap_servers)
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "50000"}
     created(worker, name, source.properties(name=name, **interval))
-    worker.wait_for_tasks(name, "FAILED")
-    assert "broken" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "broken" in failed["trace"]
     assert values(name, within_s=10) == []
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
     worker.wait_for_tasks(name, "RUNNING")

@@ -147,8 +147,8 @@ def test_a_value_that_cannot_be_read_fails_the_task_if_no_error_is_tolerated(
     avro.write(id_, FIRST, {0: [{"n": 1}]})
     avro.write_bytes({0: [b"{}"]})
     assert worker.create(name, files_sink(tmp_path / "out", topic) | converter).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=200)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=200)
+    trace = failed["trace"]
     assert f"{topic}-0 at offset 1: the value cannot be read by its schema in the registry" in trace
     assert "it begins with 0x7b7d" in trace
 

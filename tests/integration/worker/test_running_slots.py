@@ -109,8 +109,8 @@ def test_a_task_that_kills_its_slot_again_and_again_fails_and_its_neighbour_goes
         for neighbour in (idle, busy):
             worker.wait_for_tasks(neighbour, "RUNNING", within_s=SLOW_S)
         created(worker, deadly, {"connector.class": "worker_suite.DeadlyConnector"})
-        worker.wait_for_tasks(deadly, "FAILED", within_s=SLOW_S)
-        trace = worker.status(deadly)["tasks"][0]["trace"]
+        (failed,) = worker.wait_for_tasks(deadly, "FAILED", within_s=SLOW_S)
+        trace = failed["trace"]
         assert f"Task {deadly}-0 ended the process of its slot 3 times in a row" in trace
         assert "was ended by SIGKILL" in trace, "the cause"
         for neighbour in (idle, busy):

@@ -239,8 +239,8 @@ def test_a_sink_that_cannot_write_fails_with_the_reason_and_goes_on_when_that_is
     out = tmp_path / "later" / "out.txt"
     produce(1, 10)
     assert worker.create(name, file_sink(out, topic)).status_code == 201
-    worker.wait_for_tasks(name, "FAILED")
-    assert "cannot be written" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "cannot be written" in failed["trace"]
     out.parent.mkdir()
     worker.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
     eventually(has(out, 10), within_s=30)
@@ -343,8 +343,8 @@ def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_
     producer.produce(topic, b"{broken", partition=0)
     producer.flush(30)
     _, letters = letters_of(worker, kafka, name, topic, out)
-    worker.wait_for_tasks(name, "FAILED")
-    assert "Tolerance exceeded" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED")
+    assert "Tolerance exceeded" in failed["trace"]
     eventually(lambda: [m.value() for m in letters()] == [b"{broken"], within_s=30)
     assert numbers(out) == []
     eventually(lambda: set(worker.sink_offsets(name).values()) == {0})  # where it began; not past the record

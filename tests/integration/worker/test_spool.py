@@ -226,8 +226,8 @@ def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_is_
     partition = {"file": f"file:{file}", "size": file.stat().st_size, "mtime": 1_700_000_000_000}
     part = {"partition": partition, "offset": {"rows": 1, "reading": "transforms.sql=00000000"}}
     assert worker.create(name, _config(directory, name), initial_offsets=[part]).status_code == 201
-    assert eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=60)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=60)
+    trace = failed["trace"]
     assert "1 rows of" in trace
     assert "transforms.sql changed" in trace
     worker.rest.put(f"/connectors/{name}/stop")
@@ -250,8 +250,8 @@ def test_sql_projects_and_filters(worker: Worker, name: str, directory: Path, va
 def test_sql_that_does_more_fails_the_task_and_names_the_key(worker: Worker, name: str, directory: Path):
     _put(directory, "a.csv", ["1,x"])
     worker.create(name, _config(directory, name, **{"transforms.sql": "SELECT count(*) AS n FROM split"}))
-    assert eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=60)
-    assert "transforms.sql" in worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=60)
+    assert "transforms.sql" in failed["trace"]
 
 
 @pytest.fixture

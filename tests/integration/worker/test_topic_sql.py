@@ -162,8 +162,8 @@ def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_wri
     query = f"SELECT value.n, IF(value.n = 20, '{topic}', NULL) AS place FROM records"
     config = topic_sql(topic, target, transforms__sql=query, output__topic__field="place")
     assert worker.create(name, config).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=240)
-    trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=240)
+    trace = failed["trace"]
     assert f"a record would go to topic {topic}, which this stream reads (its topics)" in trace
     admin, places = Admin({"bootstrap.servers": kafka.bootstrap_servers}), [(topic, p) for p in range(PARTITIONS)]
     assert sum(admin.offsets.ends(places, read_committed=True).values()) == 30
@@ -176,8 +176,8 @@ def test_a_query_that_spark_knows_to_return_no_rows_is_refused_before_anything_i
     produce(1, 30)
     query = "SELECT value.n FROM records WHERE value.n > 5 AND 1 = 2"
     assert worker.create(name, topic_sql(topic, target, transforms__sql=query)).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=240)
-    trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=240)
+    trace = failed["trace"]
     assert "transforms.sql never returns rows" in trace
     assert not any(offsets(worker, name).values())
 

@@ -189,8 +189,8 @@ def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_i
     enabled = str(has_schemas).lower()
     settings = files_sink(out, topic, value__schema="n INT", value__converter__schemas__enable=enabled)
     assert worker.create(name, settings).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=90)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=90)
+    trace = failed["trace"]
     assert f"{topic}-0 at offset 1: the value is not JSON that fits value.schema" in trace, trace
     assert shown(out, ".parquet") == []
     tolerant = {**settings, "errors.tolerance": "all"}
@@ -209,8 +209,8 @@ def test_a_value_that_no_directory_can_be_named_by_fails_the_task_with_its_place
     assert producer.flush(30) == 0
     settings = files_sink(out, topic, value__schema="n INT, country STRING", partition__by="country")
     assert worker.create(name, settings).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=90)
-    trace = worker.status(name)["tasks"][0]["trace"]
+    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=90)
+    trace = failed["trace"]
     told = f"partition.by=country: in {topic}-0, offsets 0 to 2 a value makes a directory name of more than 255 bytes"
     assert told in trace, trace
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": f"{name}-dead"}

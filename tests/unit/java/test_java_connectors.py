@@ -72,7 +72,9 @@ def test_a_connector_that_does_not_run_is_asked_in_the_host_for_validation(tmp_p
     assert made.can_define_transaction_boundaries()
     assert made.alter_offsets({(("f", 1),): {"at": 3}, (("f", 2),): None})
     assert machine.connectors[2].log == ["alter [({'f': 1}, {'at': 3}), ({'f': 2}, None)]", "close"]
-    assert [host.options.label for host in machine.hosts] == ["host for validation"] * 2  # a change of offsets has its own
+    assert [host.options.label for host in machine.hosts] == [
+        "host for validation"
+    ] * 2  # a change of offsets has its own
 
 
 def test_a_connector_starts_again_and_is_asked_again_when_its_host_has_ended(tmp_path: Path) -> None:

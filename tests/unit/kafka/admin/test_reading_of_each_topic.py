@@ -13,6 +13,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError
 
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what a cluster answers to one request after the other: the last answer to all further ones."""
