@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -242,6 +243,22 @@ def test_a_leader_that_is_too_slow_is_named_and_what_it_may_still_do(
     text = answer.json()["message"]
     assert f"The worker at {leader.url} did not answer within 0.2 s" in text
     assert ("may still carry the request out" in text) == is_change
+
+
+def test_what_was_never_sent_says_so(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(forwarding, "REQUEST_S", 0.2)
+    leader, follower, _ = nodes
+    leader.wait_for.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(follower.rest.post, "/connectors", json=creation("a"))
+        eventually(lambda: leader.seen)
+        second = follower.rest.post("/connectors", json=creation("b"))
+        leader.wait_for.set()
+        assert first.result(60).status_code == 201
+    assert second.status_code == 500
+    assert "It was not sent to the worker" in second.json()["message"]
+    assert leader.connectors.keys() == {"a"}
 
 
 def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
