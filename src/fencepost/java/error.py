@@ -59,7 +59,11 @@ class JavaError(FatalError):
 
 
 class JavaRetriableError(RetriableError):
-    """A plug-in has thrown Kafka Connect's `RetriableException`: the same call may be made again."""
+    """A plug-in has thrown a `RetriableException` where Kafka Connect makes the same call again.
+
+    From `put`, transforms and converters that is only Connect's own; from `poll`, task configs and config providers
+    also that of Kafka's clients. From any other call it is a JavaError.
+    """
 
     def __init__(self, text: str, thrown: Thrown) -> None:
         super().__init__(text)

@@ -4,8 +4,8 @@ Rules for all calls:
 
 - An object (a connector, a task) has a thread of its own in the host, in which its calls run in order. Python calls it
   from one thread at a time. Only `interrupt` of a task, and `close`, `kill` of a host, may be called from any thread.
-- Every call may raise `HostEndedError` (start a new host), `JavaError` (the plug-in has thrown), `JavaRetriableError`
-  (it has thrown a RetriableException), and `HostTimeoutError` if it has a time limit.
+- Every call may raise `HostEndedError` (start a new host), `JavaError` (the plug-in has thrown), and `HostTimeoutError`
+  if it has a time limit. `poll` of a source, `task_configs` and `look_up` may also raise `JavaRetriableError`.
 - Configs are given as the plug-in is to see them: references to secrets are resolved. They go over a socket, never on a
   command line, and are in no text of an error or a log unless the plug-in puts them there.
 """

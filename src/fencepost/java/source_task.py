@@ -24,7 +24,7 @@ from fencepost.api import Batch, RecordMetadata
 from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
-from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
+from fencepost.java.error import HostEndedError, JavaError
 from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.port import Callbacks, CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
@@ -143,7 +143,7 @@ class JavaSourceTask(JavaTask, HostedTask):
             return
         try:
             self._call(self._tell, self._given.take())
-        except (JavaError, JavaRetriableError):  # as in Kafka Connect: the records are committed
+        except JavaError:  # as in Kafka Connect: the records are committed
             log.exception("task %s: an error in commit() or commitRecord() is ignored", self._id)
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.api.hosted_chain import RAW, Passed, Refused
 from fencepost.java.chain_port import ChainStart, ChainStep, HostedSteps
-from fencepost.java.error import JavaError
+from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.java.port import HostOptions, JavaClass, JavaHost, Location
 from fencepost.java.start import start_host
 from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
@@ -187,6 +187,16 @@ def test_the_first_error_stops_and_python_decides_how_it_goes_on(opened: Opened,
     rest = chain.skip()
     assert isinstance(rest, Passed)
     assert list(rest.rows) == [0, 2]
+
+
+@pytest.mark.parametrize(("value", "kind"), [("later", JavaRetriableError), ("late", JavaError)])
+def test_only_connects_own_exception_says_that_a_step_may_be_tried_again(
+    opened: Opened, plugins: Location, value: str, kind: type[Exception]
+) -> None:
+    picky = ChainStep("transform", JavaClass("tests.Picky", plugins), "transforms.b.")
+    found = opened(picky, transforms_b_troubles="1").run([record(value, STRING)], 0, 1, None)
+    assert isinstance(found, Refused)
+    assert type(found.error) is kind
 
 
 def test_converters_of_a_source_make_bytes_and_those_of_a_sink_values(opened: Opened) -> None:

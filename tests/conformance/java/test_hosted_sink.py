@@ -264,6 +264,46 @@ def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSink
     assert put == ["null=a", "null=!retriable", "null=a", "null=!retriable", "null=b"]
 
 
+def test_a_batch_is_put_again_as_it_was_though_the_task_has_emptied_its_list(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    task = scripted(with_transforms(picky={"type": "tests.Picky"}))
+    refused = batch("a", "drop", "!take-and-refuse", "b")
+    assert [(put.rows, put.removed) for put in task.put(refused).puts] == [(4, 1)]
+    again = task.put(refused, is_again=True)
+    assert [(put.rows, put.removed) for put in again.puts] == [(4, 1)]
+    assert again.thrown is None
+    assert put_with(diary) == ["a", "!take-and-refuse", "a", "!take-and-refuse", "b"]
+
+
+def test_what_kafkas_clients_throw_in_put_fails_the_task_though_they_call_it_retriable(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    """The task may be in the middle of its put: only Connect's own exception says that it may have them again."""
+    thrown = scripted().put(batch("a", "!late")).thrown
+    assert isinstance(thrown, JavaError)
+    assert thrown.thrown.class_name == "org.apache.kafka.common.errors.TimeoutException"
+
+
+def test_a_start_that_is_refused_for_now_fails_the_task(
+    started: Callable[..., HostedSinkTask], plugins: Location, diary: Path
+) -> None:
+    with pytest.raises(JavaError, match="the store is not there yet"):
+        started(JavaClass("tests.ScriptedSink", plugins), {"diary": str(diary), "is.away": "true"})
+
+
+@pytest.mark.parametrize("tolerance", ["all", "none"])
+def test_a_transform_is_tried_again_as_often_as_its_time_allows(
+    scripted: Callable[..., HostedSinkTask], diary: Path, tolerance: str
+) -> None:
+    config = with_transforms(picky={"type": "tests.Picky", "troubles": 70})
+    config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1", "errors.tolerance": tolerance}
+    effects = scripted(config).put(batch("a", "later"))
+    assert effects.thrown is None
+    assert (effects.processing.retries, effects.processing.failures) == (70, ())
+    assert put_with(diary) == ["a", "later"]
+
+
 def put_with(diary: Path) -> list[str]:
     """Return the values of all records that were put, since the last time."""
     lines = diary.read_text().splitlines()

@@ -352,6 +352,15 @@ def test_a_retriable_failure_is_tried_again_within_its_time(scripted: Started) -
     assert found.processing.retries == 2
 
 
+@pytest.mark.parametrize("most_ms", ["1", "-1"])
+def test_a_transform_is_tried_again_as_often_as_its_time_allows(scripted: Started, most_ms: str) -> None:
+    config = with_transforms(picky={"type": "tests.Picky", "troubles": 70})
+    config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": most_ms, "errors.tolerance": "all"}
+    found = polled(scripted("later", config))
+    assert values(found.batch) == [b"later"]
+    assert (found.processing.retries, found.processing.failures) == (70, ())
+
+
 def test_a_retry_repeats_no_transform_before_the_one_that_failed(scripted: Started) -> None:
     config = with_transforms(once={"type": "tests.Once"}, picky={"type": "tests.Picky", "troubles": 2})
     config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1"}
@@ -367,8 +376,10 @@ def test_a_retriable_failure_of_a_transform_is_none_of_poll(scripted: Started) -
 
 
 def test_a_poll_that_may_be_repeated_raises_a_retriable_error(scripted: Started) -> None:
-    task = scripted("!retriable;a")
+    task = scripted("!retriable;!late;a")
     with pytest.raises(JavaRetriableError, match="the source is away"):
+        task.poll()
+    with pytest.raises(JavaRetriableError, match="the source is late"):
         task.poll()
     assert values(polled(task).batch) == [b"a"]
 

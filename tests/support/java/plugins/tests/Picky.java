@@ -3,6 +3,7 @@ package tests;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.metrics.Gauge;
 import org.apache.kafka.common.metrics.Monitorable;
 import org.apache.kafka.common.metrics.PluginMetrics;
@@ -11,7 +12,7 @@ import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Refuses the value "bad", filters "drop", and has trouble with "later" as often as its config says. */
+/** Refuses the values "bad" and "late", filters "drop", and has trouble with "later" as often as its config says. */
 public final class Picky<R extends ConnectRecord<R>> implements Transformation<R>, Monitorable {
     private int troubles;
     private volatile int seen;
@@ -24,6 +25,9 @@ public final class Picky<R extends ConnectRecord<R>> implements Transformation<R
         }
         if ("later".equals(record.value()) && troubles-- > 0) {
             throw new RetriableException("not yet");
+        }
+        if ("late".equals(record.value())) {
+            throw new TimeoutException("too late");
         }
         return "drop".equals(record.value()) ? null : record;
     }

@@ -14,6 +14,7 @@ import java.util.concurrent.CompletionException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
@@ -29,6 +30,7 @@ public final class ScriptedSink extends SinkTask {
 
     private Path diary;
     private boolean hasRefused;
+    private Collection<SinkRecord> given = List.of();
     private List<String> times = List.of();
     private final List<SinkRecord> all = new ArrayList<>();
 
@@ -40,6 +42,9 @@ public final class ScriptedSink extends SinkTask {
     @Override
     public void start(Map<String, String> properties) {
         diary = Path.of(properties.get("diary"));
+        if (properties.containsKey("is.away")) {
+            throw new RetriableException("the store is not there yet");
+        }
     }
 
     @Override
@@ -49,6 +54,7 @@ public final class ScriptedSink extends SinkTask {
 
     @Override
     public void put(Collection<SinkRecord> records) {
+        given = records;
         times = records.stream().map(each -> each.timestampType().toString()).toList();
         all.addAll(records);
         for (SinkRecord record : records) {
@@ -64,6 +70,8 @@ public final class ScriptedSink extends SinkTask {
         TopicPartition place = new TopicPartition(record.originalTopic(), record.originalKafkaPartition());
         switch (what) {
             case "retriable" -> refuse();
+            case "take-and-refuse" -> takeAndRefuse();
+            case "late" -> throw new TimeoutException("the coordinator is late");
             case "fail" -> throw new ConnectException("cannot put", new IOException("no space left"));
             case "rewind" -> context.offset(place, 5L);
             case "timeout" -> context.timeout(250);
@@ -105,6 +113,14 @@ public final class ScriptedSink extends SinkTask {
         }
     }
 
+    /** Refuse records as a task does that moves them to a list of its own. */
+    private void takeAndRefuse() {
+        if (!hasRefused) {
+            given.clear();
+        }
+        refuse();
+    }
+
     /** Run in another thread, and throw what that has thrown. */
     private static void elsewhere(Runnable act) {
         try {
@@ -135,6 +151,7 @@ public final class ScriptedSink extends SinkTask {
     @Override
     public void close(Collection<TopicPartition> partitions) {
         write("close " + partitions);
+        partitions.clear();
     }
 
     @Override

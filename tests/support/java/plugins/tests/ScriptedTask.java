@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -110,6 +111,7 @@ public final class ScriptedTask extends SourceTask {
             case "commit" -> context.transactionContext().commitTransaction();
             case "abort" -> context.transactionContext().abortTransaction();
             case "retriable" -> throw new RetriableException("the source is away");
+            case "late" -> throw new TimeoutException("the source is late");
             case "fail" -> throw new ConnectException("cannot poll", new IOException("no route to the source"));
             case "offset" -> write("offset " + context.offsetStorageReader().offset(Map.of("p", "p")));
             case "overflow" -> deeper(0);

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.kafka.connect.errors.RetriableException;
 
 /** What a request is answered with: "result" or "error", and buffers by name. */
 record Answer(Map<String, Object> head, Map<String, ByteBuffer> buffers) {
@@ -17,6 +18,15 @@ record Answer(Map<String, Object> head, Map<String, ByteBuffer> buffers) {
 
     static Answer of(Map<String, Object> result, LinkedHashMap<String, ByteBuffer> buffers) {
         return new Answer(Map.of("result", result), buffers);
+    }
+
+    /** Run what may be run again after any exception that is called retriable, whether Connect's or that of the clients. */
+    static Answer repeatable(Loaders.Call<Answer> call) throws Exception {
+        try {
+            return call.call();
+        } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
+            return new Answer(Map.of("error", Thrown.retriable(error)), Map.of());
+        }
     }
 
     static Answer thrown(Throwable error) {

@@ -136,7 +136,7 @@ final class ChainService implements Service {
     }
 
     private static Answer failed(int row, int step, Exception error) {
-        return Answer.of(Map.of("failed", List.of(row, step, Thrown.described(error))));
+        return Answer.of(Map.of("failed", List.of(row, step, Thrown.ofStep(error))));
     }
 
     @Override

@@ -40,10 +40,11 @@ final class ConnectorService implements Service, Session.Described {
     }
 
     @Override
-    public Answer call(Request request) {
+    public Answer call(Request request) throws Exception {
         return switch (request.operation()) {
             case "start" -> start(request);
-            case "task_configs" -> Answer.of(taskConfigs((int) request.number("max_tasks", 1)));
+            case "task_configs" -> Answer.repeatable(
+                    () -> Answer.of(taskConfigs((int) request.number("max_tasks", 1))));
             case "exactly_once_support" -> Answer.of(source().exactlyOnceSupport(request.properties("properties")));
             case "boundaries" -> Answer.of(source().canDefineTransactionBoundaries(request.properties("properties")));
             case "alter_source_offsets" -> Answer.of(

@@ -51,7 +51,7 @@ final class Questions implements Service {
         return loaders.swapped(described, () -> switch (request.operation()) {
             case "describe" -> Answer.of(description(plugin));
             case "definitions" -> Answer.of(definitions(plugin));
-            case "look_up" -> lookUp((ConfigProvider) plugin, request);
+            case "look_up" -> Answer.repeatable(() -> lookUp((ConfigProvider) plugin, request));
             case "validate" -> Answer.of(validated(described.name(), plugin, request.properties("properties")));
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         });

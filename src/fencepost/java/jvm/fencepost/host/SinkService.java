@@ -50,14 +50,14 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         List<TopicPartition> partitions = partitions(request);
         membership.add(partitions, (List<?>) request.head().get("member"));
         if (!partitions.isEmpty()) {  // else there is only a new generation of the group
-            task.open(partitions);
+            task.open(new ArrayList<>(partitions));
         }
         return effects(new HashMap<>());
     }
 
     private Answer close(Request request) {
         List<TopicPartition> partitions = partitions(request);
-        task.close(partitions);
+        task.close(new ArrayList<>(partitions));
         membership.remove(partitions);
         return effects(new HashMap<>());
     }
@@ -81,7 +81,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
                 put(rows, most, puts);
             } while (rows != null && rows.left() > 0 && !hasToTell() && System.nanoTime() - until < 0);
         } catch (Throwable error) {  // an answer, as what was put before counts, and a record may become a dead letter
-            facts.put("thrown", Thrown.described(error));
+            facts.put("thrown", Thrown.ofStep(error));
         }
         if (context.hasRewinds() || !facts.containsKey("thrown")) {
             membership.forgetGiven();
@@ -103,7 +103,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         entry[1] = count - records.size();
         long began = System.nanoTime();
         try {
-            task.put(records);
+            task.put(new ArrayList<>(records));  // it may take them out, and refuse them then
         } finally {
             entry[2] = (System.nanoTime() - began) / 1000;
         }

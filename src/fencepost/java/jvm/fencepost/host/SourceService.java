@@ -53,7 +53,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     @Override
     public Answer call(Request request) throws Exception {
         return switch (request.operation()) {
-            case "poll" -> poll(request);
+            case "poll" -> Answer.repeatable(() -> poll(request));
             case "commit_records" -> commitRecords(request);
             case "commit" -> commit(request);
             case "update_offsets" -> updated(request);

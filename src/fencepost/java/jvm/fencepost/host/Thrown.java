@@ -7,7 +7,11 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.connect.errors.RetriableException;
 
-/** An exception as it is sent. */
+/**
+ * An exception as it is sent. Only where it is thrown can be known whether the same call may be made again, so "retriable" is
+ * what its catcher says. Of the kinds that Kafka's clients throw, Kafka Connect repeats a poll alone: any other call may
+ * have done a part of its work.
+ */
 final class Thrown {
     private static final int MOST = 32_768;  // a StackOverflowError has a thousand lines
 
@@ -15,6 +19,19 @@ final class Thrown {
     }
 
     static Map<String, Object> described(Throwable error) {
+        return described(error, error instanceof UnusablePluginException ? "plugin" : "thrown");
+    }
+
+    /** Do the same for what a put, transform or converter throws, which may say by it that it can be called again. */
+    static Map<String, Object> ofStep(Throwable error) {
+        return error instanceof RetriableException ? retriable(error) : described(error);
+    }
+
+    static Map<String, Object> retriable(Throwable error) {
+        return described(error, "retriable");
+    }
+
+    private static Map<String, Object> described(Throwable error, String kind) {
         Throwable root = root(error);
         Map<String, Object> found = new HashMap<>();
         found.put("class", error.getClass().getName());
@@ -22,22 +39,13 @@ final class Thrown {
         found.put("root_class", root.getClass().getName());
         found.put("root_message", message(root));
         found.put("trace", trace(error));
-        found.put("kind", kind(error));
+        found.put("kind", kind);
         return found;
     }
 
     /** Return a text without halves of characters, which cannot be written as JSON. */
     static String whole(String text) {
         return text == null ? null : new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
-    }
-
-    private static String kind(Throwable error) {
-        if (error instanceof UnusablePluginException) {
-            return "plugin";
-        }
-        boolean isRetriable = error instanceof RetriableException
-                || error instanceof org.apache.kafka.common.errors.RetriableException;
-        return isRetriable ? "retriable" : "thrown";
     }
 
     private static Throwable root(Throwable error) {

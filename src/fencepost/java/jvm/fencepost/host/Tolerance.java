@@ -25,7 +25,7 @@ final class Tolerance {
     Tolerance(Map<String, String> config) {
         toleratesAll = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none"));
         timeoutMs = Long.parseLong(config.getOrDefault("errors.retry.timeout", "0").trim());
-        mostDelayMs = Long.parseLong(config.getOrDefault("errors.retry.delay.max.ms", "60000").trim());
+        mostDelayMs = Math.max(0, Long.parseLong(config.getOrDefault("errors.retry.delay.max.ms", "60000").trim()));
         keepsRecords = !config.getOrDefault("errors.deadletterqueue.topic.name", "").isBlank();
         keepsTraces = keepsRecords
                 && Boolean.parseBoolean(config.getOrDefault("errors.deadletterqueue.context.headers.enable", "").trim());
@@ -77,7 +77,7 @@ final class Tolerance {
 
     private <T> T retried(Loaders.Call<T> operation) throws Exception {
         long began = System.nanoTime();
-        long delayMs = FIRST_DELAY_MS;
+        long delayMs = Math.min(FIRST_DELAY_MS, mostDelayMs);
         while (true) {
             try {
                 return operation.call();
@@ -88,8 +88,8 @@ final class Tolerance {
                 }
                 retries++;
                 long leftMs = timeoutMs < 0 ? Long.MAX_VALUE : timeoutMs - spentMs;
-                Thread.sleep(Math.min(Math.min(delayMs, mostDelayMs), leftMs));
-                delayMs *= 2;
+                Thread.sleep(Math.min(delayMs, leftMs));
+                delayMs = Math.min(2 * delayMs, mostDelayMs);
             }
         }
     }
