@@ -30,7 +30,8 @@ BEFORE, COUNT = 200, 400
 SETTINGS = {
     "spark.master": "local[32]",
     "task.shutdown.graceful.timeout.ms": "2000",
-    "slot.lease.ms": "4000",
+    "slot.lease.ms": "60000",  # a slot that stands still for a moment is none of those that hang
+    "session.timeout.ms": "60000",
     "java.host.options": "-Xmx128m",  # of which "memory" takes all
 }
 

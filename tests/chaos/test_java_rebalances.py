@@ -38,7 +38,10 @@ def worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
         "spark.master": "local[8]",
         "slots.max": str(TASKS),
         "offset.flush.interval.ms": "2000",
-        "task.shutdown.graceful.timeout.ms": "60000",  # one that is cut short would write records again
+        # One that is cut short would write records again, and so would the successor of a slot that is given up.
+        "task.shutdown.graceful.timeout.ms": "60000",
+        "slot.lease.ms": "60000",
+        "session.timeout.ms": "60000",
         "java.host.options": QUICK,
     }
     group = f"rebalances-{uuid.uuid4().hex[:6]}"

@@ -21,7 +21,7 @@ SETTINGS = {
     "plugin.path": PLUGIN_PATH,
     "slot.lease.ms": "2000",
     # Spark would kill what it has given up; here the zombie has to live until it wakes up.
-    "spark.python.task.killTimeout": "120s",
+    "spark.python.task.killTimeout": "600s",
 }
 
 

@@ -96,8 +96,12 @@ class Brokers:
         Where it `is_last` nobody else may have it: then its partitions have no leader until it is started again.
         """
         if not is_last:
-            eventually(lambda: not self._only_at(node_id), within_s=_IN_SYNC_S)
+            self.await_heirs(node_id)
         self._nodes.pop(node_id).process.kill()
+
+    def await_heirs(self, node_id: int) -> None:
+        """Wait until another broker has in sync whatever this one leads."""
+        eventually(lambda: not self._only_at(node_id), within_s=_IN_SYNC_S)
 
     def _only_at(self, node_id: int) -> list[tuple[str, int]]:
         """Return the partitions with several replicas of which no other broker that runs is in sync."""

@@ -23,7 +23,7 @@ ZOMBIE_SETTINGS = {
     "slot.lease.ms": "2000",
     "offset.flush.interval.ms": "500",
     "task.shutdown.graceful.timeout.ms": "2000",
-    "spark.python.task.killTimeout": "120s",
+    "spark.python.task.killTimeout": "600s",
 }
 """Of a worker that soon gives up a slot that stands still. It is a zombie then, which Spark would kill: it lives on."""
 _SETTINGS = {
@@ -108,7 +108,7 @@ class Cluster:
         urls = {m.client_id for m in members if m.topic_partitions}
         return next((w for w in self.workers if url(w) in urls), None)
 
-    def await_leader(self, *but: Worker, within_s: float = 30) -> Worker:
+    def await_leader(self, *but: Worker, within_s: float = 120) -> Worker:
         """Wait until one of the running workers, none of `but`, leads."""
 
         def found() -> Worker | None:
@@ -129,7 +129,7 @@ class Cluster:
         return {task["id"]: task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
 
     def await_owners(
-        self, name: str, tasks: int, among: Iterable[Worker], via: Worker, within_s: float = 60, *, even: bool = True
+        self, name: str, tasks: int, among: Iterable[Worker], via: Worker, within_s: float = 240, *, even: bool = True
     ) -> dict[int, str]:
         """Wait until that many tasks run, spread evenly (unless not `even`) over just these workers."""
         ids = sorted(identity(worker) for worker in among)
@@ -150,9 +150,9 @@ class Cluster:
 def ready(worker: Worker) -> None:
     """Start a worker and wait until it is healthy and can run tasks."""
     worker.launch()
-    eventually(lambda: _is_healthy(worker) or _has_ended(worker), within_s=120)
+    eventually(lambda: _is_healthy(worker) or _has_ended(worker), within_s=240)
     assert not _has_ended(worker), worker.log_text()[-2000:]
-    eventually(worker.slots, within_s=200)
+    eventually(worker.slots, within_s=240)
 
 
 def _is_healthy(worker: Worker) -> bool:

@@ -104,11 +104,11 @@ class Rule:
     def is_holding(self) -> bool:
         return bool(self._held)
 
-    def await_met(self, times: int = 1, within_s: float = 15.0) -> None:
+    def await_met(self, times: int = 1, within_s: float = 60.0) -> None:
         """Wait until that many requests have matched and, if they are kept, are held. Raises AssertionError."""
         eventually(lambda: (self._kept if self._keeps else self.met) >= times, within_s=within_s, every_s=0.005)
 
-    def await_answered(self, times: int = 1, within_s: float = 15.0) -> None:
+    def await_answered(self, times: int = 1, within_s: float = 60.0) -> None:
         """Wait until the broker has answered that many of the requests. Raises AssertionError."""
         eventually(lambda: self.answered >= times, within_s=within_s, every_s=0.005)
 
@@ -354,7 +354,7 @@ class _Link:
         correlation_id = _header(frame)[1]
         answered = self._late[correlation_id] = threading.Event()
         self._send(frame)
-        if not answered.wait(10.0):
+        if not answered.wait(60.0):
             raise AssertionError("the broker did not answer a request that was delivered late")
         self._may_go_on.set()
 

@@ -122,7 +122,7 @@ class Worker:
                 start_new_session=True,
             )
 
-    def start(self, within_s: float = 60) -> None:
+    def start(self, within_s: float = 240) -> None:
         """Start the process and wait until it is healthy."""
         self.launch()
         eventually(lambda: self.rest.get("/health").status_code == 200, within_s=within_s)
@@ -154,7 +154,7 @@ class Worker:
                 child.kill()
             except psutil.NoSuchProcess:
                 continue
-        process.wait(10)
+        process.wait(120)
         self.process = None
 
     def check_alive_or_ended(self) -> None:
@@ -207,7 +207,7 @@ class Worker:
         at = {(one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"] for one in found}
         return {place: offset["kafka_offset"] for place, offset in at.items()}
 
-    def wait_for_tasks(self, name: str, *states: str, within_s: float = 60) -> list[dict[str, Any]]:
+    def wait_for_tasks(self, name: str, *states: str, within_s: float = 240) -> list[dict[str, Any]]:
         """Wait until the tasks are in just these states, by number, and return them as the status then shows them.
 
         A later status may be another: a worker that is late and rejoins its group starts its tasks again.

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import httpx
 
@@ -11,6 +12,7 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge
 from support.chaos.evidence import Evidence
+from support.chaos.insistence import insisted
 from support.chaos.load import Load
 from support.chaos.progress import Feeder, Mark
 from support.worker import Worker
@@ -39,8 +41,7 @@ class Campaign:
     def __enter__(self) -> "Campaign":
         for load in self.loads:
             self._admin.topics.create(load.topic, partitions=load.partitions, replication=1)
-            response = self.worker.create(load.name, load.config())
-            assert response.status_code == 201, response.text
+            insisted(partial(_create, load), self.worker, RECOVERY_S)
         with contextlib.ExitStack() as stack:
             stack.callback(self.evidence.close)
             for reader in self._readers.values():
@@ -68,7 +69,7 @@ class Campaign:
             self._feeder.check()
             raise AssertionError(f"no progress within {RECOVERY_S:g} s: {self.described()}") from None
 
-    def prove(self, within_s: float = 60.0) -> None:
+    def prove(self, within_s: float = RECOVERY_S) -> None:
         """Stop feeding; print and check the verdicts, that nothing is open, and that everything runs by itself."""
         self._finish(within_s)
         verdicts = {name: verdict for load in self.loads for name, verdict in self._verdicts(load)}
@@ -81,7 +82,7 @@ class Campaign:
         for load in self.loads:
             self.worker.wait_for_tasks(load.name, *["RUNNING"] * int(load.config()["tasks.max"]))
             assert self.worker.status(load.name)["connector"]["state"] == "RUNNING"
-        eventually(lambda: self.open_transactions() == [])
+        eventually(lambda: self.open_transactions() == [], within_s=RECOVERY_S)
         self.evidence.verdict = "clean"
 
     def _log_text(self) -> str:
@@ -98,7 +99,7 @@ class Campaign:
     def _verdicts(self, load: Load) -> Iterator[tuple[str, Verdict]]:
         """Yield the verdict by the reader that watched, and by one that comes now."""
         reader = self._readers[load.name]
-        for how, seen in (("watched", reader.catch_up()), ("read afterwards", reader.read_all())):
+        for how, seen in (("watched", reader.catch_up(RECOVERY_S)), ("read afterwards", reader.read_all(RECOVERY_S))):
             yield (
                 f"{load.name}, {how}",
                 judge(load.expected(), seen, sighting=load.sighting, is_at_home=load.is_at_home),
@@ -127,3 +128,7 @@ class Campaign:
             return self.worker.status(load.name)
         except httpx.TransportError as error:
             return repr(error)
+
+
+def _create(load: Load, via: Worker) -> httpx.Response:
+    return via.create(load.name, load.config())

@@ -4,14 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fencepost.testing import eventually
-from support.chaos.campaign import Campaign
+from support.chaos.campaign import RECOVERY_S, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster, ensure_whole
 from support.chaos.load import Load
 from support.long_form import IS_LONG
 from support.worker import Worker
+
+T = TypeVar("T")
 
 _LOOK_S = 0.05
 _PATIENCE_S = 180.0  # for the busiest of machines: who is not back by then stands still
@@ -99,7 +102,16 @@ class ClusterCampaign(Campaign):
         times = [took_s for load in loads for took_s in self.marks[load.name].took_s.values()]
         return Recovery(max(times), converged_s)
 
-    def prove(self, within_s: float = 60.0) -> None:
+    def timed(self, what: str, within_s: float, act: Callable[[float], T]) -> T:
+        """Return what `act` does, which gets the time that it may take at most; what is not `within_s` is late."""
+        began = time.monotonic()
+        done = act(within_s + _PATIENCE_S)
+        took_s = time.monotonic() - began
+        if took_s > within_s:
+            self.late.append(f"{what} after {took_s:.1f} s, wanted {within_s:.1f}")
+        return done
+
+    def prove(self, within_s: float = RECOVERY_S) -> None:
         """Check in addition that nothing ever failed, and that the config topic holds whole writes only."""
         super().prove(within_s)
         self.evidence.verdict = "anomaly"

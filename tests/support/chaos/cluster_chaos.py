@@ -15,15 +15,16 @@ from support.chaos.cluster_campaign import ClusterCampaign, Recovery
 from support.chaos.cluster_fault import IN_WRITE, ClusterFault, Cut, Write
 from support.chaos.gate import Closed
 from support.chaos.hold import Coordinator
+from support.chaos.insistence import Request, insisted
 from support.chaos.leader_hold import LeaderHold
-from support.chaos.leader_writes import Asked, LeaderWrites, await_there, insisted
+from support.chaos.leader_writes import Asked, LeaderWrites, await_there
 from support.cluster import pause, ready, resume
 from support.worker import Worker
 
 CONVERGED_S = 10.0
 _LONGEST_CUT_S = 2.0
 _SETTLED_S = 60.0
-_INSISTED_S = 60.0  # `recover` limits the time: that a user gave up is another matter
+_INSISTED_S = 240.0  # `recover` limits the time: that a user gave up is another matter
 
 
 class ClusterChaos:
@@ -36,7 +37,7 @@ class ClusterChaos:
        is true of all workers, and tasks are spread evenly; for one that was not killed the session time-out is added,
        which it may take to find out.
     3. A write of the leader that met a fault is there as a whole, once somebody has insisted on it, and the next is
-       accepted.
+       accepted at once.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class ClusterChaos:
             second.kill()
             lost.append(second)
         elif asked.request is not None:
-            answer = self._pool.submit(insisted, asked.request, via, self._session_s + CONVERGED_S)
+            answer = self._pool.submit(self._insisted, asked.request, via, self._session_s + CONVERGED_S)
         described = hold.await_held(self._coordinator)
         self._campaign.set_marks()
         pause(leader) if fault.cut is Cut.WRITE_STOP else leader.kill()
@@ -202,13 +203,21 @@ class ClusterChaos:
         touched = frozenset[str]() if asked.touched is None else frozenset({asked.touched.name})
         recovery = self._campaign.recover(others, limit_s, but=lambda: touched)
         if answer is not None:
-            answer.result(CONVERGED_S)
-        await_there(self._gated, asked, CONVERGED_S)
+            answer.result(_INSISTED_S)
+        self._campaign.timed(
+            "the write is there", CONVERGED_S, lambda patience_s: await_there(self._gated, asked, patience_s)
+        )
         if asked.undo is not None:
-            insisted(asked.undo, via, CONVERGED_S)
-        refusals = insisted(self._writes.next_write(), via, CONVERGED_S)
-        assert not refusals, f"the next write was refused: {refusals}"
+            self._insisted(asked.undo, via, CONVERGED_S)
+        refusals = self._insisted(self._writes.next_write(), via, CONVERGED_S)
+        if refusals:  # also where a worker stood still for so long that somebody else leads again
+            self._campaign.late.append(f"the next write was refused at first: {refusals}")
         return recovery
+
+    def _insisted(self, request: Request, via: Worker, within_s: float) -> list[str]:
+        return self._campaign.timed(
+            "a write is accepted", within_s, lambda patience_s: insisted(request, via, patience_s)
+        )
 
     # parts
 
@@ -257,7 +266,7 @@ class ClusterChaos:
         state: str | None,
         answer: Future[list[str]] | None,
     ) -> str:
-        refusals = [] if answer is None else answer.result(CONVERGED_S)
+        refusals = [] if answer is None else answer.result(_INSISTED_S)
         self.recoveries[fault.what].append(recovery)
         self.returns[fault.what].append(returned_s)
         self._campaign.evidence.fault(

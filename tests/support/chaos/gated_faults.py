@@ -19,6 +19,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
+from support.chaos.insistence import insisted
 from support.chaos.processes import is_alive
 from support.cluster import pause, ready, resume
 from support.mirror.workload import Workload
@@ -102,8 +103,7 @@ class GatedFaults(ABC):
         """Create the connector, carry out all while the workload feeds it, prove, and keep the evidence."""
         try:
             with self._workload.feeding(transactions_per_s):
-                answer = self.gated.workers[0].create(self.name, self.config())
-                assert answer.status_code == 201, answer.text
+                insisted(lambda via: via.create(self.name, self.config()), self.gated.workers[0], RECOVERED_S)
                 self.recover()
                 self.run(faults)
             self.prove()
@@ -118,7 +118,7 @@ class GatedFaults(ABC):
         print("\n".join(f"  {how}: {verdict}" for how, verdict in verdicts.items()), flush=True)
         self._evidence.verdict = "anomaly"
         assert all(verdict.is_clean for verdict in verdicts.values())
-        eventually(self.stands_at_the_end, within_s=60)
+        eventually(self.stands_at_the_end, within_s=RECOVERED_S)
         self.gated.workers[0].wait_for_tasks(self.name, *["RUNNING"] * self._tasks)
         failures = self.gated.failures()
         assert not failures, "\n".join(failures)
@@ -195,11 +195,15 @@ class GatedFaults(ABC):
     # to whom
 
     def slot(self, fault: Hurting) -> int:
-        return chosen(eventually(lambda: [pid for worker in self.gated.workers for pid in self.busy(worker)]), fault)
+        workers = self.gated.workers
+        return chosen(
+            eventually(lambda: [pid for one in workers for pid in self.busy(one)], within_s=RECOVERED_S), fault
+        )
 
     def victim(self, fault: Hurting) -> Worker:
         """A worker that has a task."""
-        return chosen(eventually(lambda: [worker for worker in self.gated.workers if self.busy(worker)]), fault)
+        workers = self.gated.workers
+        return chosen(eventually(lambda: [one for one in workers if self.busy(one)], within_s=RECOVERED_S), fault)
 
     def rescale(self, name: str, tasks: int, via: Sequence[Worker]) -> None:
         """Have the connector another number of tasks."""

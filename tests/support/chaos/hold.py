@@ -170,7 +170,7 @@ class Hold:
             assert expected in (None, self._is_newer(found)), f"{self.target}, {self.point}: {found}"
             return found
 
-        self.described = eventually(described, within_s=15, every_s=0.01)
+        self.described = eventually(described, within_s=_HELD_S, every_s=0.01)
         return self.described
 
     def _is_newer(self, found: Transaction) -> bool:

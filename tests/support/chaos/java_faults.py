@@ -16,6 +16,7 @@ import psutil
 from fencepost.testing import eventually
 from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
+from support.chaos.insistence import insisted
 from support.chaos.java_targets import JavaTarget
 from support.chaos.processes import is_alive, resume
 from support.chaos.sink_gates import Life, SinkGates, Stop
@@ -111,6 +112,12 @@ class _Victim:
         self._stop.released.set()
 
     def hit(self, worker: Worker) -> None:
+        """Strike it. One whose slot has stood still for longer than its lease, by chance, is replaced already."""
+        self.was_there = is_alive(self.slot)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._hit(worker)
+
+    def _hit(self, worker: Worker) -> None:
         match self.blow.fault:
             case JavaFault.KILL_HOST:
                 self.host.kill()
@@ -126,8 +133,9 @@ class _Victim:
                 self.host.suspend()
             case JavaFault.STOP_HOST:
                 self.host.suspend()
-                answer = worker.rest.post(f"/connectors/{self.target.name}/tasks/0/restart")
-                assert answer.status_code == 204, answer.text
+                insisted(
+                    lambda via: via.rest.post(f"/connectors/{self.target.name}/tasks/0/restart"), worker, RECOVERY_S
+                )
 
     def wake(self) -> None:
         """Let go on what was stopped, and at once whatever it was held in."""
@@ -185,7 +193,8 @@ class JavaFaults:
                 victim.hit(self._worker)
             self._recover(victims)
             steps.append(time.monotonic())
-            gone = [victim.slot for victim in victims if victim.blow.fault in _ZOMBIES and not is_alive(victim.slot)]
+            zombies = [victim.slot for victim in victims if victim.blow.fault in _ZOMBIES and victim.was_there]
+            gone = [slot for slot in zombies if not is_alive(slot)]
             assert not gone, f"zombies were gone before they could wake up: {gone}"
         finally:
             for victim in victims:

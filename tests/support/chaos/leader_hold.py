@@ -68,7 +68,7 @@ class LeaderHold:
             assert found.state in states, f"{self._key!r}, {self._point}: {found}"
             return found
 
-        return eventually(described, within_s=15, every_s=0.01)
+        return eventually(described, within_s=_HELD_S, every_s=0.01)
 
     @property
     def _states(self) -> frozenset[str]:

@@ -1,8 +1,6 @@
 """The leader's kinds of writes: what causes each, and which records it consists of."""
 
 import itertools
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +15,12 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from support.chaos.cluster_fault import Write
 from support.chaos.gated_cluster import GatedCluster
+from support.chaos.insistence import Request
 from support.chaos.load import CountedLoad, Load
 from support.worker import Worker
 
 _WRITE_S = 15.0
-_ASK_AGAIN_S = 0.1
 _FEWEST, _MOST = 2, 5
-
-Request = Callable[[Worker], httpx.Response]
 
 
 @dataclass(frozen=True)
@@ -148,23 +144,6 @@ class LeaderWrites:
     @staticmethod
     def _generation(snapshot: ClusterSnapshot) -> int:
         return snapshot.assignment.generation if snapshot.assignment else 0
-
-
-def insisted(request: Request, via: Worker, within_s: float) -> list[str]:
-    """Ask until the cluster says yes, or that it is done already; return what it said before that."""
-    refusals: list[str] = []
-    deadline = time.monotonic() + within_s
-    while True:
-        answer = request(via)
-        is_done_already = (answer.request.method == "DELETE" and answer.status_code == 404) or (
-            answer.status_code == 409 and "already exists" in answer.text
-        )
-        if answer.is_success or is_done_already:
-            return refusals
-        refusals.append(f"{answer.status_code} {answer.text}")
-        assert answer.status_code in (409, 500, 503), refusals
-        assert time.monotonic() < deadline, refusals
-        threading.Event().wait(_ASK_AGAIN_S)
 
 
 def await_there(gated: GatedCluster, asked: Asked, within_s: float) -> None:

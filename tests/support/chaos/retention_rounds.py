@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from support.chaos.insistence import insisted
 from support.chaos.retention_ledger import Ledger, Life, Presence
 from support.cluster import Cluster, pause, resume
 from support.log_writer import LogWriter
@@ -107,7 +108,7 @@ class Rounds:
         for name, file in (("steady", self._file), ("failed", Path("/nowhere/at/all"))):
             self._ledger.unbound.add("steady")
             config = {"connector.class": "FileStreamSink", "file": str(file), "topics": self._names[_STEADY]}
-            assert self._leader.create(name, config).status_code == 201
+            insisted(lambda via: via.create(name, config), self._leader, 120)  # noqa: B023
         self._leader.wait_for_tasks("steady", "RUNNING")
         self._leader.wait_for_tasks("failed", "FAILED")
         self._scene.stills.append(Still("failed", [self._names[_STEADY]], "connect-failed"))
@@ -175,7 +176,7 @@ class Rounds:
 
     def _leads(self) -> None:
         """Wait until the leader decides."""
-        eventually(lambda: self._rest("GET", "/retention").json()["decided"], within_s=60)
+        eventually(lambda: self._rest("GET", "/retention").json()["decided"], within_s=240)
 
     def end(self) -> None:
         """Let everything come to its end: nothing may be left over."""
@@ -192,7 +193,7 @@ class Rounds:
                     self._advance(still, topic, is_all=True)
                 if not is_last:
                     self._pass_a_round()
-        eventually(self._is_empty, within_s=60)
+        eventually(self._is_empty, within_s=240)
         self.judge()
         written = set(self._file.read_text().splitlines())
         assert set(self._sent) <= written, f"{len(set(self._sent) - written)} records never came to the sink that runs"
@@ -320,7 +321,7 @@ class Rounds:
             offsets.alter({TopicPartition(topic, p): at for p, at in wanted.items()})
             return True
 
-        eventually(done)
+        eventually(done, within_s=240)
 
     def _alter(self) -> None:
         """Move a sink back by REST, which refuses offsets below the ones that were released for deletion."""
@@ -381,7 +382,7 @@ class Rounds:
             "enable.auto.commit": False, "auto.offset.reset": "earliest",
         })  # fmt: skip
         member.subscribe([topic])
-        eventually(lambda: member.poll(0.02) or member.assignment(), within_s=60)
+        eventually(lambda: member.poll(0.02) or member.assignment(), within_s=240)
         return member
 
     def _outsider_goes(self) -> None:
@@ -402,7 +403,7 @@ class Rounds:
             offsets.delete()
             return True
 
-        eventually(done)
+        eventually(done, within_s=240)
         for topic, life in self._lives.items():
             for partition in range(PARTITIONS):
                 if self._ledger.at(group, self._lives[topic], partition):
@@ -445,7 +446,7 @@ class Rounds:
         """Wait until a whole round has passed that began after this was called."""
         for _ in range(2):
             known = (self._decided(), None)
-            eventually(partial(self._is_decided_but, known), within_s=60, every_s=0.02)
+            eventually(partial(self._is_decided_but, known), within_s=240, every_s=0.02)
 
     def _is_decided_but(self, known: tuple[str | None, ...]) -> bool:
         return self._decided() not in known
@@ -463,6 +464,6 @@ class Rounds:
                 return found
             raise AssertionError(f"{method} {path}: {found.status_code} {found.text[:300]}")
 
-        found = eventually(answer, within_s=60)
+        found = eventually(answer, within_s=240)
         assert found is not None
         return found

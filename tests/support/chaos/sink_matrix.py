@@ -1,5 +1,6 @@
 """Faults at chosen points of a sink's calls: tasks are held there, commits are read, then the fault happens."""
 
+import contextlib
 import os
 import signal
 import statistics
@@ -18,6 +19,7 @@ from support.chaos import wire
 from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind
+from support.chaos.insistence import insisted
 from support.chaos.point import Moment
 from support.chaos.processes import is_alive
 from support.chaos.sink_gates import Life, SinkGates, Stop
@@ -103,8 +105,7 @@ class _Hold:
             return
         self._stop = self._gates.hold(name, f"{phase.value} {moment.value}")
         if phase is SinkPhase.OPEN:
-            answer = self._worker.rest.post(f"/connectors/{name}/tasks/0/restart")
-            assert answer.status_code == 204, answer.text
+            insisted(lambda via: via.rest.post(f"/connectors/{name}/tasks/0/restart"), self._worker, RECOVERY_S)
 
     def await_held(self) -> Life:
         """Wait until it is there; returns the life that is."""
@@ -187,9 +188,11 @@ class SinkMatrix:
             hold.target.file.mark(hold.target.committed())
         self._step("held")
         is_stop = each.kind is Kind.STOP_SLOT
-        victims = [psutil.Process(life.pid) for life in lives]
+        # One that has stood still for longer than its lease, by chance, has left by now, and is replaced already.
+        victims = [psutil.Process(life.pid) for life in lives if psutil.pid_exists(life.pid)]
         for victim in victims:
-            os.kill(victim.pid, signal.SIGSTOP if is_stop else signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim.pid, signal.SIGSTOP if is_stop else signal.SIGKILL)
         took_s = self._recover(holds, lives)
         self._step("replaced")
         if is_stop:

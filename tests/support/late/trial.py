@@ -57,7 +57,7 @@ class Trials:
         self._admin = Admin({"bootstrap.servers": bootstrap})
         self._count = 0
 
-    def run(self, attempt: Attempt, within_s: float = 60.0) -> Outcome:
+    def run(self, attempt: Attempt, within_s: float = 240.0) -> Outcome:
         """Run a task to its end through the fault. Raises AssertionError where it does not get there."""
         self._count += 1
         topic = f"{self._name}-{self._count}"
