@@ -49,17 +49,21 @@ class Manifest:
         self._path = path
 
     def write(self, jars: Iterable[Path]) -> None:
-        self._path.write_text(json.dumps({jar.name: _stamp(jar) for jar in jars}, indent=1))
+        self._path.write_text(json.dumps({jar.name: stamp(jar) for jar in jars}, indent=1))
 
     def matches(self, jars: Iterable[Path]) -> bool:
         """Say whether exactly these files are as they were when the manifest was written."""
         try:
             recorded = json.loads(self._path.read_text())
-            return bool({jar.name: _stamp(jar) for jar in jars} == recorded)
+            return bool({jar.name: stamp(jar) for jar in jars} == recorded)
         except (OSError, ValueError):
             return False
 
 
-def _stamp(path: Path) -> list[int]:
+def stamp(path: Path) -> list[int]:
+    """Return what differs when a file was replaced: its size, and its time in whole seconds, as layers of images have.
+
+    Raises OSError if there is no such file.
+    """
     status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
+    return [status.st_size, int(status.st_mtime)]

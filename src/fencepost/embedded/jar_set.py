@@ -17,18 +17,24 @@ def ensure_jars(java: Java, name: str, modules: Sequence[str], expected: Mapping
     They are in the directory `name` of the cache. `expected` is the SHA-256 of each.
 
     Raises:
-        JarError: They could not be fetched, or differ from `expected`. Nothing of a download is kept.
+        JarError: They could not be fetched or kept, or differ from `expected`. Nothing of a download is kept.
     """
     directory = default_cache() / name
     jars, manifest = [directory / jar for jar in sorted(expected)], checksum.Manifest(directory / "manifest.json")
     if manifest.matches(jars):
         return jars
-    with locked(directory.with_name(f"{name}.lock")):
-        if directory.exists():
-            _verify(directory, expected)
-        else:
-            _fetch(java, directory, modules, expected)
-        manifest.write(jars)
+    try:
+        with locked(directory.with_name(f"{name}.lock")):
+            if directory.exists():
+                _verify(directory, expected)
+            else:
+                _fetch(java, directory, modules, expected)
+            manifest.write(jars)
+    except OSError as error:
+        raise JarError(
+            f"{name} cannot be kept in {directory.parent}: {error}; let this user write there, or name another "
+            "directory by XDG_CACHE_HOME"
+        ) from error
     return jars
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fencepost.api import ConnectError, SourceRecord
+from fencepost.embedded.checksum import stamp
 from fencepost.embedded.class_archive import OWN_CHOICE, is_settled, make, options_with
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import Java
@@ -56,8 +57,8 @@ def archive_options(
         if not is_settled(archive):
             _make(archive, start)
         options = options_with(archive)
-        if options:
-            os.utime(archive)  # it is in use; an empty file ends after its day
+        if options:  # an empty file ends after its day
+            _keep(archive)
     except OSError as error:
         log.debug("a host starts without an archive of its classes: %s", error)
         return []
@@ -65,6 +66,12 @@ def archive_options(
         log.warning("a host starts without an archive of its classes", exc_info=True)
         return []
     return options and [*options, "-Xlog:cds*=off"]  # an archive that does not fit is no news for the log
+
+
+def _keep(archive: Path) -> None:
+    """Say that an archive is in use. One in the layer of an image belongs to somebody else, and nobody deletes it."""
+    with contextlib.suppress(OSError):
+        os.utime(archive)
 
 
 def discard_archive(java: Java, jars: Sequence[Path]) -> None:
@@ -81,11 +88,8 @@ def _path(java: Java, jars: Sequence[Path]) -> Path:
     Raises OSError if a jar is missing, or Java is started by a program of which nobody knows what it starts.
     """
     modules = java.path.resolve().parents[1] / "lib" / "modules"
-    states = [each.stat() for each in (modules, *jars)]
-    place = _hash(modules, *jars)
-    return (
-        default_cache() / f"java-host-{place}-{_hash(java.version, *((s.st_size, s.st_mtime_ns) for s in states))}.jsa"
-    )
+    states = _hash(java.version, *map(stamp, (modules, *jars)))
+    return default_cache() / f"java-host-{_hash(modules, *jars)}-{states}.jsa"
 
 
 def _hash(*parts: object) -> str:

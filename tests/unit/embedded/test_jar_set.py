@@ -1,6 +1,7 @@
 """Sets of jars: fetched once, verified, refused when they differ."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,26 @@ def test_a_jar_that_was_changed_is_refused_with_what_to_delete(registry: Registr
 
 def test_jars_that_were_copied_are_verified_and_kept(registry: Registry) -> None:
     (first, _) = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
-    first.write_bytes(first.read_bytes())
+    os.utime(first, (0, 0))
     assert ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)[0] == first
     assert registry.fetched == ["a", "b"]
+
+
+def test_jars_in_a_layer_of_an_image_are_as_they_were_verified(registry: Registry) -> None:
+    """Layers have whole seconds. There the directory is often one that nothing can be written to."""
+    jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    manifest = jars[0].with_name("manifest.json")
+    for each in jars:
+        os.utime(each, ns=(0, 1_700_000_000_900_000_000))
+    ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    before = manifest.stat().st_mtime_ns
+    for each in jars:
+        os.utime(each, ns=(0, 1_700_000_000_000_000_000))
+    ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    assert manifest.stat().st_mtime_ns == before
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(registry: Registry, tmp_path: Path) -> None:
+    (tmp_path / "fencepost").write_text("where the directory should be")
+    with pytest.raises(JarError, match=rf"set cannot be kept in {default_cache()}: .*XDG_CACHE_HOME"):
+        ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)

@@ -86,6 +86,22 @@ def test_a_jar_that_was_replaced_makes_another_one_in_its_place(hosts: Hosts, tm
     assert hosts.starts == 2
 
 
+def test_an_archive_in_a_layer_of_an_image_is_used(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jars have whole seconds there, and the user who runs a worker may not change the archive."""
+    os.utime(hosts.jars[0], ns=(0, 1_700_000_000_900_000_000))
+    options = hosts.options()
+    os.utime(hosts.jars[0], ns=(0, 1_700_000_000_000_000_000))
+
+    def refused(*_: object) -> None:
+        raise PermissionError("it is another user's")
+
+    monkeypatch.setattr(archive.os, "utime", refused)
+    assert hosts.options() == options != []
+    assert hosts.starts == 1
+
+
 def test_another_installation_keeps_its_own_for_a_month(hosts: Hosts, tmp_path: Path) -> None:
     hosts.options()
     first = hosts.jars[:1]
