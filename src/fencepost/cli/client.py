@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.config.properties import read_properties
+from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
 from fencepost.config.tracing import of_environment
+from fencepost.config.worker import WorkerConfig
 
 BOOTSTRAP = "bootstrap.servers"
 _LOCAL = "127.0.0.1:9092"
@@ -21,6 +23,11 @@ def client_properties(properties: Path | None, bootstrap: str | None, own: str |
 def read_worker_file(path: Path) -> dict[str, str]:
     """Return the properties of a file, with the values that they refer to. Raises ConfigError."""
     return with_values(read_properties(path))
+
+
+def plugin_path_of(path: Path) -> list[str]:
+    """Return the entries of `plugin.path` in a worker's file. Raises ConfigError."""
+    return names_in(read_worker_file(path).get(WorkerConfig.key_of("plugin_path")))
 
 
 def with_values(properties: Mapping[str, str]) -> dict[str, str]:

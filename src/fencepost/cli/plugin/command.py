@@ -20,7 +20,7 @@ _Directories = Annotated[
     typer.Option(
         "--plugin-path",
         metavar="DIR",
-        help="A directory with plug-ins, as in plugin.path; repeatable. Default: that of `dev`.",
+        help="A directory with plug-ins, as in plugin.path; repeatable. Default: the file's, or that of `dev`.",
     ),
 ]
 _Directory = Annotated[
@@ -32,6 +32,10 @@ _Directory = Annotated[
 _File = Annotated[
     Path | None,
     typer.Option(help="A worker's file. The directory is the first one in its plugin.path.", metavar="FILE"),
+]
+_WholeFile = Annotated[
+    Path | None,
+    typer.Option("--properties", help="A worker's file: all that is in its plugin.path.", metavar="FILE"),
 ]
 
 
@@ -89,11 +93,12 @@ def remove(
 def describe(
     name: Annotated[str, typer.Argument(help="The class, as a config names it.", metavar="NAME")],
     plugin_path: _Directories = None,
+    properties: _WholeFile = None,
     kind: Annotated[PluginKind | None, typer.Option(help="What it is, if several kinds have the name.")] = None,
     output: Annotated[Output, typer.Option(help="text, or json for programs.")] = Output.TEXT,
 ) -> None:
     """Print the reference of a plug-in: its settings with types, defaults and meanings."""
-    found = find_any(_registry(plugin_path), name, kind)
+    found = find_any(_registry(plugin_path, properties), name, kind)
     if output is Output.JSON:
         typer.echo(orjson.dumps(reference(found), option=orjson.OPT_INDENT_2).decode())
         return
@@ -104,6 +109,7 @@ def describe(
 @app.command("list")
 def list_all(
     plugin_path: _Directories = None,
+    properties: _WholeFile = None,
     kind: Annotated[PluginKind | None, typer.Option(help="Only plug-ins of this kind.")] = None,
     url: Annotated[str | None, typer.Option(help="List those of the worker with this REST API instead.")] = None,
     context: Annotated[
@@ -125,7 +131,7 @@ def list_all(
         else:
             printer.data(found)
         return
-    registry = _registry(plugin_path)
+    registry = _registry(plugin_path, properties)
     origins = Origins(registry)
     kinds = PluginKind if kind is None else (kind,)
     rows = [
@@ -141,6 +147,10 @@ def list_all(
         typer.echo(failure, err=True)
 
 
-def _registry(plugin_path: list[Path] | None) -> PluginRegistry:
+def _registry(plugin_path: list[Path] | None, properties: Path | None) -> PluginRegistry:
+    if properties is not None and not plugin_path:
+        from fencepost.cli.client import plugin_path_of
+
+        return PluginRegistry(plugin_path_of(properties))
     own = plugin_directory()
     return PluginRegistry([str(directory) for directory in plugin_path or ([own] if own.is_dir() else [])])

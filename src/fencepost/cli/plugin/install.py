@@ -6,10 +6,9 @@ from pathlib import Path
 import typer
 
 from fencepost.api import ConnectError
-from fencepost.cli.client import read_worker_file
+from fencepost.cli.client import plugin_path_of
 from fencepost.cli.columns import aligned
 from fencepost.cli.places import plugin_directory
-from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.java.error import JavaPluginError
 from fencepost.java.index import Found, is_archive
@@ -46,10 +45,9 @@ def remove_plugin(name: str, directory: Path | None, properties: Path | None) ->
 def _directory(given: Path | None, properties: Path | None) -> PluginDirectory:
     if given is not None or properties is None:
         return PluginDirectory((given or plugin_directory()).absolute())
-    key = WorkerConfig.key_of("plugin_path")
-    entries = map(Path, names_in(read_worker_file(properties).get(key)))
-    found = next((each for each in entries if not is_archive(each)), None)
+    found = next((each for each in map(Path, plugin_path_of(properties)) if not is_archive(each)), None)
     if found is None:
+        key = WorkerConfig.key_of("plugin_path")
         raise InstallError(f"{properties} names no directory in {key}: add one, or give it here, --plugin-path")
     return PluginDirectory(found.absolute())
 

@@ -156,3 +156,14 @@ def test_the_directory_is_the_first_one_of_the_workers_file(java_plugins: Path, 
     (tmp_path / "worker.properties").write_text("plugin.path=/opt/a.jar\n")
     with pytest.raises(InstallError, match=r"names no directory in plugin\.path"):
         run("remove", "prices", "--properties", str(tmp_path / "worker.properties"))
+
+
+def test_the_directories_of_a_worker_are_those_of_its_file(java_plugins: Path, directory: Path, tmp_path: Path) -> None:
+    jar = write_jar(tmp_path / "one.jar", {SINK: ["org.example.OneSink"]})
+    file = tmp_path / "worker.properties"
+    file.write_text(f"plugin.path={directory}, {jar}\n")
+    listed = run("list", "--properties", str(file))
+    assert "fp_feed.FeedConnector" in listed
+    assert "org.example.OneSink" in listed
+    assert "PriceSource" not in listed, "it is in the default directory, which this worker does not have"
+    assert run("describe", "Feed", "--properties", str(file)).startswith("fp_feed.FeedConnector (source")
