@@ -195,8 +195,8 @@ def _answered(what: str, ask: Callable[[JavaHost], T], lease: Lease) -> T:
         if not is_late.is_set():
             raise
         raise HostTimeoutError(
-            f"{silence}, so its host (a JVM) was killed: check that what it connects to answers, then send the request "
-            "again"
+            f"{silence}, so its host (a JVM) was killed: check that the system it connects to, such as its database, "
+            "can be reached, then send the request again"
         ) from error
     finally:
         timer.cancel()

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.java import LATE_COMPILER, Java, find_java
@@ -59,10 +59,21 @@ def start_host(options: HostOptions) -> JavaHost:
     try:
         return started(options.label, [*own, *archived, *options.jvm])
     except JavaUnavailableError:  # the archive is damaged, or this build of Java lacks what others of its version have
-        host = started(options.label, [*_OPTIONS, *options.jvm])
+        host = _checked(lambda: started(options.label, [*_OPTIONS, *options.jvm]), options.jvm)
         if archived:
             discard_archive(java, jars)
         return host
+
+
+def _checked(start: Callable[[], HostClient], own: Sequence[str]) -> HostClient:
+    """Start a host; its error says whose options it had. They are not shown: a password may be among them."""
+    try:
+        return start()
+    except JavaUnavailableError as error:
+        if not own:
+            raise
+        text = f"{error}\nIt was started with the options of java.host.options: check these"
+        raise JavaUnavailableError(text) from error
 
 
 def jvm_options(java: Java) -> list[str]:

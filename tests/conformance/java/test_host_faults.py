@@ -279,6 +279,21 @@ def test_a_class_of_a_newer_java_is_refused_with_both_versions(
         made(host, JavaClass("tests.ScriptedTask", Location(str(jar), (str(jar),))))
 
 
+def test_a_class_that_needs_a_jar_which_is_not_there_is_answered_with_where_jars_belong(
+    host: JavaHost, plugins: Location, tmp_path: Path
+) -> None:
+    name = "tests/Unusable$Throwing.class"
+    jar = tmp_path / "alone.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
+        packed.write(Path(plugins.path, name), name)
+    with pytest.raises(JavaPluginError) as raised:
+        made(host, JavaClass("tests.Unusable$Throwing", Location(str(jar), (str(jar),))))
+    assert str(raised.value) == (
+        f"class tests.Unusable$Throwing of plug-in {jar} needs tests.Unusable, which is in none of its jars: the "
+        "plug-in's directory needs all of them, and plugin.path names the directory above it"
+    )
+
+
 def test_two_versions_of_a_plug_in_run_side_by_side(host: JavaHost, plugins: Location, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(plugins.path, copy)
@@ -288,8 +303,11 @@ def test_two_versions_of_a_plug_in_run_side_by_side(host: JavaHost, plugins: Loc
 
 
 def test_an_option_that_java_refuses_is_reported() -> None:
-    with pytest.raises(JavaUnavailableError, match="Unrecognized option: -Xno"):
-        start_host(HostOptions(jvm=["-Xno"], label="host of tests"))
+    options = ["-Dtrust.password=hunter22", "-Xno"]
+    with pytest.raises(JavaUnavailableError, match="Unrecognized option: -Xno") as raised:
+        start_host(HostOptions(jvm=options, label="host of tests"))
+    assert str(raised.value).endswith("\nIt was started with the options of java.host.options: check these")
+    assert "hunter22" not in str(raised.value)
 
 
 def test_hosts_leave_nothing_behind(plugins: Location, scripted: Starter) -> None:

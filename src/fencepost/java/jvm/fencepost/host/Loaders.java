@@ -16,6 +16,9 @@ import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 
 /** The class loaders of plug-ins: one for each location. Thread-safe. */
 final class Loaders {
+    private static final String IN_NO_JAR = ", which is in none of its jars: the plug-in's directory needs all of them,"
+            + " and plugin.path names the directory above it";
+
     private final Map<List<String>, ClassLoader> loaders = new HashMap<>();
 
     synchronized ClassLoader of(JavaClass described) {
@@ -85,6 +88,10 @@ final class Loaders {
         Throwable first = error;
         while (error instanceof ExceptionInInitializerError && first.getCause() != null) {
             first = first.getCause();
+        }
+        Throwable lack = error instanceof NoClassDefFoundError ? error.getCause() : null;
+        if (lack instanceof ClassNotFoundException && described.path() != null) {
+            return unusable(described, "needs " + lack.getMessage() + IN_NO_JAR + damaged(described), error);
         }
         return unusable(described, "cannot be linked: " + first + damaged(described), error);
     }
