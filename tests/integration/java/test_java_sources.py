@@ -246,6 +246,21 @@ def test_javas_connector_checks_changes_of_its_offsets(worker: Worker, kafka: Em
     assert [one.value for one in seen(kafka, name)][20:] == [b"0:19", b"0:20"]
 
 
+def test_a_java_connector_from_another_cluster_goes_on_at_the_offsets_that_were_shown_there(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
+    created(worker, name, numbers(name, count=100))
+    eventually(committed(kafka, name, 100), within_s=WITHIN_S)
+    worker.rest.put(f"/connectors/{name}/stop")
+    eventually(lambda: worker.task_states(name) == [], within_s=WITHIN_S)
+    shown = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+    assert worker.rest.delete(f"/connectors/{name}/offsets").status_code == 200, "this cluster knows nothing of it"
+    assert worker.rest.delete(f"/connectors/{name}").status_code == 204
+    answer = worker.create(name, numbers(name, count=150), initial_offsets=shown)
+    assert answer.status_code == 201, answer.text
+    assert verdict(kafka, name, 150).is_clean
+
+
 def test_topics_of_a_java_source_are_created_as_its_groups_say(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
     """Here with Kafka's own SchemaSourceConnector, whose structs are converted in Java."""
     config = {
