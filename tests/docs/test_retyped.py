@@ -66,17 +66,18 @@ class Reader:
         (directory / "dev").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         (directory / "dev").chmod(0o755)
 
-    def text(self, page: Path, language: str, beginning: str) -> str:
+    def text(self, page: Path, language: str, beginning: str, *changes: tuple[str, str]) -> str:
         """Return the block of a page with a text, with what differs here."""
         [found] = [block for block in blocks(language) if block.page == page and beginning in block.text]
-        return self._here(found)
-
-    def types(self, page: Path, beginning: str, *changes: tuple[str, str]) -> str:
-        """Run a block of shell commands, and return what they print."""
-        text = self.text(page, "bash", beginning)
+        text = self._here(found)
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
+        return text
+
+    def types(self, page: Path, beginning: str, *changes: tuple[str, str]) -> str:
+        """Run a block of shell commands, and return what they print."""
+        text = self.text(page, "bash", beginning, *changes)
         done = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", text], cwd=self.directory, text=True, capture_output=True, check=False
         )
@@ -97,15 +98,16 @@ class Reader:
         return name
 
     @contextmanager
-    def starts_dev(self, *, is_first: bool) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the command of the tutorial, which keeps Kafka's data, and writes the process id to a file."""
-        [text] = re.findall(r"^sh -c .*$", self.text(FIRST_PIPELINE, "bash", "exec .venv/bin/fencepost dev"), re.M)
+    def starts_dev(self, page: Path, *changes: tuple[str, str], is_first: bool) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the command of a page, which keeps Kafka's data, and writes the process id to a file."""
+        [text] = re.findall(r"^sh -c .*$", self.text(page, "bash", "exec .venv/bin/fencepost dev", *changes), re.M)
         with self.log(is_first=is_first).open("wb") as out:
             process = subprocess.Popen(
                 shlex.split(text), cwd=self.directory, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
             )
         try:
             eventually(self._is_healthy, within_s=_WITHIN_S)
+            assert (self.directory / "fencepost.pid").read_text() == f"{process.pid}\n"
             yield process
         finally:
             if process.poll() is None:
@@ -184,19 +186,21 @@ def reader(tmp_path: Path, postgres: Postgres | None, monkeypatch: pytest.Monkey
 def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
     _writes_plugins(reader)
     _installs_debezium(reader)
-    with reader.starts_dev(is_first=True) as first:
+    with reader.starts_dev(FIRST_PIPELINE, is_first=True) as first:
         _readme(reader)
         _tutorials(reader)
         reader.ensure_running("lines", "words", "words-files")
         _copies_a_table(reader)
         words = reader.text(FIRST_PIPELINE, "bash", "kill -9")
         assert "word%d" in words
+        assert words.endswith(reader.text(JAVA, "bash", "kill -9"))
         reader.types(
             FIRST_PIPELINE, "kill -9", ("word%d", "more%d"), ("sleep 0.02", "sleep 0.005"), ("sleep 3", "sleep 1")
         )
         assert first.wait(_WITHIN_S) == -signal.SIGKILL
         _changes_the_table(reader)
-    with reader.starts_dev(is_first=False) as second:
+    of_tutorial = ("--dir", "--set plugin.path=plugins --dir")  # its connectors go on beside the Java one
+    with reader.starts_dev(JAVA, of_tutorial, is_first=False) as second:
         (reader.directory / "lines.txt").open("a").write("four\n")
         _sees_what_the_pages_say(reader)
         _sees_the_table_once(reader)
