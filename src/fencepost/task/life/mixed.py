@@ -47,15 +47,15 @@ class Mixed:
     dropped: Callable[[int], object] = lambda index: None
     """Called with the index of a record that was dropped, after `tolerance` was told."""
     _chain: HostedChain | None = field(default=None, init=False)
-    _number: dict[int, int] = field(default_factory=dict, init=False)
+    _hosted: list[int] = field(default_factory=list, init=False)
+    """The places of the other process's steps, which it knows by their number in this list."""
 
     def __post_init__(self) -> None:
-        hosted = [place for place, step in enumerate(self.steps) if isinstance(step, HostedStep)]
-        self._number = {place: number for number, place in enumerate(hosted)}
+        self._hosted = [place for place, step in enumerate(self.steps) if isinstance(step, HostedStep)]
 
     def open(self) -> None:
         """Begin the chain in the other process. Does nothing the second time. Raises what a class throws."""
-        hosted = [step for step in self.steps if isinstance(step, HostedStep)]
+        hosted: list[Any] = [self.steps[place] for place in self._hosted]
         if self._chain is None and hosted:
             self._chain = hosted[0].part.open_chain(hosted, self.use)
 
@@ -94,7 +94,7 @@ class Mixed:
             return rows
         self.open()
         assert self._chain is not None
-        first, end = self._number[places[0]], self._number[places[-1]] + 1
+        first, end = self._hosted.index(places[0]), self._hosted.index(places[-1]) + 1
         steps = [self.steps[place].role for place in places]
         sent = [_part(row.record, steps) for row in rows]
         is_chosen = None if all(row.is_chosen for row in rows) else [row.is_chosen for row in rows]
@@ -103,7 +103,7 @@ class Mixed:
         except RecordError as error:
             return self._without_unsendable(rows, places, error)
         while isinstance(found, Refused):
-            found = self._judged(found, rows[found.row], places[found.step - first])
+            found = self._judged(found, rows[found.row], self._hosted[found.step])
         for row, record, chosen in zip(found.rows, found.records, found.is_chosen, strict=True):
             _take(rows[row], record, steps)
             rows[row].is_chosen = chosen

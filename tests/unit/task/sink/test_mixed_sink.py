@@ -69,6 +69,21 @@ def test_a_foreign_header_converter_goes_with_the_others() -> None:
     assert (found.keys[0], found.values[0], found.headers[0][0].value) == ("k", "A", "x")
 
 
+def test_an_error_is_known_by_its_step_although_records_without_headers_leave_out_their_converter() -> None:
+    side = FarSide()
+    config = FAR_VALUE | {"header.converter": "FarHeaderConverter", "key.converter": "FarConverter"}
+    config |= {"transforms": "u,v", "transforms.u.type": "FarUpper", "transforms.v.type": "FarUpper"}
+    made = processor(side, config, tolerates_all=True)
+    side.errors["B"] = [RecordError("bad")]
+    assert list(made.process(fetched(b"a", b"b", b"c")).offsets) == [0, 2]
+    side.errors[b"b"] = [RecordError("bad")]
+    with pytest.raises(FatalError, match="stage 'KEY_CONVERTER'"):
+        processor(side, config).process(fetched(b"b"))
+    side.errors["B"] = [RecordError("bad")]
+    with pytest.raises(FatalError, match="stage 'TRANSFORMATION'"):
+        processor(side, config).process(fetched(b"b"))
+
+
 def test_an_error_costs_its_own_record() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True)
