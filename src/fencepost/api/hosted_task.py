@@ -76,6 +76,10 @@ class HostedTaskContext(SourceTaskContext, Protocol):
     def count_retries(self, count: int) -> None:
         """Count operations on records that the other process tried again."""
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether the task is to stop. `is_stopping` is also true if it is only to pause."""
+
 
 class HostLostError(ConnectError):
     """The process that ran a task's code is gone; whatever the task had polled and not committed is polled again.

@@ -24,7 +24,7 @@ from fencepost.api import Batch, RecordMetadata
 from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.call_thread import CallThread
-from fencepost.java.error import HostEndedError, JavaError
+from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.java.port import Callbacks, CommittedOffsets, Failure, HostedSourceTask, Mark, Polled, SourceTaskStart
 from fencepost.java.whole_poll import joined, whole_poll
@@ -63,10 +63,12 @@ class _Given:
             first += size
         self.ends.update(ends)
 
-    def take(self) -> "_Given":
-        """Return what is committed, and forget it here."""
-        taken = _Given(written=self.written, ends=self.ends)
-        self.written, self.ends = [], {}
+    def take(self, *, with_ends: bool = True) -> "_Given":
+        """Return what is committed, and forget it here. Without `with_ends`, the offsets stay."""
+        taken = _Given(written=self.written, ends=self.ends if with_ends else {})
+        self.written = []
+        if with_ends:
+            self.ends = {}
         return taken
 
 
@@ -111,6 +113,11 @@ class JavaSourceTask(JavaTask, HostedTask):
             parts = asked.result()
         except HostEndedError as error:
             self._lost(error)
+        except JavaRetriableError:
+            raise
+        except Exception:
+            self._is_whole = False  # Java may have read more than it has returned
+            raise
         if parts:
             if self._asks_ahead:
                 self._ask()
@@ -130,7 +137,8 @@ class JavaSourceTask(JavaTask, HostedTask):
         """Tell Java what is committed, unless Java has read more: its `poll` is under way, or is committed in parts.
 
         A task that acknowledges all that it has read would acknowledge what is not committed, too. Java is told after
-        that `poll`: at once if it returns nothing, or else with its records.
+        that `poll`: at once of the records, and of the offsets as well if it returns nothing. Else they are told with
+        those of its records.
         """
         if self.polls_ahead:
             if committed := self._given.take().ends:
@@ -139,12 +147,8 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._is_owed = self._asked is not None or not self._is_whole
         self._given.ends.update(self._changes)
         self._changes = {}
-        if self._is_owed or not (self._given.written or self._given.ends):
-            return
-        try:
-            self._call(self._tell, self._given.take())
-        except JavaError:  # as in Kafka Connect: the records are committed
-            log.exception("task %s: an error in commit() or commitRecord() is ignored", self._id)
+        if not self._is_owed:
+            self._tell()
 
     def stop(self) -> None:
         """Stop Java's task: after its `poll` has returned, or was interrupted, or the host was killed."""
@@ -177,6 +181,8 @@ class JavaSourceTask(JavaTask, HostedTask):
         self._asked.add_done_callback(lambda _: self.context.wake())
 
     def _taken(self, parts: Sequence[Polled]) -> Batch:
+        if self._is_owed:
+            self._tell(with_commit=False)
         batch = joined([part.batch for part in parts])
         left_out: list[LeftOut] = []
         first = 0
@@ -195,26 +201,29 @@ class JavaSourceTask(JavaTask, HostedTask):
             transaction.abort_transaction()
         return batch
 
-    def _tell(self, given: _Given) -> None:
-        self._tell_records(given)
-        self._task.commit(list(given.ends.values()))
+    def _tell(self, *, with_commit: bool = True) -> None:
+        """Tell Java of what is committed and was not told. `with_commit`: Java has read no more than that."""
+        if not (with_commit or self.tells_records):
+            return
+        given = self._given.take(with_ends=with_commit)
+        if not (given.written or given.ends):
+            return
+        try:
+            self._call(self._told, given, with_commit)
+        except JavaError:  # as in Kafka Connect: the records are committed
+            log.exception("task %s: an error in commit() or commitRecord() is ignored", self._id)
 
-    def _tell_records(self, given: _Given) -> None:
+    def _told(self, given: _Given, with_commit: bool) -> None:
         if self.tells_records:
             for number, places in given.written:
                 self._task.commit_records(number, places)
+        if with_commit:
+            self._task.commit(list(given.ends.values()))
 
     def _tell_last(self) -> None:
-        """Tell Java of records that were committed while its last `poll` was under way.
-
-        A task that acknowledges each record would get them again. `commit` is called only if Java has not read more.
-        """
-        if not self._is_owed:
-            return
-        if self._asked is None and self._is_whole:
-            self.commit()
-        else:
-            self._call(self._tell_records, self._given.take())
+        """Tell Java of records that are committed, as long as it has not been told: it would get them again."""
+        has_read_more = self._asked is not None or not self._is_whole or bool(self._given.batches)
+        self._tell(with_commit=not has_read_more)
 
     def _end_poll(self, hosted: HostedSourceTask) -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""
@@ -272,10 +281,15 @@ class _UpdatesOffsets(JavaSourceTask):
         return self._asked is not None and (self._asked.exception() is not None or bool(self._asked.result()))
 
     def _has_polled(self, *, waits: bool) -> bool:
-        """Say whether no `poll` of Java's is under way. One that is to stop is interrupted."""
+        """Say whether no `poll` of Java's is under way. It is interrupted if the task is to stop.
+
+        A pause does not wait for it, nor interrupt it: the task would go on with the error that it ends with.
+        """
         while waits and self._asked is not None and not self._asked.done():
             wait([self._asked], _POLITE_S)
             if self.context.is_stopping and not self._asked.done():
+                if not self.context.is_to_stop:
+                    break
                 self._task.interrupt()
         return self._asked is None or self._asked.done()
 

@@ -297,6 +297,24 @@ def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) ->
     assert stage.delivery.done == [(["a"], [1])]
 
 
+def test_an_update_at_a_pause_leaves_a_poll_alone(tmp_path: Path) -> None:
+    """The offsets are committed as they are, and the task goes on with what the poll returns."""
+    asked: list[CommittedOffsets] = []
+    stage = updating(lambda offsets: asked.append(offsets) or [], tmp_path, boundary=IntervalBoundary(1e9))
+    gate = Gate(stage, polled(1, [b"b"], 2))
+    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
+    stage.report_state = lambda state: gate.is_open.set() or Stage.report_state(stage, state)  # type: ignore
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    stage.control.pause()
+    thread.join(60)
+    assert ends == [LoopEnd.STOPPED]
+    assert stage.states == [RunState.PAUSED, RunState.RUNNING]
+    assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
+    assert "interrupt" not in stage.hosted.log
+    assert asked == [[({"f": 1}, {"at": 2})]]
+
+
 @pytest.mark.parametrize("is_exactly_once", [True, False])
 def test_an_offset_that_java_gives_as_null_removes_the_committed_one(tmp_path: Path, is_exactly_once: bool) -> None:
     gone = polled(0, [b"a"], 1)
@@ -418,6 +436,8 @@ class Gate:
             self.stage.host.ensure_alive()
             if self.stage.hosted.is_interrupted.is_set() and not self.ignores_interrupts:
                 raise JavaError("interrupted", THROWN)
+        if isinstance(self.then, Exception):
+            raise self.then
         return self.then
 
 
@@ -518,6 +538,45 @@ def test_records_that_were_committed_during_the_last_poll_are_told_at_the_end(tm
     assert stage.delivery.done == [(["a"], [1])]
     told = [] if has_read else ["commit [{'at': 1}]"]  # Java would take all that it has read for committed
     assert [each for each in stage.hosted.log if each != "interrupt"][2:] == ["commit_records 0 1", *told, "stop"]
+
+
+def test_records_that_the_task_has_committed_are_told_although_those_after_them_are_aborted(tmp_path: Path) -> None:
+    """A stop does not commit what comes after the task's own last commit."""
+    script = [polled(0, [b"a"], 1, Mark.COMMIT, is_whole=False), polled(1, [b"b"], 2)]
+    stage = Stage(tmp_path, script, ConnectorBoundary())
+    assert stage.run() is LoopEnd.STOPPED
+    assert (stage.delivery.done, stage.delivery.aborted) == ([(["a"], [1])], [["b"]])
+    assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "poll", "stop"]
+
+
+def test_records_that_were_committed_during_a_poll_are_told_before_the_next_one(tmp_path: Path) -> None:
+    """The next commit may be far away, and never come."""
+    now = [0.0]
+    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage, polled(1, [b"b"], 2))
+    stage.java.script = [polled(0, [b"a"], 1), gate, JavaError("no table", THROWN)]
+    thread, ends = running(stage)
+    assert gate.is_reached.wait(60)
+    now[0] = 2.0
+    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    gate.is_open.set()
+    thread.join(60)
+    assert "no table" in str(ends)
+    assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "poll", "stop"]
+
+
+def test_a_poll_that_has_failed_may_have_read_more_than_is_committed(tmp_path: Path) -> None:
+    now = [0.0]
+    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
+    gate = Gate(stage, JavaError("no table", THROWN))
+    stage.java.script = [polled(0, [b"a"], 1), gate]
+    thread, _ = running(stage)
+    assert gate.is_reached.wait(60)
+    now[0] = 2.0
+    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    gate.is_open.set()
+    thread.join(60)
+    assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "stop"]
 
 
 def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Path) -> None:

@@ -18,3 +18,7 @@ class HostedContext(TaskContext):
 
     def count_retries(self, count: int) -> None:
         self._errors.retries += count
+
+    @property
+    def is_to_stop(self) -> bool:
+        return self._control.is_stopping
