@@ -318,7 +318,7 @@ class HostedTask(Protocol):
 
 
 class HostedSourceTask(HostedTask, Protocol):
-    """A started source task. After an error of `poll` that is not retriable, only `commit_records` and `stop` may follow."""
+    """A started source task. Only `commit_records` and `stop` follow an error of `poll` that is not retriable."""
 
     def poll(self, max_bytes: int | None = None) -> Polled | None:
         """Return what Java's `poll` gave next; None if it gave nothing. Blocks as long as Java's does."""

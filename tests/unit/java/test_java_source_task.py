@@ -300,10 +300,19 @@ def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) ->
 def test_an_update_at_a_pause_leaves_a_poll_alone(tmp_path: Path) -> None:
     """The offsets are committed as they are, and the task goes on with what the poll returns."""
     asked: list[CommittedOffsets] = []
-    stage = updating(lambda offsets: asked.append(offsets) or [], tmp_path, boundary=IntervalBoundary(1e9))
+
+    def update(offsets: CommittedOffsets) -> CommittedOffsets:
+        asked.append(list(offsets))
+        return []
+
+    def report(state: RunState) -> None:
+        gate.is_open.set()
+        Stage.report_state(stage, state)
+
+    stage = updating(update, tmp_path, boundary=IntervalBoundary(1e9))
     gate = Gate(stage, polled(1, [b"b"], 2))
     stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
-    stage.report_state = lambda state: gate.is_open.set() or Stage.report_state(stage, state)  # type: ignore
+    stage.report_state = report  # type: ignore[method-assign]
     thread, ends = running(stage)
     assert gate.is_reached.wait(60)
     stage.control.pause()
