@@ -78,7 +78,7 @@ class HostedTaskContext(SourceTaskContext, Protocol):
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether the task is to stop. `is_stopping` is also true if it is only to pause."""
+        """Say whether the task is to stop. `is_stopping` is also true if it is only to pause."""
 
 
 class HostLostError(ConnectError):
