@@ -41,6 +41,7 @@ class CommitCallbacks:
         self._tracks_records = type(task).commit_record is not SourceTask.commit_record
         self._delivered: list[_Delivered] = []
         self._batches: deque[_DeliveredBatch] = deque()
+        self._sealed: deque[deque[_DeliveredBatch]] = deque()
         self.is_cut_short = False
         """Whether a polled batch was not sent. `commit` is not called any more: an author who acknowledges all polled
         records upstream would lose it."""
@@ -78,15 +79,20 @@ class CommitCallbacks:
 
         return delivered
 
+    def seal(self) -> None:
+        """Assign the batches sent so far to a commit that has begun: others may be sent before it has ended."""
+        self._sealed.append(self._batches)
+        self._batches = deque()
+
     def committed(self) -> None:
-        """Tell of a commit that covers everything sent before it."""
-        self._tell_records(is_whole=True)
+        """Tell of the oldest commit that has begun; without one, of a flush that covers everything sent before it."""
+        self._tell_records(self._sealed.popleft() if self._sealed else self._batches, is_whole=True)
         if not self.is_cut_short:
             self._task.commit()
 
     def records_committed(self) -> None:
         """Tell of the records that are acknowledged, of those that a flush was to cover."""
-        self._tell_records(is_whole=False)
+        self._tell_records(self._batches, is_whole=False)
 
     def aborted(self) -> None:
         """Count the records sent as not sent: only their offsets will be committed."""
@@ -94,14 +100,14 @@ class CommitCallbacks:
         for each in self._batches:
             each.is_aborted = True
 
-    def _tell_records(self, *, is_whole: bool) -> None:
+    def _tell_records(self, batches: deque[_DeliveredBatch], *, is_whole: bool) -> None:
         delivered, self._delivered = self._delivered, []
         for one in delivered:
             if one.is_sent and one.metadata is None:
                 self._delivered.append(one)  # not acknowledged yet; only happens if a flush took too long
             else:
                 self._task.commit_record(one.record, one.metadata)
-        while self._batches and (is_whole or self._batches[0].is_acknowledged):
-            first = self._batches.popleft()
+        while batches and (is_whole or batches[0].is_acknowledged):
+            first = batches.popleft()
             assert isinstance(self._task, HostedTask)
             self._task.written(() if first.is_aborted else first.places)

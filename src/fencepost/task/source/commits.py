@@ -57,6 +57,7 @@ class SourceCommits:
             raise
         if is_accepted:
             offsets.seal()
+            callbacks.seal()
             self.sender.begin()
             self.run.commit_begun(begun_s)
             self.boundary.committed()
