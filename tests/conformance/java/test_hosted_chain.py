@@ -5,6 +5,7 @@ import datetime as dt
 import gzip
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.api.hosted_chain import RAW, Passed, Refused
 from fencepost.java.chain_port import ChainStart, ChainStep, HostedSteps
+from fencepost.java.client.value_writer import MOST_DEPTH
 from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.java.port import HostOptions, JavaClass, JavaHost, Location
 from fencepost.java.start import start_host
@@ -142,6 +144,37 @@ def test_what_does_not_fit_its_schema_is_refused_before_it_is_sent(
     with pytest.raises(RecordError):
         nothing.run([record(value, declared)], 0, 0, None)
     assert passed(nothing, [record("fine")]) == [record("fine")]
+
+
+@pytest.fixture
+def calls() -> Iterator[None]:
+    """As many calls of functions as a slot allows."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(4_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.usefixtures("calls")
+def test_the_deepest_value_comes_back_and_one_that_a_transform_makes_deeper_fails_alone(opened: Opened) -> None:
+    hoist = opened(transform("HoistField$Value"), **{"transforms.a.field": "f"})
+    deepest = nested(MOST_DEPTH - 1)
+    assert passed(hoist, [record(deepest)]) == [record(deepest)]
+    assert passed(hoist, [record(deepest[0])], 0, 1)[0].value == {"f": deepest[0]}
+    found = hoist.run([record("a"), record(deepest), record("b")], 0, 1, None)
+    assert isinstance(found, Refused)
+    assert (found.row, found.step) == (1, 0)
+    assert "nested more than 500 levels deep" in str(found.error)
+    rest = hoist.skip()
+    assert isinstance(rest, Passed)
+    assert [each.value for each in rest.records] == [{"f": "a"}, {"f": "b"}]
 
 
 def test_equal_schemas_are_one_object_in_all_batches(nothing: HostedSteps) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import Any
 
+from fencepost.api import RecordError
 from fencepost.api.hosted_chain import RAW
 from fencepost.java.client.value_reader import ValueReader
-from fencepost.java.client.value_writer import ValueWriter
+from fencepost.java.client.value_writer import UNWRITABLE, ValueWriter
 from fencepost.record import ConnectRecord, Header, Schema
 from fencepost.record.schema import INT32, INT64, STRING
 
@@ -30,11 +31,17 @@ class Crossing:
     def __init__(self, *, is_source: bool = True) -> None:
         """`is_source`: whether the records that are written are those of a source, or of a sink."""
         self._write_origins = _write_sources if is_source else _write_places
-        self._written: dict[int, tuple[Schema, bytes]] = {}  # by the id of a schema, which is kept alive
+        self._definitions: dict[int, tuple[Schema, bytes]] = {}  # by the id of a schema, which is kept alive
         self._read: dict[bytes, Schema] = {}
 
     def written(self, records: Sequence[ConnectRecord]) -> list[tuple[str, bytes]]:
         """Return the buffers with records of one kind. Raises RecordError if a value has no form."""
+        try:
+            return self._written_all(records)
+        except UNWRITABLE as error:
+            raise RecordError(f"it cannot be handed to Java: {error}") from error
+
+    def _written_all(self, records: Sequence[ConnectRecord]) -> list[tuple[str, bytes]]:
         writer, table = ValueWriter(), _Table(self)
         writer.column(STRING, [record.topic for record in records])
         writer.column(INT32, [record.kafka_partition for record in records])
@@ -76,13 +83,13 @@ class Crossing:
         ]
 
     def definition(self, schema: Schema) -> bytes:
-        found = self._written.get(id(schema))
+        found = self._definitions.get(id(schema))
         if found is None:
-            if len(self._written) >= _MOST_SCHEMAS:
-                self._written.clear()
+            if len(self._definitions) >= _MOST_SCHEMAS:
+                self._definitions.clear()
             writer = ValueWriter()
             writer.definition(schema)
-            found = self._written[id(schema)] = (schema, writer.taken())
+            found = self._definitions[id(schema)] = (schema, writer.taken())
         return found[1]
 
     def _schemas(self, reader: ValueReader) -> list[Schema]:

@@ -13,13 +13,15 @@ then, if so, a byte for each value (0: null), and then the others:
   the kinds, as those of a schema. Whole numbers are int64, or bytes if they are larger; decimals are a column of scales
   (int32) and one of bytes; times are milliseconds since 1970.
 
+Columns are in columns at most `MOST_DEPTH` deep: then neither side needs more calls to read them than it has.
+
 Java's `ValueWriter` and `ValueReader` are the other side.
 """
 
 import datetime as dt
 import struct
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from operator import itemgetter
@@ -43,6 +45,10 @@ TYPES = tuple(SchemaType)
 """In the order of Java's enum."""
 BOOLEAN, INTEGER, FLOAT, TEXT, BYTES, LIST, MAP, LARGE_INTEGER, DECIMAL, TIME = range(1, 11)
 OPTIONAL, HAS_DEFAULT, HAS_NAME, HAS_VERSION, HAS_DOC = 1, 2, 4, 8, 16
+MOST_DEPTH = 500
+"""Java's `ValueForm` has the same. To read a level takes 5 of the 4,000 calls of a slot."""
+UNWRITABLE = (TypeError, ValueError, OverflowError, AttributeError, KeyError, RecursionError, struct.error)
+"""What a value raises that does not fit its schema, or has no form."""
 _INT64 = range(-(2**63), 2**63)
 _MOST_ZEROS = 4_000  # that a decimal gets to have the scale of its schema
 _TIMES = {(one.name, one.type) for one in (DATE, TIME_OF_DAY, TIMESTAMP)}
@@ -62,12 +68,14 @@ class ValueWriter:
 
     def __init__(self) -> None:
         self._parts: list[bytes | array[Any]] = []
+        self._depth = 0
 
     def taken(self) -> bytes:
         return b"".join(self._parts)
 
     def column(self, schema: Schema | None, values: Sequence[Any]) -> None:
         """Write values, some of which may be None."""
+        self._descend()
         present = [value is not None for value in values]
         if all(present):
             self._parts.append(b"\0")
@@ -76,12 +84,21 @@ class ValueWriter:
             values = [value for value in values if value is not None]
         if schema is None:
             self._union(values)
-            return
+        else:
+            self._with_schema(schema, values)
+        self._depth -= 1
+
+    def _descend(self) -> None:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise RecordError(f"what is nested more than {MOST_DEPTH} levels deep cannot be handed to Java")
+
+    def _with_schema(self, schema: Schema, values: Sequence[Any]) -> None:
         try:
             self._typed(schema, values)
         except RecordError:
             raise
-        except (TypeError, ValueError, OverflowError, AttributeError, KeyError, struct.error) as error:
+        except UNWRITABLE as error:
             raise RecordError(f"Invalid value for schema {schema.name or schema.type.value}: {error}") from error
 
     def _typed(self, schema: Schema, values: Sequence[Any]) -> None:
@@ -145,6 +162,7 @@ class ValueWriter:
         for value in values:
             if not isinstance(value, Mapping):
                 raise RecordError(f"Invalid value for map: {_name(value)}")
+            _require_distinct(value)
         self._parts.append(array("i", map(len, values)))
         self.column(keys, list(chain.from_iterable(values)))
         self.column(members, list(chain.from_iterable(value.values() for value in values)))
@@ -173,6 +191,7 @@ class ValueWriter:
 
     def definition(self, schema: Schema) -> None:
         """Write a schema."""
+        self._descend()
         flags = (
             OPTIONAL * schema.is_optional
             + HAS_DEFAULT * (schema.default is not None)
@@ -201,6 +220,7 @@ class ValueWriter:
                 self.definition(field.schema)
         if schema.default is not None:
             self._typed(schema, [schema.default])
+        self._depth -= 1
 
     def text(self, text: str) -> None:
         data = text.encode("utf-16-le", "surrogatepass")
@@ -248,6 +268,13 @@ def _number_of(value: Any) -> Any:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return (value - EPOCH_DAY).days
     return milliseconds(value) if isinstance(value, dt.datetime | dt.time) else value
+
+
+def _require_distinct(keys: Iterable[Any]) -> None:
+    """Refuse times as keys of a map that are one in Java, which would have the last one's value and no other."""
+    times = [milliseconds(key) for key in keys if isinstance(key, dt.date | dt.time)]
+    if len(set(times)) < len(times):
+        raise RecordError("a map with keys that are the same time in Java cannot be handed to it")
 
 
 def _scaled(schema: Schema, value: Any) -> Decimal:

@@ -25,6 +25,12 @@ final class Odd {
             case "bytes" -> new byte[] {1};
             case "buffer" -> ByteBuffer.wrap(new byte[] {0, 1}, 1, 1);
             case "map" -> Map.of(1, Map.of("a", true));
+            case "equal-numbers" -> Map.of(1, "a", 1.0, "b");
+            case "equal-flags" -> Map.of(1L, "a", true, "b");
+            case "equal-decimals" -> Map.of(new BigDecimal("1.0"), "a", new BigDecimal("1.00"), "b");
+            case "equal-bytes" -> Map.of(new byte[] {1}, "a", new byte[] {1}, "b");
+            case "equal-texts" -> Map.of("x", "a", new StringBuilder("x"), "b");
+            case "other-keys" -> Map.of(1, "a", 2.5, "b", false, "c", "1", "d", new byte[] {1}, "e");
             case "half-value" -> String.valueOf((char) 0xD800);
             case "ring" -> ring();
             case "alien" -> new UUID(0, 1);

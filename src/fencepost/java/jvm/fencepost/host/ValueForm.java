@@ -24,6 +24,9 @@ final class ValueForm {
     static final int HAS_VERSION = 8;
     static final int HAS_DOC = 16;
 
+    /** How deep columns are in columns, at most: Python could not read more. Its "value_writer" has the same. */
+    static final int MOST_DEPTH = 500;
+
     private ValueForm() {
     }
 

@@ -5,8 +5,10 @@ import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.data.Date;
@@ -24,12 +26,14 @@ final class ValueWriter {
     private static final int MOST_BITS = 13_000;
 
     private ByteBuffer out = ByteBuffer.allocate(1 << 12).order(ByteOrder.LITTLE_ENDIAN);
+    private int depth;
 
     ByteBuffer taken() {
         return out.flip();
     }
 
     void column(Schema schema, List<?> values) {
+        descend();
         List<Object> found = new ArrayList<>(values.size());
         byte[] present = new byte[values.size()];
         for (int i = 0; i < present.length; i++) {
@@ -49,6 +53,14 @@ final class ValueWriter {
         } else {
             requireOf(schema, found);
             typed(schema, found);
+        }
+        depth--;
+    }
+
+    private void descend() {
+        if (++depth > ValueForm.MOST_DEPTH) {
+            throw new DataException(
+                    "what is nested more than " + ValueForm.MOST_DEPTH + " levels deep cannot be handed to Python");
         }
     }
 
@@ -134,6 +146,7 @@ final class ValueWriter {
         List<Object> found = new ArrayList<>();
         for (Object each : values) {
             integer(((Map<?, ?>) each).size());
+            requireDistinct(keySchema, ((Map<?, ?>) each).keySet());
             for (Object key : ((Map<?, ?>) each).keySet()) {
                 if (key instanceof List || key instanceof Map) {
                     throw new DataException("a map with keys of " + key.getClass() + " cannot be handed to Python");
@@ -144,6 +157,41 @@ final class ValueWriter {
         }
         column(keySchema, keys);
         column(valueSchema, found);
+    }
+
+    /** Refuse a map some of whose keys are one in Python, which would have the last one's value and no other. */
+    private static void requireDistinct(Schema schema, Set<?> keys) {
+        if (keys.stream().allMatch(each -> each instanceof String)) {
+            return;
+        }
+        Set<Object> found = new HashSet<>();
+        for (Object each : keys) {
+            if (!found.add(each == null ? null : inPython(schema, each))) {
+                throw new DataException("a map with keys that are equal in Python cannot be handed to it");
+            }
+        }
+    }
+
+    /** Return an object that equals those of keys which are equal in Python, where 1 is 1.0 and true. */
+    private static Object inPython(Schema schema, Object key) {
+        Object value = schema == null ? key : plain(schema, key);
+        if (value instanceof CharSequence) {
+            return value.toString();
+        } else if (value instanceof byte[] || value instanceof ByteBuffer) {
+            return ByteBuffer.wrap(bytes(value));
+        } else if (value instanceof Boolean flag) {
+            return flag ? BigDecimal.ONE : BigDecimal.ZERO;
+        } else if (value instanceof Double || value instanceof Float) {
+            double number = schema == null ? asDouble(value) : ((Number) value).doubleValue();
+            return Double.isFinite(number) ? new BigDecimal(number).stripTrailingZeros() : (Object) number;
+        } else if (value instanceof BigDecimal number) {
+            return number.stripTrailingZeros();
+        }
+        return value instanceof Number ? new BigDecimal(value.toString()).stripTrailingZeros() : value;
+    }
+
+    private static double asDouble(Object number) {  // 0.1 of a Float, too
+        return Double.parseDouble(number.toString());
     }
 
     /** Values without a schema: the kind of each, then those of each kind together. */
@@ -187,8 +235,7 @@ final class ValueWriter {
         switch (kind) {
             case ValueForm.BOOLEAN -> values.forEach(each -> number(Schema.Type.BOOLEAN, each));
             case ValueForm.INTEGER -> values.forEach(each -> room(8).putLong(((Number) each).longValue()));
-            case ValueForm.FLOAT ->  // 0.1 of a Float, too
-                values.forEach(each -> room(8).putDouble(Double.parseDouble(each.toString())));
+            case ValueForm.FLOAT -> values.forEach(each -> room(8).putDouble(asDouble(each)));
             case ValueForm.TEXT -> strings(values);
             case ValueForm.BYTES -> byteStrings(values.stream().map(ValueWriter::bytes).toList());
             case ValueForm.LIST -> lists(null, values);
@@ -209,6 +256,7 @@ final class ValueWriter {
     }
 
     void definition(Schema schema) {
+        descend();
         put(schema.type().ordinal());
         int flags = (schema.isOptional() ? ValueForm.OPTIONAL : 0)
                 | (schema.defaultValue() != null ? ValueForm.HAS_DEFAULT : 0)
@@ -249,6 +297,7 @@ final class ValueWriter {
         if (schema.defaultValue() != null) {
             typed(schema, List.of(schema.defaultValue()));
         }
+        depth--;
     }
 
     void text(String text) {

@@ -1,0 +1,111 @@
+"""The form in which records cross to Java, as far as this side reads what it has written."""
+
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fencepost.api import RecordError, Schema, SinkRecord, SourceRecord
+from fencepost.java.client.crossing import Crossing
+from fencepost.java.client.value_writer import MOST_DEPTH
+from fencepost.record.schema import STRING
+
+CALLS_OF_A_SLOT = 4_000
+
+
+@pytest.fixture(autouse=True)
+def calls() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(CALLS_OF_A_SLOT)
+    yield
+    sys.setrecursionlimit(before)
+
+
+def nested(levels: int, name: str | None = None) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value] if name is None else {name: value}
+    return value
+
+
+def record(value: Any, schema: Schema | None = None) -> SourceRecord:
+    return SourceRecord({"f": 1}, {"at": 1}, "t", value, schema)
+
+
+def crossed(value: Any, schema: Schema | None = None) -> Any:
+    crossing, given = Crossing(), [record(value, schema)]
+    buffers = dict(crossing.written(given))
+    [found] = crossing.read(memoryview(buffers["schemas"]), memoryview(buffers["records"]), given)
+    return found.value
+
+
+def deepest(schema: Schema, levels: int) -> Schema:
+    for _ in range(levels):
+        schema = Schema.array(schema)
+    return schema
+
+
+@pytest.mark.parametrize("name", [None, "a"])
+def test_the_deepest_value_that_is_written_can_be_read(name: str | None) -> None:
+    assert crossed(nested(MOST_DEPTH - 1, name)) == nested(MOST_DEPTH - 1, name)
+
+
+def test_the_deepest_value_with_a_schema_that_is_written_can_be_read() -> None:
+    assert crossed(nested(MOST_DEPTH - 1), deepest(STRING, MOST_DEPTH - 1)) == nested(MOST_DEPTH - 1)
+
+
+@pytest.mark.parametrize("levels", [MOST_DEPTH, 700, 850, 1_000, 5_000])
+def test_a_deeper_value_is_refused_alone(levels: int) -> None:
+    for value, schema in (
+        (nested(levels), None),
+        (nested(levels), deepest(STRING, levels)),
+        (nested(levels, "a"), None),
+    ):
+        with pytest.raises(RecordError, match="nested more than 500 levels deep"):
+            crossed(value, schema)
+
+
+def test_a_value_that_needs_more_calls_than_are_left_is_refused() -> None:
+    sys.setrecursionlimit(1_000)
+    with pytest.raises(RecordError, match="recursion"):
+        crossed(nested(MOST_DEPTH - 1))
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    with pytest.raises(RecordError, match="nested"):
+        crossed(ring)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [(Decimal("1" * 5_000), None), ("x", Schema.struct({"a": Schema(STRING.type, default=1)}))],
+    ids=["a decimal of more digits than Python reads", "a default that does not fit"],
+)
+def test_what_has_no_form_is_refused_with_and_without_a_schema(value: Any, schema: Schema | None) -> None:
+    with pytest.raises(RecordError):
+        crossed(value, schema)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (dt.datetime(2020, 1, 1), dt.date(2020, 1, 1)),
+        (dt.datetime(2020, 1, 1, microsecond=1), dt.datetime(2020, 1, 1, microsecond=2)),
+        (dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+    ],
+)
+def test_a_map_whose_keys_are_one_in_java_is_refused(first: Any, second: Any) -> None:
+    with pytest.raises(RecordError, match="the same time in Java"):
+        crossed({first: 1, second: 2})
+    assert len(crossed({first: 1, "a": 2, 3: 4})) == 3
+
+
+def test_records_of_a_sink_are_refused_in_the_same_way() -> None:
+    deep = SinkRecord("t", 0, 1, nested(1_000), None)
+    with pytest.raises(RecordError, match="nested"):
+        Crossing(is_source=False).written([deep])
