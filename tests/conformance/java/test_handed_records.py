@@ -51,6 +51,23 @@ def test_a_value_that_cannot_be_sent_fails_its_record_alone(scripted: Scripted) 
     assert [end for _, end in found.batch.ends or ()] == [{"n": 6}]
 
 
+@pytest.mark.parametrize("kind", ["numbers", "flags", "decimals", "bytes", "texts"])
+def test_a_map_whose_keys_are_equal_in_python_fails_its_record(scripted: Scripted, kind: str) -> None:
+    found = polled(scripted(f"other-keys,equal-{kind},b", **TOLERANT))
+    assert [each.row for each in found.processing.failures] == [1]
+    assert "keys that are equal in Python" in str(found.processing.failures[0].message)
+    assert list(found.batch.values) == [{1: "a", 2.5: "b", False: "c", "1": "d", b"\x01": "e"}, None, "b"]
+
+
+def test_offsets_of_records_cross_if_dead_letters_are_to_have_them(scripted: Scripted) -> None:
+    letters = {"errors.deadletterqueue.topic.name": "dead"}
+    found = polled(scripted("a,alien,b", **TOLERANT, **letters)).batch
+    assert [each.source_offset for each in found.records()] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert list(found.source_offsets) == [None] * 3, "it is not committed in part"
+    plain = polled(scripted("a", **TOLERANT)).batch
+    assert [each.source_offset for each in plain.records()] == [None]
+
+
 def test_a_value_that_cannot_be_sent_fails_the_task_if_errors_are_not_tolerated(scripted: Scripted) -> None:
     with pytest.raises(JavaError, match="Tolerance exceeded in error handler: stage 'VALUE_CONVERTER' failed"):
         scripted("a,alien").poll()

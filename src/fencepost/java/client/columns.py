@@ -38,7 +38,8 @@ def processing_of(found: Mapping[str, Any], offsets: Iterable[Any] = ()) -> Proc
 
 
 def _records(found: Mapping[str, Any], buffers: _Buffers, crossing: Crossing) -> RecordBatch:
-    given = [SourceRecord(partition, None, "") for partition in _runs(found["sources"])]
+    places = zip(_runs(found["sources"]), found.get("offsets", repeat(None)), strict=False)
+    given = [SourceRecord(partition, offset, "") for partition, offset in places]
     records = crossing.read(buffers["schemas"], buffers["records"], given)
     return RecordBatch.holding(records, [(partition, offset) for partition, offset in found["ends"]])
 

@@ -14,7 +14,16 @@ from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.raw_records import columns_of
 from fencepost.java.client.wire import Message
 from fencepost.java.port import Failure, Mark, Polled
-from fencepost.record import AppendTime, BinaryColumn, HeaderColumn, Repeated, Runs, SinkBatch, TopicPartition
+from fencepost.record import (
+    AppendTime,
+    BinaryColumn,
+    HeaderColumn,
+    Repeated,
+    Runs,
+    SinkBatch,
+    SourceRecord,
+    TopicPartition,
+)
 
 _NOTHING = -(2**63)
 _HEAD: dict[str, Any] = {
@@ -57,6 +66,18 @@ def test_facts_of_a_poll_are_kept() -> None:
     assert isinstance(found.batch.source_partitions, Repeated)
     assert isinstance(found.batch.topics, Runs)
     assert list(found.batch.topics) == ["a", "b", "a"]
+
+
+def test_records_have_their_offsets_if_these_cross() -> None:
+    """And the batch has none of single records: it is committed as a whole."""
+    records = [SourceRecord({}, None, "t", value) for value in "abc"]
+    views = {name: memoryview(data) for name, data in Crossing().written(records)}
+    for offsets in ([{"n": 1}, None, {"n": 3}], None):
+        head = _HEAD if offsets is None else _HEAD | {"offsets": offsets}
+        found = polled_of(Message({"result": head}, views), Crossing())
+        assert found is not None
+        assert [each.source_offset for each in found.batch.records()] == (offsets or [None] * 3)
+        assert list(found.batch.source_offsets) == [None] * 3
 
 
 def test_values_with_nulls_are_columns() -> None:

@@ -96,6 +96,9 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
                 }
                 part.dropped.add(record.sourceOffset());
             }
+            if (isKept || conversion.tolerance.hasFailed()) {
+                part.offsets.add(record.sourceOffset());
+            }
             part.taken++;
             part.filtered += isKept || conversion.tolerance.hasFailed() ? 0 : 1;
             if (delivered != null) {
@@ -182,6 +185,10 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         facts.put("mark", part.mark);
         facts.put("filtered", part.filtered);
         facts.put("dropped", part.dropped);
+        if (handed != null && conversion.tolerance.keepsRecords) {  // for dead letters of what Python refuses
+            part.offsets.forEach(OffsetUtils::validateFormat);
+            facts.put("offsets", part.offsets);
+        }
         conversion.tolerance.report(facts);
         if (next == polled.size()) {
             polled = List.of();
@@ -222,6 +229,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     private static final class Part {
         private final Map<Map<String, ?>, Map<String, ?>> ends = new LinkedHashMap<>();
         private final List<Map<String, ?>> dropped = new ArrayList<>();  // the offsets of these records
+        private final List<Map<String, ?>> offsets = new ArrayList<>();  // those of all rows
         private int taken;
         private int filtered;
         private String mark;
