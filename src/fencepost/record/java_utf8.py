@@ -1,4 +1,4 @@
-"""UTF-8 as Java reads it: what is not UTF-8 becomes U+FFFD, as often as in Java."""
+"""UTF-8 as Java reads it: what is not UTF-8 becomes U+FFFD, as often as in Java. And as Java writes it."""
 
 import codecs
 
@@ -17,6 +17,11 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(REPLACED, _replace)
+
+
+def as_java_writes(text: str) -> str:
+    """Return what is read of a text that Java has written as UTF-8: halves of surrogate pairs have become `?`."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def java_decoded(data: bytes) -> str:

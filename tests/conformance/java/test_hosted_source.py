@@ -210,6 +210,7 @@ def test_headers_that_differ_a_little_are_not_one(scripted: Started) -> None:
         "h-order": (("two", b"h1"), ("one", b"1")),
         "h-twice": (("one", b"1"), ("one", b"2")),
         "h-null": (("one", None), ("two", None)),
+        "h-half": (("?one", b"1"),),  # as Kafka's producer writes half of a surrogate pair
         "a": (),
     }
     items = [item for item in [*kinds, *reversed(kinds)] for _ in range(4)]

@@ -12,6 +12,7 @@ from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
+from fencepost.record.java_utf8 import as_java_writes
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.secret import hide
 from fencepost.telemetry.traces import trace_of
@@ -103,7 +104,8 @@ def _own_headers(
     """
     is_resent = isinstance(record, SinkRecord) and origin_of(record)[TOPIC] == (spec.input.resend_topic or None)
     kept = _RESENT_FACTS if is_resent else ()
-    return [(name, data) for name, data in headers if not name.startswith(RESENT) or name in kept]
+    own = [(as_java_writes(name), data) for name, data in headers]
+    return [(name, data) for name, data in own if not name.startswith(RESENT) or name in kept]
 
 
 def _without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:

@@ -8,6 +8,7 @@ from fencepost.api import SourceRecord
 from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep
 from fencepost.api.hosted_task import HostedBatch
 from fencepost.record import Batch
+from fencepost.record.java_utf8 import as_java_writes
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -18,6 +19,8 @@ from fencepost.task.life.mixed import Mixed, Row, hosted_parts, steps_of_links
 from fencepost.task.life.mixed_bytes import ToBytes, pairs
 from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.source.processing import Processor, column_or_none
+
+_NO_TIME = -1  # as Java's connectors and transforms may say
 
 
 @dataclass
@@ -100,8 +103,10 @@ class MixedProcessor(Processor):
             values=[record.value for record in records],
             keys=[record.key for record in records],
             partitions=column_or_none([record.kafka_partition for record in records]),
-            timestamps=column_or_none([record.timestamp for record in records]),
-            headers=[pairs(record) for record in records],
+            timestamps=column_or_none(
+                [None if record.timestamp == _NO_TIME else record.timestamp for record in records]
+            ),
+            headers=[[(as_java_writes(name), data) for name, data in pairs(record)] for record in records],
             sources=[row.index for row in rows],
             letters=None if self.letters is None else self.letters.take(),
         )

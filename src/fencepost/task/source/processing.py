@@ -26,6 +26,7 @@ from fencepost.record import (
     TypedColumn,
     Utf8Column,
 )
+from fencepost.record.java_utf8 import as_java_writes
 from fencepost.record.schema import STRING
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
 from fencepost.task.failure.parts import in_parts
@@ -212,7 +213,7 @@ class Processor:
         return self.value_converter.from_connect_record(record.topic, headers, record.value_schema, record.value)
 
     def _headers(self, topic: str, headers: Sequence[Header]) -> list[HeaderBytes]:
-        return [(header.key, self._header(topic, header)) for header in headers]
+        return [(as_java_writes(header.key), self._header(topic, header)) for header in headers]
 
     def _header(self, topic: str, header: Header) -> bytes | None:
         if isinstance(header, ReadHeader) and self._is_unchanged(topic, header):

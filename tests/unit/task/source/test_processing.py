@@ -106,6 +106,13 @@ def test_headers_are_converted() -> None:
     assert list(outgoing.headers[0]) == [("h", b"x")]
 
 
+def test_a_header_name_that_is_no_whole_text_is_sent_as_java_sends_it() -> None:
+    [outgoing] = processed(processor(), record("a", headers=(Header("\ud800x\udc00", "x", STRING),)))
+    assert outgoing.headers is not None
+    assert [name for name, _ in outgoing.headers[0]] == ["?x?"]
+    assert outgoing.about_bytes() > 0
+
+
 def test_filtered_records_are_left_out_and_sources_say_which_went() -> None:
     own = processor(DROP)
     outgoings = processed(own, record("a"), record("b", "drop-1"), record("c"))

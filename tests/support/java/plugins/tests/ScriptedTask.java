@@ -99,6 +99,7 @@ public final class ScriptedTask extends SourceTask {
 
     private static void addHeaders(Headers headers, String value) {
         switch (value) {
+            case "h-half" -> headers.addString((char) 0xD800 + "one", "1");
             case "h-null" -> headers.addString("one", null).addString("two", null);
             case "h-twice" -> headers.addString("one", "1").addString("one", "2");
             case "h-order" -> headers.addString("two", "h1").addString("one", "1");

@@ -98,7 +98,7 @@ final class SourceColumns {
         }
         headerCounts[number] = 0;
         for (Header each : its) {
-            headerNames.add(each.key());
+            headerNames.add(Thrown.whole(each.key()));
             headerValues.add(each.value());
             headerCounts[number]++;
         }
