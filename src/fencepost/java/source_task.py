@@ -221,9 +221,11 @@ class JavaSourceTask(JavaTask, HostedTask):
             self._task.commit(list(given.ends.values()))
 
     def _tell_last(self) -> None:
-        """Tell Java of records that are committed, as long as it has not been told: it would get them again."""
-        has_read_more = self._asked is not None or not self._is_whole or bool(self._given.batches)
-        self._tell(with_commit=not has_read_more)
+        """Tell Java of records that are committed, if it has not been told: it would get them again.
+
+        `commit` is only called if it waits for a `poll` that has returned nothing.
+        """
+        self._tell(with_commit=self._is_owed and self._asked is None and self._is_whole)
 
     def _end_poll(self, hosted: HostedSourceTask) -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""

@@ -25,6 +25,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     private final Callbacks callbacks;
     private final Delivered delivered;
     private final HandedRecords handed;
+    private final boolean keepsOffsets;  // for dead letters of what Python refuses
     private List<SourceRecord> polled = List.of();
     private int next;
     private long number;
@@ -37,6 +38,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         callbacks = Callbacks.of(task);
         delivered = callbacks.records() ? new Delivered(task) : null;
         handed = request.flag("passes_records") ? new HandedRecords() : null;
+        keepsOffsets = handed != null && conversion.tolerance.keepsRecords;
         start();
     }
 
@@ -96,7 +98,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
                 }
                 part.dropped.add(record.sourceOffset());
             }
-            if (isKept || conversion.tolerance.hasFailed()) {
+            if (keepsOffsets && (isKept || conversion.tolerance.hasFailed())) {
                 part.offsets.add(record.sourceOffset());
             }
             part.taken++;
@@ -185,7 +187,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         facts.put("mark", part.mark);
         facts.put("filtered", part.filtered);
         facts.put("dropped", part.dropped);
-        if (handed != null && conversion.tolerance.keepsRecords) {  // for dead letters of what Python refuses
+        if (keepsOffsets) {
             part.offsets.forEach(OffsetUtils::validateFormat);
             facts.put("offsets", part.offsets);
         }

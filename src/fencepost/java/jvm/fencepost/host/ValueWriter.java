@@ -146,13 +146,13 @@ final class ValueWriter {
         List<Object> found = new ArrayList<>();
         for (Object each : values) {
             integer(((Map<?, ?>) each).size());
-            requireDistinct(keySchema, ((Map<?, ?>) each).keySet());
             for (Object key : ((Map<?, ?>) each).keySet()) {
                 if (key instanceof List || key instanceof Map) {
                     throw new DataException("a map with keys of " + key.getClass() + " cannot be handed to Python");
                 }
                 keys.add(key);
             }
+            requireDistinct(keySchema, ((Map<?, ?>) each).keySet());
             found.addAll(((Map<?, ?>) each).values());
         }
         column(keySchema, keys);
