@@ -162,9 +162,12 @@ class ValueWriter:
         for value in values:
             if not isinstance(value, Mapping):
                 raise RecordError(f"Invalid value for map: {_name(value)}")
-            _require_distinct(value)
+        names = list(chain.from_iterable(values))
+        if any(issubclass(kind, dt.date | dt.time) for kind in set(map(type, names))):
+            for value in values:
+                _require_distinct(value)
         self._parts.append(array("i", map(len, values)))
-        self.column(keys, list(chain.from_iterable(values)))
+        self.column(keys, names)
         self.column(members, list(chain.from_iterable(value.values() for value in values)))
 
     def _union(self, values: Sequence[Any]) -> None:
