@@ -27,9 +27,9 @@ ZOMBIE_SETTINGS = {
 }
 """Of a worker that soon gives up a slot that stands still. It is a zombie then, which Spark would kill: it lives on."""
 _SETTINGS = {
-    "session.timeout.ms": "5000",
+    "session.timeout.ms": "8000",
     "heartbeat.interval.ms": "500",
-    "slot.lease.ms": "5000",
+    "slot.lease.ms": "8000",
     "task.shutdown.graceful.timeout.ms": "2000",
     "spark.master": "local[4]",
     "slots.max": "1",

@@ -77,7 +77,6 @@ class Worker:
             "exactly.once.source.support": "enabled",
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "2000",
-            "slot.lease.ms": "4000",
             "listeners": f"http://127.0.0.1:{self.port}",
             **self._properties_of_spark(),
             **(settings or {}),

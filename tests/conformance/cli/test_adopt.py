@@ -213,7 +213,7 @@ def test_many_partitions_with_an_open_transaction_of_each_member_are_adopted_wit
         scene.write(2)
         scene.await_copied(reader)
         scene.write(1, hold=True)
-        eventually(lambda: sum(line.startswith("at offsets") for line in program.said) == MEMBERS)
+        eventually(lambda: sum(line.startswith("at offsets") for line in program.said) == MEMBERS, within_s=120)
         program.signal(signal.SIGKILL)
         began_s = time.monotonic()
         told = adopt(scene, "--yes", "--remove-members")

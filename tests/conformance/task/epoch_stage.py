@@ -44,7 +44,7 @@ class Held:
             self._released.wait(self._longest_s)
 
     def await_met(self) -> None:
-        assert self._met.wait(30)
+        assert self._met.wait(120)
 
     def release(self) -> None:
         self._released.set()
@@ -66,7 +66,7 @@ class Store:
     def at(self, step: str, epoch: Epoch) -> None:
         self.before.get(step, lambda _: None)(epoch)
 
-    def hold(self, step: str, longest_s: float = 60) -> Held:
+    def hold(self, step: str, longest_s: float = 300) -> Held:
         """Let the first work that comes to a step hang."""
         held = Held(longest_s)
         self.before[step] = held
@@ -279,7 +279,7 @@ class Stage:
         for task in self.tasks:
             task.control.stop()
         for task in self.tasks:
-            task.thread.join(30)
+            task.thread.join(60)
             assert not task.thread.is_alive()
 
 

@@ -99,7 +99,7 @@ class UpdatingRun:
     def start(self) -> None:
         self.runner.thread.start()
 
-    def stop(self, within_s: float = 20.0) -> None:
+    def stop(self, within_s: float = 60.0) -> None:
         """Cleanly, unless it was abandoned."""
         self.runner.control.stop()
         if not self._is_abandoned:

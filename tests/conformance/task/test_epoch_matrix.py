@@ -65,7 +65,7 @@ class Cell:
             self.proxy.resume()
             assert self.has_gone.wait(90)
             first.control.stop()
-        first.thread.join(30)
+        first.thread.join(90)
         assert not first.thread.is_alive()
         self.stage.produce(2, 1)
         eventually(lambda: self.stage.offsets() == {0: 8, 1: 6}, within_s=60)
@@ -106,7 +106,7 @@ class Cell:
 
     def _stop_here(self) -> None:
         self.is_there.set()
-        self.goes_on.wait(120)
+        self.goes_on.wait(600)
         self.has_gone.set()
 
 

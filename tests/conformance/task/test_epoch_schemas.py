@@ -57,7 +57,7 @@ def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planne
     registry.newest = 2
     stage.produce(7)
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
     held.release()
@@ -83,7 +83,7 @@ def test_a_registry_that_refuses_us_fails_the_task_at_once(stage: Stage, registr
     registry.error = FatalError("it refuses our credentials")
     stage.produce(5)
     task = stage.start()
-    task.thread.join(30)
+    task.thread.join(60)
     assert stage.reports[-1].state is RunState.FAILED
     assert "it refuses our credentials" in str(stage.reports[-1].trace)
     assert stage.note().end is None
@@ -117,7 +117,7 @@ def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
     held.await_met()
     assert stage.note().schema is None
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
     noted: list[int | None] = []
     stage.store.before["write"] = lambda _: noted.append(stage.note().schema)

@@ -90,7 +90,7 @@ def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Sta
     held.await_met()
     stage.produce(7)  # what a new plan would take, too
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
     held.release()
@@ -126,7 +126,7 @@ def test_e16_a_decided_epoch_is_shown_once_even_if_one_of_its_topics_is_gone(sta
     if fate == "taken out":
         assert stage.offsets(other) == {0: 4}, "its output was decided, and may have been shown"
         second.control.stop()
-        second.thread.join(30)
+        second.thread.join(60)
         stage.produce(3, topic=other)
         stage.start(topics=[stage.topic, other])
         eventually(lambda: stage.offsets(other) == {0: 7}, within_s=60)
@@ -138,7 +138,7 @@ def test_e17_numbers_of_epochs_never_begin_anew_while_the_store_knows_them(stage
     first = stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     first.control.stop()
-    first.thread.join(30)
+    first.thread.join(60)
     GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).delete()
 
     def die(epoch: Epoch) -> None:
@@ -198,7 +198,7 @@ def test_e16_a_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     first.control.stop()  # else it would join once more, and hold the other one up
     held.release()
-    first.thread.join(30)
+    first.thread.join(60)
     assert not first.thread.is_alive()
     stage.produce(2)
     eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
@@ -316,11 +316,11 @@ def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epo
 
 def test_e13_a_takeover_writes_dead_letters_again_unless_the_epochs_token_is_durable(stage: Stage) -> None:
     stage.produce(5)
-    held = stage.store.hold("letters", longest_s=300)
+    held = stage.store.hold("letters")
     first = stage.start(**LETTERS)
     held.await_met()
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     stage.store.before["publish"] = lambda _: crash(second)
     second = stage.start(**LETTERS)
     second.thread.join(60)
@@ -414,7 +414,7 @@ def test_auto_offset_reset_latest_does_not_skip_records_that_come_before_the_fir
     first = stage.start(auto_offset_reset="latest")
     eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)  # it says where it has begun
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     stage.produce(4)
     stage.produce(2, 1)
     stage.start(auto_offset_reset="latest")
@@ -428,7 +428,7 @@ def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins(stage: Sta
     first = stage.start(auto_offset_reset="latest", is_paused=True)
     eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)
     crash(first)
-    first.thread.join(30)
+    first.thread.join(60)
     stage.produce(4)
     stage.start(auto_offset_reset="latest")
     eventually(lambda: stage.offsets() == {0: 7, 1: 0}, within_s=60)
@@ -440,7 +440,7 @@ def test_a_lost_position_fails_the_task_if_auto_offset_reset_is_none(stage: Stag
     stage.alter({TopicPartition(stage.topic, 0): 2, TopicPartition(stage.topic, 1): 0})
     stage.delete_before(6)
     task = stage.start(auto_offset_reset="none")
-    task.thread.join(30)
+    task.thread.join(60)
     assert stage.reports[-1].state == "FAILED"
     assert "auto.offset.reset is none" in (stage.reports[-1].trace or "")
     assert stage.store.ranges() == []
@@ -508,7 +508,7 @@ def test_a_token_that_is_too_long_fails_the_task(stage: Stage, monkeypatch: pyte
     monkeypatch.setattr("epoch_stage.Sink.write", lambda *_: "\u00e9" * 1_500)
     stage.produce(5)
     task = stage.start()
-    task.thread.join(30)
+    task.thread.join(60)
     assert stage.reports[-1].state == "FAILED"
     assert "a token that is too long" in (stage.reports[-1].trace or "")
 
@@ -528,7 +528,7 @@ def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
     stage.produce(5)
     task = stage.start()
     eventually(lambda: stage.reports and stage.reports[-1].state == "FAILED", within_s=60)
-    task.thread.join(30)
+    task.thread.join(60)
     assert len(tried) == tries
     trace = stage.reports[-1].trace or ""
     assert f"{type(error).__name__}: {error}" in trace

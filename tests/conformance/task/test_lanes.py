@@ -185,7 +185,7 @@ def test_e5_a_strike_in_one_lane_retires_both_at_the_next_boundary(
         write(delivery, topics[0], 20, 10)
         lost.await_met()
         delivery.finished(wait=True)
-        eventually(lambda: delivery.must_be_replaced, within_s=5)
+        eventually(lambda: delivery.must_be_replaced, within_s=60)
         assert not delivery.is_ready()
         delivery.close()
     assert read(kafka, topics[0]) == list(range(30))

@@ -86,7 +86,7 @@ def test_a_record_that_comes_after_a_refused_one_is_told_why(target: Target) -> 
     writer.send(target.data, b"x" * 2 * _LIMIT_BYTES)
     client: Any = writer._client
     producer = client._producer
-    producer.flush(10)
+    producer.flush(60)
     for send in (
         lambda: writer.send(target.data, b"small"),
         lambda: writer.send_columns(*column(target.data, [b"small"])),
@@ -131,7 +131,7 @@ def test_a_transaction_larger_than_the_queue_does_not_wait_for_its_batches_to_fi
     values: list[bytes | None] = [b"x" * 1000] * 5_000
     begun = time.monotonic()
     deliver(delivery, OutgoingColumns([target.data] * 5_000, values, [b"%d" % n for n in range(5_000)]))
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 40
 
 
 def test_a_topic_that_does_not_exist_is_refused_also_behind_one_that_does(target: Target) -> None:

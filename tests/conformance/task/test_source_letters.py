@@ -62,7 +62,7 @@ def letters(kafka: EmbeddedKafka, dead: str) -> Letters:
         try:
             consumer.assign([TopicPartition(dead, 0, 0)])
             while end[dead, 0]:
-                message = consumer.poll(20)
+                message = consumer.poll(60)
                 assert message is not None, "the end of the log is not reached"
                 if message.error() is not None:
                     break  # the end

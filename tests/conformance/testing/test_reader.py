@@ -20,7 +20,7 @@ from support.proxy import KafkaProxy
 def _produced(kafka, topic, values):
     client = LibrdkafkaProducer(producer_conf({"bootstrap.servers": kafka.bootstrap_servers}).conf)
     client.produce_columns(*column(topic, values))
-    client.flush(20)
+    client.flush(60)
     client.drop()
 
 
@@ -80,7 +80,7 @@ def test_a_mark_outlives_a_process_that_is_killed_right_after_setting_it(kafka, 
         "import os, signal, sys; from fencepost.testing.mark import Marks; "
         "Marks(sys.argv[1], sys.argv[2]).set('a'); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code, kafka.bootstrap_servers, topic_name], check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code, kafka.bootstrap_servers, topic_name], check=False, timeout=120)
     assert done.returncode == -9
     assert marks.count("a") == 1
     marks.set("b")
@@ -98,5 +98,5 @@ def test_a_paused_proxy_lets_nothing_through_until_it_resumes(kafka, topic_name)
         thread.start()
         assert not answered.wait(0.3)
         proxy.resume()
-        assert answered.wait(10)
+        assert answered.wait(60)
         thread.join()

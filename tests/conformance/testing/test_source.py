@@ -72,7 +72,7 @@ def test_e1_a_task_that_crashes_before_in_and_after_its_transactions_delivers_on
     with CommittedReader(bootstrap, [topic_name]) as reader:
         while len(reader.seen()) < 7 and len(ends) < 6:
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
-                eventually(lambda child=child: child.poll() is not None or len(reader.seen()) >= 7)
+                eventually(lambda child=child: child.poll() is not None or len(reader.seen()) >= 7, within_s=120)
                 ends.append(child.poll())
                 child.kill()
         for seen in (reader.catch_up(), reader.read_all()):

@@ -44,7 +44,7 @@ def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_th
             broker.kill()
             commit = pool.submit(writer.commit, group_offsets=[GroupOffset(TOPIC, 0, 2)], group_metadata=metadata)
             broker.start()
-            commit.exception(45)
+            commit.exception(120)
             writer.close()
             metadata = eventually(lambda: terms[-1].metadata, within_s=120)
     successor = make_writer("w", bootstrap=servers)

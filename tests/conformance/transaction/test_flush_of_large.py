@@ -50,9 +50,9 @@ def test_no_flush_is_asked_for_while_a_batch_is_under_way(
     flushing = threading.Thread(target=writer.flush)
     flushing.start()
     held.await_met()
-    eventually(lambda: looks, within_s=10.0)
+    eventually(lambda: looks, within_s=60)
     held.release()
-    flushing.join(20.0)
+    flushing.join(60)
     writer.commit()
     assert committed(topic) == VALUES[:10] + VALUES
 
@@ -63,14 +63,14 @@ def test_batches_are_seen_to_go_without_a_flush(
     """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
     topic = "large-transactions-go"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic, partitions=1, replication=1)
-    monkeypatch.setattr("fencepost.kafka.produce.librdkafka_producer._STALLED_S", 30.0)
+    monkeypatch.setattr("fencepost.kafka.produce.librdkafka_producer._STALLED_S", 120.0)
     writer = make_writer()
     writer.open()
     for _ in range(3):
         writer.send_columns(*column(topic, VALUES))
         began_s = time.monotonic()
         writer.flush()
-        assert time.monotonic() - began_s < 15.0
+        assert time.monotonic() - began_s < 60.0
         writer.commit()
     assert looks
 

@@ -119,7 +119,7 @@ def test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_it
 ) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50, 1: 60})
-    found = scene.positions(timeout_s=6).read(scene.places(0))  # which begins to wait when everybody is fenced
+    found = scene.positions().read(scene.places(0))  # which begins to wait when everybody is fenced
     assert found[scene.place(0)].offset == 5
     assert scene.fenced_ids() == {"zombie": {0}}
     with pytest.raises(GONE):

@@ -104,7 +104,7 @@ def test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld(
         log.close()
         return max(found)
 
-    eventually(lambda: position() == len(numbers(reader)) > 0, within_s=5)
+    eventually(lambda: position() == len(numbers(reader)) > 0, within_s=60)
     commit.release()
     until_delivered(reader)
     eventually(lambda: position() == sum(SIZES))

@@ -24,7 +24,7 @@ def test_a_second_lane_does_not_wait_for_the_transactions_of_other_tasks(kafka, 
         monkeypatch.undo()
         eventually(lambda: runner.uses_both_lanes, within_s=60)
         before = runner.counters.commits
-        eventually(lambda: runner.counters.commits > before + 10, within_s=20)
+        eventually(lambda: runner.counters.commits > before + 10, within_s=40)
         assert task.producers_retired == 0
         other.abort()
         other.close()

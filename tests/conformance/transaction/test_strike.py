@@ -147,7 +147,7 @@ def _commit_with_late_offsets(proxy, held, commit):
         end.await_met()
         assert held.release() == 1
         assert end.release() == 1
-        done.result(20)
+        done.result(60)
 
 
 @pytest.mark.usefixtures("patient")
@@ -301,7 +301,7 @@ def test_open_says_that_the_failure_is_passing_when_the_broker_cannot_be_reached
         writer.open(timeout_s=0.5)
     assert failed.value.is_passing
     proxy.resume()
-    writer.open(timeout_s=20)
+    writer.open(timeout_s=60)
     assert writer.state is WriterState.OPEN
 
 

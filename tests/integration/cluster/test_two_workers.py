@@ -21,7 +21,7 @@ from support.worker import Worker
 
 pytestmark = pytest.mark.drawn(2)
 
-DELAY_S = 20
+DELAY_S = 40
 KEY_TTL_MS = 300
 _MOST_ROUNDS = 101
 
@@ -60,7 +60,7 @@ def test_no_request_between_workers_fails_while_session_keys_are_renewed(pair: C
     names = [f"{topic_name}-{n}" for n in range(4)]
     for name in names:
         ok(pair.workers[0].create(name, rows(name, 100_000, 2)), 201)
-    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=30)
+    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=60)
     first = pair.await_leader()
     _reconfigure(pair, pair.workers, names, renewals=1)
     assert first.stop() == 0  # its successor goes on with the key that there is, and renews it
@@ -68,7 +68,7 @@ def test_no_request_between_workers_fails_while_session_keys_are_renewed(pair: C
     _reconfigure(pair, [w for w in pair.workers if w is not first], names, renewals=1)
     pair.start()
     assert pair.await_leader() is not first
-    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=30)
+    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=60)
     _reconfigure(pair, pair.workers, names, renewals=1)
     for name in names:
         for worker in pair.workers:
@@ -107,13 +107,13 @@ def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -
     before = pair.await_owners(topic_name, 4, pair.workers, stays)
     lost = [task for task, owner in before.items() if owner == identity(killed)]
     killed.kill()
-    eventually(lambda: _waiting(stays, topic_name) == lost, within_s=20)
+    eventually(lambda: _waiting(stays, topic_name) == lost, within_s=60)
     reason = next(t["trace"] for t in stays.status(topic_name)["tasks"] if t["state"] == "UNASSIGNED")
     assert url(killed) in reason
     assert "scheduled.rebalance.max.delay.ms" in reason
     assert pair.owners(topic_name, stays) == {t: owner for t, owner in before.items() if t not in lost}
     pair.start()
-    assert pair.await_owners(topic_name, 4, pair.workers, stays, within_s=10) == before
+    assert pair.await_owners(topic_name, 4, pair.workers, stays, within_s=DELAY_S) == before
     hurry(stays, topic_name)
     verdict = judged(pair.bootstrap, topic_name, 600, 4)
     assert verdict.is_clean, verdict
@@ -126,7 +126,7 @@ def test_what_a_worker_ran_that_stays_away_moves_when_the_delay_is_over(pair: Cl
     ok(stays.create(topic_name, rows(topic_name, 900, 4, per_second=60)), 201)
     before = pair.await_owners(topic_name, 4, pair.workers, stays)
     lost.kill()
-    eventually(lambda: len(_waiting(stays, topic_name)) == 2, within_s=20)
+    eventually(lambda: len(_waiting(stays, topic_name)) == 2, within_s=60)
     since_s = time.monotonic()
     after = pair.await_owners(topic_name, 4, [stays], stays)
     assert time.monotonic() - since_s > DELAY_S / 2
@@ -150,11 +150,11 @@ def test_a_worker_whose_place_another_process_takes_ends_and_says_why(pair: Clus
     wins.advertised_port = loses.port
     try:
         wins.launch()
-        assert loses.process.wait(40) == 1
+        assert loses.process.wait(90) == 1
         loses.process = None
         assert "has joined group" in loses.log_text()
         assert "rest.advertised.port" in loses.log_text()
-        eventually(lambda: wins.rest.get("/health").status_code == 200, within_s=40)
+        eventually(lambda: wins.rest.get("/health").status_code == 200, within_s=90)
         assert stays.process is not None
         assert stays.process.poll() is None
     finally:
@@ -164,8 +164,8 @@ def test_a_worker_whose_place_another_process_takes_ends_and_says_why(pair: Clus
 
 @pytest.fixture
 def patient(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Cluster]:
-    """Three workers whose group waits for half a minute before it misses one."""
-    settings = {"session_timeout_ms": "30000", "heartbeat_interval_ms": "1000"}
+    """Three workers whose group waits for two minutes before it misses one."""
+    settings = {"session_timeout_ms": "120000", "heartbeat_interval_ms": "1000"}
     with Cluster(kafka.bootstrap_servers, tmp_path, f"patient-{uuid.uuid4().hex[:6]}", 3, **settings) as cluster:
         cluster.start()
         yield cluster
@@ -176,9 +176,9 @@ def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Clu
     ok(last.create(topic_name, rows(topic_name, 900, 6, per_second=60)), 201)
     patient.await_owners(topic_name, 6, patient.workers, last)
     follower.kill()
-    patient.await_owners(topic_name, 6, [leader, last], last, within_s=15)
+    patient.await_owners(topic_name, 6, [leader, last], last, within_s=60)
     leader.kill()
-    patient.await_owners(topic_name, 6, [last], last, within_s=15)
+    patient.await_owners(topic_name, 6, [last], last, within_s=60)
     hurry(last, topic_name)
     verdict = judged(patient.bootstrap, topic_name, 900, 6)
     assert verdict.is_clean, verdict
@@ -188,7 +188,7 @@ def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     """Something else answers at its advertised address, and ends: as a proxy in front of it would."""
-    settings = {"session_timeout_ms": "30000", "heartbeat_interval_ms": "1000"}
+    settings = {"session_timeout_ms": "120000", "heartbeat_interval_ms": "1000"}
     group = f"door-{uuid.uuid4().hex[:6]}"
     with (
         KafkaProxy(kafka.bootstrap_servers) as proxy,

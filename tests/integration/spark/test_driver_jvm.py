@@ -46,7 +46,7 @@ def test_runtime_takes_a_jvm_that_was_launched_before() -> None:
         assert runtime.session.range(3).count() == 3
     finally:
         runtime.stop()
-    assert eventually(lambda: jvm.process.poll() is not None, within_s=5)
+    assert eventually(lambda: jvm.process.poll() is not None, within_s=60)
 
 
 def test_a_jvm_that_ends_before_it_answers_is_an_error() -> None:

@@ -41,7 +41,7 @@ def test_spark_that_dies_before_it_is_watched_is_noticed() -> None:
     reasons: list[str] = []
     runtime.on_exit(reasons.append)
     runtime.start()
-    assert eventually(lambda: reasons, within_s=30) == ["Spark's JVM has ended with exit code -9"]
+    assert eventually(lambda: reasons, within_s=60) == ["Spark's JVM has ended with exit code -9"]
     runtime.stop()
 
 
@@ -60,4 +60,4 @@ def test_spark_that_nobody_has_asked_for_ends_when_it_is_discarded() -> None:
     assert not jvm.is_running()
     driver.discard()
     # It clears PySpark's variables as it ends, which the next Spark of this process would miss.
-    eventually(lambda: all(thread.name != "spark-start" for thread in threading.enumerate()), within_s=30)
+    eventually(lambda: all(thread.name != "spark-start" for thread in threading.enumerate()), within_s=60)

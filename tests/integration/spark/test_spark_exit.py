@@ -19,7 +19,7 @@ def test_on_exit_is_called_and_a_new_runtime_starts_when_the_jvm_is_killed() -> 
     first.on_exit(reasons.append)
     first.start()
     os.kill(first.jvm_pid, signal.SIGKILL)
-    assert eventually(lambda: reasons, within_s=5) == ["Spark's JVM has ended with exit code -9"]
+    assert eventually(lambda: reasons, within_s=60) == ["Spark's JVM has ended with exit code -9"]
     assert not first.is_alive
     first.stop()
     second = SparkRuntime(spark_properties())

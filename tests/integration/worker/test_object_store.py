@@ -154,7 +154,7 @@ def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
     eventually(lambda: is_at(worker, name, 200), within_s=120)
     ensure_exact(rows(store, where), 600)
     assert len(store.shown(where)) == 6
-    eventually(lambda: {path[-11:] for path in store.objects(f"{where}/.fencepost")} <= {"/moves.json"}, within_s=10)
+    eventually(lambda: {path[-11:] for path in store.objects(f"{where}/.fencepost")} <= {"/moves.json"}, within_s=60)
     eventually(lambda: len(listing[-1]) == 600)
 
 

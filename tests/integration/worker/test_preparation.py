@@ -228,7 +228,7 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationSta
     asking.join(0.7)
     assert asking.is_alive(), "it did not wait for the open transaction"
     other.commit()
-    eventually(lambda: answers, within_s=20)
+    eventually(lambda: answers, within_s=60)
     assert answers[0].offsets == (({"filename": "f"}, {"position": 7}),)
     other.close()
 

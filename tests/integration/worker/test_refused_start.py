@@ -158,7 +158,7 @@ def test_a_worker_that_waits_for_kafka_stops_when_told(fresh: Worker) -> None:
     fresh.properties["bootstrap.servers"] = "127.0.0.1:1"
     fresh.launch()
     eventually(lambda: _answers(fresh), within_s=60)
-    assert fresh.stop(within_s=20) == 0
+    assert fresh.stop(within_s=60) == 0
 
 
 def _answers(worker: Worker) -> bool:

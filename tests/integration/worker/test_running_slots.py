@@ -31,11 +31,11 @@ def test_a_task_that_hangs_does_not_stop_its_neighbours_and_is_abandoned(
     assert len(values(name, 1)) == 1
     append(file, numbered(11, 20))
     assert values(neighbour, 20) == numbered(1, 20)
-    eventually(lambda: "The task has stood still since" in trace_of(worker, name), within_s=30)
+    eventually(lambda: "The task has stood still since" in trace_of(worker, name), within_s=60)
     assert "in poll" in trace_of(worker, name)
     worker.wait_for_tasks(name, "RUNNING")
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
-    eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=10)
+    eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=60)
     append(file, numbered(21, 30))
     assert values(neighbour, 30) == numbered(1, 30)
     worker.wait_for_tasks(neighbour, "RUNNING")

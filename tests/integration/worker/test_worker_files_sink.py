@@ -67,7 +67,7 @@ def test_a_topic_becomes_parquet_files_named_by_their_offsets(
         start, end = (int(number) for number in path.name.split("+")[2].split(".")[0].split("-"))
         assert pq.ParquetFile(path).metadata.num_rows == end - start + 1
     left = out / ".fencepost"  # the list of the newest epoch alone
-    eventually(lambda: [path.name for path in left.glob("**/*") if path.is_file()] == ["moves.json"], within_s=10)
+    eventually(lambda: [path.name for path in left.glob("**/*") if path.is_file()] == ["moves.json"], within_s=60)
     assert worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [topic]}}
 
 

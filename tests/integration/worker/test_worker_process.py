@@ -70,7 +70,7 @@ def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     below = psutil.Process(process.pid).children(recursive=True)
     assert worker.stop() == 0
     assert values(f"{topic_name}-i") == numbered(1, 200)
-    eventually(lambda: not [p for p in below if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], within_s=20)
+    eventually(lambda: not [p for p in below if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], within_s=60)
 
 
 @pytest.mark.timeout(1_800)

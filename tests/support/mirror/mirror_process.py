@@ -103,7 +103,7 @@ class MirrorProcess:
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
-            self._process.wait(20)
+            self._process.wait(60)
 
     def said(self) -> str:
         return self._log.read_text(errors="replace")
