@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from fencepost.java import archive, start
 from fencepost.java.error import JavaUnavailableError
 from fencepost.java.port import HostOptions
 from fencepost.java.start import start_host
-from fencepost.testing import eventually
 
 
 def archive_of_a_host() -> str | None:
@@ -30,12 +30,30 @@ def given_up_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_a_host_runs_with_the_archive_of_its_classes() -> None:
-    assert eventually(archive_of_a_host, within_s=120)  # it starts without while another test makes the archive
+@pytest.fixture(scope="module")
+def own_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The archive of a first host, which takes its time. That of the user may have been given up by another test."""
+    directory = tmp_path_factory.mktemp("archive")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(archive, "default_cache", lambda: directory)
+        patched.setattr(archive, "_LIMIT_S", 300.0)
+        with pytest.raises(JavaUnavailableError):
+            start_host(HostOptions(["-Xno"], "host of tests"))
+        yield Path(archive_of_a_host() or "")
 
 
-def test_a_host_starts_without_an_archive_that_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Path(eventually(archive_of_a_host, within_s=120) or "")
+def test_an_archive_is_made_also_after_hosts_with_wrong_options_have_not_started(own_archive: Path) -> None:
+    assert own_archive.stat().st_size > 0
+
+
+def test_a_host_runs_with_the_archive_of_its_classes(own_archive: Path) -> None:
+    assert archive_of_a_host() == str(own_archive)
+
+
+def test_a_host_starts_without_an_archive_that_is_cut_off(
+    own_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = own_archive
     cut_off = tmp_path / whole.name
     cut_off.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
@@ -49,15 +67,6 @@ def test_a_host_does_not_wait_for_long_for_the_one_that_makes_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert given_up_archive(tmp_path, monkeypatch).stat().st_size == 0
-
-
-def test_an_archive_is_made_after_hosts_with_wrong_options_have_not_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    with pytest.raises(JavaUnavailableError):
-        start_host(HostOptions(["-Xno"], "host of tests"))
-    assert archive_of_a_host()
 
 
 def test_an_archive_that_could_not_be_made_is_tried_again_after_a_day_however_many_hosts_start(

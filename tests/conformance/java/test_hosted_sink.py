@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import BinaryColumn, HeaderColumn, Repeated, RetriableError, SinkBatch
+from fencepost.java.client import hosted_sink
 from fencepost.java.error import JavaError
 from fencepost.java.port import (
     Effects,
@@ -43,6 +44,12 @@ class Offsets:
 
     def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return {place: (7 + place.partition, 50) for place in places}
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the host put all rows of a request, however slow the machine is just now."""
+    monkeypatch.setattr(hosted_sink, "_WITHIN_MS", 600_000)
 
 
 @pytest.fixture
@@ -311,6 +318,7 @@ def put_with(diary: Path) -> list[str]:
     return [line.split("=")[1].split()[0] for line in lines]
 
 
+@pytest.mark.usefixtures("patient")
 def test_many_rows_are_put_in_calls_of_a_few(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     headers: Any = [[("n", str(n).encode())] * n for n in range(5)]
     places = [P0, P1, P1, P1, P0]
@@ -322,6 +330,7 @@ def test_many_rows_are_put_in_calls_of_a_few(scripted: Callable[..., HostedSinkT
     assert [line.split()[0] for line in lines] == ["t-0@0", "t-1@1", "t-1@2", "t-1@3", "t-0@4"]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("act", ["rewind", "timeout", "pause", "commit", "report", "seek", "fail", "retriable"])
 def test_no_call_follows_one_that_has_asked_for_something_or_has_thrown(
     act: str, scripted: Callable[..., HostedSinkTask], diary: Path
@@ -332,6 +341,7 @@ def test_no_call_follows_one_that_has_asked_for_something_or_has_thrown(
     assert put_with(diary)[:3] == ["a", "b", f"!{act}"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_rows_behind_one_that_cannot_be_converted_wait_for_it(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
@@ -343,6 +353,7 @@ def test_rows_behind_one_that_cannot_be_converted_wait_for_it(
     assert put_with(diary) == ["a", "b"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_refused_rows_are_put_again_alone(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     task = scripted(with_transforms(picky={"type": "tests.Picky"}))
     refused = batch("a", "b", "drop", "!retriable", "c")
@@ -421,6 +432,7 @@ def test_offsets_that_cannot_be_read_are_an_error_of_the_consumers(scripted: Cal
     assert "KafkaException: committed failed: no broker" in str(effects.thrown)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_position_of_the_consumer_is_behind_what_the_task_was_given(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
