@@ -91,6 +91,8 @@ class DeadLetters:
         client = AdminClient({"bootstrap.servers": self.bootstrap})  # which must outlive its answers
         for future in client.incremental_alter_configs([resource]).values():
             future.result(30)
+        admin = Admin({"bootstrap.servers": self.bootstrap})
+        eventually(lambda: admin.configs.get(topic)[key] == value)  # the broker hears of it a moment later
 
     def forget_group(self) -> None:
         """Do what a broker does after offsets.retention.minutes."""

@@ -45,7 +45,7 @@ class Members:
     def conf(self, **settings: str) -> dict[str, Any]:
         given = {
             "bootstrap.servers": self.bootstrap,
-            "session.timeout.ms": "6000",
+            "session.timeout.ms": "20000",
             "heartbeat.interval.ms": "300",
             **{key.replace("_", "."): value for key, value in settings.items()},
         }

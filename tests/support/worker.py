@@ -35,10 +35,13 @@ class CrashedError(AssertionError):
     """A process ended by a signal that no test has sent."""
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Return a port that nobody listens at just now."""
-    with reserved_port() as probe:
-        return int(probe.getsockname()[1])
+    """Return a port at which nobody listens, and which nobody else is given as long as this process lives."""
+    _reserved.append(reserved_port())
+    return int(_reserved[-1].getsockname()[1])
 
 
 def reserved_port() -> socket.socket:

@@ -62,7 +62,7 @@ class Plan:
             self.poll(most)
             return {place: self.input.positions.get(place) for place in ends} == dict(ends)
 
-        eventually(is_there, every_s=0)
+        eventually(is_there, within_s=90, every_s=0)
 
     def gap(self, place: TopicPartition) -> LogGap:
         """Poll until the partition has a gap, or is read on."""
@@ -72,7 +72,7 @@ class Plan:
             self.poll()
             return self.input.gaps.get(place) or self.values.get(place, [])[count:]
 
-        seen = eventually(found, every_s=0)
+        seen = eventually(found, within_s=90, every_s=0)
         assert isinstance(seen, LogGap), f"it goes on with {seen}"
         return seen
 
@@ -625,5 +625,5 @@ def test_close_does_not_wait_for_an_unanswered_commit(place: TopicPartition, rea
     nobody.poll()
     closing = threading.Thread(target=nobody.input.close, daemon=True)
     closing.start()
-    closing.join(20)
+    closing.join(40)
     assert not closing.is_alive()

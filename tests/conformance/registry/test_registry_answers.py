@@ -13,6 +13,7 @@ from fencepost.converter.registry.client import Registry, WrittenSchema
 from fencepost.converter.registry.settings import RegistrySettings
 from fencepost.converter.registry.wire import SchemaKey
 from support.scripted_registry import ScriptedRegistry
+from support.worker import free_port
 
 INT = WrittenSchema("AVRO", '"int"')
 ONE = SchemaKey(1)
@@ -36,8 +37,7 @@ def test_an_overloaded_registry_is_waited_for(scripted: ScriptedRegistry, status
 
 
 def test_a_registry_that_is_not_there_is_waited_for() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     with pytest.raises(UnavailableError, match=f"127.0.0.1:{port}.*cannot be reached"):
         registry(f"http://127.0.0.1:{port}").register("t-value", INT)
 
@@ -50,10 +50,8 @@ def test_a_registry_that_does_not_answer_is_waited_for() -> None:
 
 
 def test_the_next_url_is_asked_if_one_does_not_answer(scripted: ScriptedRegistry) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        gone = f"http://127.0.0.1:{probe.getsockname()[1]}"
     scripted.body = {"schema": '"int"'}
-    assert registry(gone, scripted.url).schema(ONE) == INT
+    assert registry(f"http://127.0.0.1:{free_port()}", scripted.url).schema(ONE) == INT
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -148,13 +148,15 @@ def test_facts_about_a_recreated_topic_are_forgotten_once_no_group_has_offsets_t
     for _ in range(3):
         assert scene.round() is None
     assert scene.topic in scene.leader.snapshot.retention
+    group = GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"connect-a-{scene.topic}")
     scene.writer.recreate(scene.topic)
     scene.writer.send(scene.topic, ["0", "1"])
+    eventually(lambda: not group.read(), within_s=60)  # with the older topic go offsets of its name, a moment later
+    scene.commit("a", 1)
     for _ in range(3):
-        scene.commit("a", 1)  # again: with the older topic go offsets of its name, which may be a moment later
         assert scene.round() is None
     assert scene.topic in scene.leader.snapshot.retention
-    GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"connect-a-{scene.topic}").delete()
+    group.delete()
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 

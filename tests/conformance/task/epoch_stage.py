@@ -146,6 +146,9 @@ class Runtime:
 class Stage:
     """A topic of two partitions, and starts of the task, one after the other or at the same time."""
 
+    session_ms = "20000"
+    """Of the members: longer than a machine stands still."""
+
     def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, partitions: int = 2) -> None:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store(topic)
         self.reports: list[TaskReport] = []
@@ -208,8 +211,8 @@ class Stage:
         """Begin a start of the task, whose member finds the broker at `via`. `topics` are others than the stage's."""
         topics = topics or [self.topic]
         consumer = {
-            "bootstrap.servers": via or self.bootstrap, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300",
-            "metadata.max.age.ms": "1000",
+            "bootstrap.servers": via or self.bootstrap, "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": "300", "metadata.max.age.ms": "1000",
             "auto.offset.reset": auto_offset_reset,
         }  # fmt: skip
         config = {

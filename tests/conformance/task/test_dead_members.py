@@ -69,8 +69,10 @@ def test_a_member_that_lives_comes_back_and_keeps_the_group(members: Members) ->
     try:
         while not member.assignment:
             is_over.wait(0.05)
+        # It is given the time of two heartbeats, in which a slow machine may let it do nothing.
+        conf = members.conf(heartbeat_interval_ms="15000")
         with pytest.raises(GroupInUseError, match="a live member: ours"):
-            take_out_dead_members(members.conf(), is_ours, 30)
+            take_out_dead_members(conf, is_ours, 30)
     finally:
         is_over.set()
         thread.join(30)

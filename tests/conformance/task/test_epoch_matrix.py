@@ -119,6 +119,7 @@ def test_e16_an_epoch_survives_every_fault_at_every_step(
     def run(number: int) -> None:
         with KafkaProxy(kafka.bootstrap_servers) as proxy:
             stage = Stage(kafka.bootstrap_servers, f"{topic_name}-{number}", monkeypatch)
+            stage.session_ms = "6000"  # for which who is frozen is waited for
             cell = Cell(stage, proxy, *cells[number])
             try:
                 cell.run()

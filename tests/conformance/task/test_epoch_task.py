@@ -548,7 +548,7 @@ def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
         return long
 
     monkeypatch.setattr(Sink, "write", with_long_token)
-    with quick_kafka(properties={"message.max.bytes": "40000"}) as kafka:
+    with quick_kafka(properties={"message.max.bytes": "40000"}, start_timeout_s=240) as kafka:
         stage = Stage(kafka.bootstrap_servers, topic_name, monkeypatch, partitions=120)
         stage.produce(1, *range(120))
         stage.start()

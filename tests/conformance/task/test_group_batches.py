@@ -257,7 +257,9 @@ def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
     member = begun(members)
     assert next_of(member, 2).ends == {}
     last = next_of(member, 2)
-    assert (last.offsets, {**last.ends, **member.poll(0.1, 2).ends}) == ([2], {places[0]: 6})
+    ends = {**last.ends}
+    eventually(lambda: ends or ends.update(member.poll(0.1, 2).ends))
+    assert (last.offsets, ends) == ([2], {places[0]: 6})
 
 
 def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
@@ -459,7 +461,7 @@ def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets
         log_writer.send(members.topic, numbered(0, 3_000), partition)
     notes = Notes()
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
-    member = begun(members, notes, max_poll_interval_ms="6000", **settings)
+    member = begun(members, notes, session_timeout_ms="6000", max_poll_interval_ms="6000", **settings)
     assert len(next_of(member, 3)) == 3
     member.read_ahead(3_000)
     assert len(fetcher_of(member)._waiting) > 0
@@ -480,17 +482,16 @@ def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
     notes = Notes()
     notes.begins = dict.fromkeys(places, 0)
     member = begun(members, notes)
-    edges, asked = member._client.edges, []
+    edges, may_answer = member._client.edges, threading.Event()
 
     def silent(place: TopicPartition, timeout_s: float) -> tuple[int, int]:
-        asked.append(place)
-        if place == places[0] and asked.count(place) < 5:
+        if place == places[0] and not may_answer.is_set():
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return edges(place, timeout_s)
 
     monkeypatch.setattr(member._client, "edges", silent)
     assert read(member, 4) == [(1, n) for n in range(6, 10)]
-    assert asked.count(places[0]) < 5
+    may_answer.set()
     assert read(member, 4) == [(0, n) for n in range(6, 10)]
 
 
@@ -613,7 +614,7 @@ def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
         threading.Event().wait(waited[-1])
         raise LostError("no answer", is_sent=False)
 
-    monkeypatch.setattr(batch_reader, "_CONNECT_S", 1.5)
+    monkeypatch.setattr(batch_reader, "_CONNECT_S", 15.0)
     monkeypatch.setattr(group_batches, "_LONG_S", 1.0)
     monkeypatch.setattr(Cluster, "leaders", lambda *asked: [gone, *leaders(*asked)[1:]])
     monkeypatch.setattr(Cluster, "connection", connected)

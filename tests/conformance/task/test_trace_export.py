@@ -78,15 +78,15 @@ def test_a_collector_that_does_not_answer_delays_no_batch_and_costs_spans_that_a
     collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector.may_answer.clear()
-    spec = spec_to(collector.url, queue_size=20)
+    spec = spec_to(collector.url, timeout_ms=120_000, queue_size=20)
     longest_s = min(move(spec) for _ in range(3))  # one that no pause of the machine has hit
-    assert longest_s < 5.0, "a request takes ten seconds to time out"
+    assert longest_s < 30.0, "a request takes two minutes to time out"
     dropped = spans_dropped(spec)["spans_dropped"]
     assert dropped == 3 * BATCHES * SPANS_OF_A_BATCH - 20
     assert [record.levelname for record in caplog.records if "spans are dropped" in record.message] == ["WARNING"]
     begun_s = time.monotonic()
     close_tracing(0.1)
-    assert time.monotonic() - begun_s < 5.0
+    assert time.monotonic() - begun_s < 30.0
 
 
 def test_spans_that_the_collector_refuses_are_counted(collector: Collector) -> None:
@@ -107,13 +107,18 @@ def _exporting() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("OtelBatch")}
 
 
+def _own_threads() -> set[threading.Thread]:
+    """Return the threads of this process but for those that answer requests for the collector."""
+    return {thread for thread in threading.enumerate() if "process_request_thread" not in thread.name}
+
+
 def test_tasks_of_a_process_share_the_way_to_their_collector(collector: Collector) -> None:
-    before, exporting = threading.active_count(), _exporting()  # tests before may have had a collector of their own
+    before, exporting = _own_threads(), _exporting()  # tests before may have had a collector of their own
     move(spec_to(collector.url), 1)
-    with_one = threading.active_count()
+    with_one = _own_threads()
     for _ in range(5):
         move(spec_to(collector.url), 1)
-    assert with_one <= before + 1 + len(collector.headers)  # the thread that exports, and those of the server
+    assert len(with_one - before) <= 1  # the thread that exports
     assert len(_exporting() - exporting) == 1
     eventually(lambda: len(collector.spans) == 6 * SPANS_OF_A_BATCH)
 
@@ -133,5 +138,4 @@ def test_without_the_library_a_task_runs_without_traces(
     with caplog.at_level(logging.WARNING):
         assert tracing_of(spec_to(collector.url)) is NO_TRACING
         assert tracing_of(spec_to(collector.url)) is NO_TRACING
-    assert [record.message for record in caplog.records if "fencepost[otel]" in record.message] != []
-    assert len(caplog.records) == 1
+    assert len([record for record in caplog.records if "fencepost[otel]" in record.message]) == 1

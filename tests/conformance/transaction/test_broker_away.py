@@ -21,7 +21,7 @@ ROUNDS = 2 if IS_LONG else 1
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
     """One of its own: it is killed."""
-    with quick_kafka() as running:
+    with quick_kafka(start_timeout_s=240) as running:
         Admin({"bootstrap.servers": running.bootstrap_servers}).topics.create(TOPIC, partitions=1, replication=1)
         yield running
 

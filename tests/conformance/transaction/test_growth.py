@@ -7,16 +7,16 @@ from confluent_kafka import KafkaError
 from fencepost.testing import eventually
 from support.late.lone_task import LoneTask
 
-TRANSACTIONS = 300
+TRANSACTIONS = 250
 
 
 def test_transactions_leave_no_errors_behind(kafka, topic, offsets_topic):
-    with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS) as task:
+    with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * 100_000) as task:
         counters = task.runner.counters
         eventually(lambda: counters.commits > 20, every_s=0.001)
         before, begun = errors_alive(), counters.commits
-        eventually(lambda: counters.commits == TRANSACTIONS, within_s=120)
-        assert errors_alive() - before < (TRANSACTIONS - begun) / 10
+        eventually(lambda: counters.commits >= begun + TRANSACTIONS, within_s=120)
+        assert errors_alive() - before < TRANSACTIONS / 10
 
 
 def errors_alive() -> int:

@@ -66,7 +66,7 @@ def test_e21_a_lost_request_is_not_sent_again_and_its_transaction_is_committed_o
     writer = open_writer()
     _write(writer, topic, b"1")
     if loss is Action.DROP:  # from now on: a first transaction, of a group without a coordinator, may take longer
-        object.__setattr__(writer._client._access, "answer_s", 2.0)
+        object.__setattr__(writer._client._access, "answer_s", 5.0)
     rule = proxy.on(lost, loss)
     again = proxy.on(lost, Action.PASS, count=100)
     with pytest.raises(CommitUnknownError if lost is ApiKey.END_TXN else ProduceError):

@@ -26,7 +26,7 @@ class Successor:
             {
                 **conf,
                 "group.id": group,
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 30000,
                 "heartbeat.interval.ms": 300,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
