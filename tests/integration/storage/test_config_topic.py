@@ -69,7 +69,7 @@ def test_start_tells_what_the_topic_holds_except_for_old_orders(
     assert follower.changes == [ConnectorConfigUpdated("a")]
     assert follower.topic.snapshot.connectors == {"a": {"x": "1"}}
     produce(topic, records.restart_request(RESTART), records.logger_level("root", "INFO"))
-    follower.topic.read_to_end(10)
+    follower.topic.read_to_end(60)
     assert follower.changes[1:] == [RESTART, LoggerLevelSet("root", "INFO")]
 
 
@@ -80,7 +80,7 @@ def test_what_was_written_before_the_call_is_read_and_was_told(
     writer = TopicWriter(conf, topic)
     for state in [TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED] * 5:
         writer.write([records.target_state("a", state)], 10)
-        snapshot = follower.topic.read_to_end(10)
+        snapshot = follower.topic.read_to_end(60)
         assert snapshot.target_state("a") is state
         assert follower.changes[-1] == TargetStateChanged("a", state)
     writer.close()
@@ -98,12 +98,12 @@ def test_waits_for_the_open_transaction_of_a_leader(
         records.tasks_commit("a", 1),
     ):
         leader.produce(topic, key=key, value=value)
-    leader.flush(10)
+    leader.flush(60)
     with pytest.raises(ReadTimeoutError, match="may still be open"):
         follower.topic.read_to_end(3)
     assert follower.changes == []
-    threading.Timer(0.3, leader.commit_transaction, [10]).start()
-    assert follower.topic.read_to_end(10).tasks("a") == (TaskId("a", 0),)
+    threading.Timer(0.3, leader.commit_transaction, [60]).start()
+    assert follower.topic.read_to_end(60).tasks("a") == (TaskId("a", 0),)
     assert follower.changes == [ConnectorConfigUpdated("a"), TaskConfigsUpdated("a")]
 
 
@@ -118,11 +118,11 @@ def test_what_a_leader_has_committed_is_read_by_where_it_stands(
         for name in ("a", "b"):
             key, value = records.connector_config(name, {"x": str(number)})
             leader.produce(topic, key=key, value=value, on_delivery=lambda _, m, to=stands_at: to.append(m.offset()))
-        leader.flush(10)
+        leader.flush(60)
         with pytest.raises(ReadTimeoutError):
             follower.topic.read_past(stands_at[-1], 0.05)
-        leader.commit_transaction(10)
-        snapshot = follower.topic.read_past(stands_at[-1], 10)
+        leader.commit_transaction(60)
+        snapshot = follower.topic.read_past(stands_at[-1], 60)
         assert [snapshot.connectors[name] for name in "ab"] == [{"x": str(number)}] * 2
         assert follower.changes[-1] == ConnectorConfigUpdated("b")
 
@@ -153,22 +153,22 @@ def test_the_marker_of_a_transaction_that_was_read_is_not_waited_for(
         leader.begin_transaction()
         for key in keys:
             leader.produce(topic, key=key, on_delivery=lambda _, message: stands_at.append(message.offset()))
-        leader.flush(10)
+        leader.flush(60)
         then()
-        leader.commit_transaction(10)
-        follower.read_past(0, stands_at[-1], 10)
+        leader.commit_transaction(60)
+        follower.read_past(0, stands_at[-1], 60)
 
     try:
         for number in range(5):
             commit(f"{number}a".encode(), f"{number}b".encode())
-            follower.read_to_end(10)
+            follower.read_to_end(60)
         assert end_reader.looks == 0
         commit(b"c")
         produce(topic, (b"after the marker", b""))
-        follower.read_to_end(10)
+        follower.read_to_end(60)
         assert found[-1] == b"after the marker"
         commit(b"d", then=lambda: produce(topic, (b"before the marker", b"")))
-        follower.read_to_end(10)
+        follower.read_to_end(60)
         assert found[-2:] == [b"d", b"before the marker"]
     finally:
         follower.stop()
@@ -185,8 +185,8 @@ def test_aborted_write_of_a_deposed_leader_is_never_seen(
     leader = transactional()
     leader.begin_transaction()
     leader.produce(topic, key=b"connector-a", value=b'{"properties":{}}')
-    leader.commit_transaction(10)
-    assert list(follower.topic.read_to_end(10).connectors) == ["a"]
+    leader.commit_transaction(60)
+    assert list(follower.topic.read_to_end(60).connectors) == ["a"]
 
 
 def test_callback_that_raises_or_waits_does_not_stop_the_follower(
@@ -196,7 +196,7 @@ def test_callback_that_raises_or_waits_does_not_stop_the_follower(
 
     def broken(*_: Any) -> None:
         try:
-            followed.read_to_end(10)
+            followed.read_to_end(60)
         except Exception as error:
             raised.append(error)
             raise
@@ -205,7 +205,7 @@ def test_callback_that_raises_or_waits_does_not_stop_the_follower(
     followed.start(30)
     for number in range(3):
         produce(topic, records.connector_config(f"c{number}", {}))
-        assert f"c{number}" in followed.read_to_end(10).connectors
+        assert f"c{number}" in followed.read_to_end(60).connectors
     followed.stop()
     assert {type(error) for error in raised} == {RuntimeError}
 

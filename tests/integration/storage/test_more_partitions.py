@@ -94,7 +94,7 @@ def test_read_waits_for_an_open_transaction_in_a_partition_that_was_added(
     key, value = encode("c", FILES[0], {"position": 1})
     producer.produce(topic, key=key, value=value, partition=MANY - 1)
     producer.flush(30)
-    threading.Timer(0.3, producer.commit_transaction, [10]).start()
+    threading.Timer(0.3, producer.commit_transaction, [60]).start()
     assert stored(reader.read_known("c", 30)) == [StoredOffset(FILES[0], {"position": 1})]
 
 

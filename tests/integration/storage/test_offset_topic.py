@@ -72,7 +72,7 @@ def test_catching_up_reads_what_is_committed_and_waits_for_nothing(
     write(producer, offsets, 2)
     reader.catch_up(10)
     assert stored(reader._table.known("c")) == [StoredOffset(PARTITION, {"position": 1})]
-    threading.Timer(0.3, producer.commit_transaction, [10]).start()
+    threading.Timer(0.3, producer.commit_transaction, [60]).start()
     assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 2})]
 
 
@@ -87,7 +87,7 @@ def test_waiting_read_does_not_keep_a_neighbour_from_committing(
     # What the neighbour still does in the transaction that the read waits for.
     neighbour.produce(offsets, key=reader.key("c", PARTITION), value=encode_offset({"position": 2}))
     neighbour.commit_transaction(10)
-    reading.join(10)
+    reading.join(60)
     assert found == [StoredOffset(PARTITION, {"position": 2})]
 
 

@@ -39,8 +39,8 @@ class Worker:
         return None if said is None else (said.state, said.worker_id)
 
     def read(self) -> None:
-        assert self.topic.flush(10)
-        self.topic.read_to_end(10)
+        assert self.topic.flush(60)
+        self.topic.read_to_end(60)
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_owner_says_again_what_a_former_one_has_said_late(workers: tuple[Worker,
     owner.generation = 3
     for reader in workers:
         for subject in ("c", TASK):
-            eventually(lambda r=reader, s=subject: r.status(s) == (State.RUNNING, "owner:1"), within_s=30)
+            eventually(lambda r=reader, s=subject: r.status(s) == (State.RUNNING, "owner:1"), within_s=60)
     owner.board.connector("c", State.PAUSED)
     owner.read()
     former.board.connector("c", late)
     former.read()
-    eventually(lambda: former.status("c") == (State.PAUSED, "owner:1"), within_s=30)
+    eventually(lambda: former.status("c") == (State.PAUSED, "owner:1"), within_s=60)
     said = former.topic.table.status("c")
     assert isinstance(said, Status)
     assert said.generation == 3
@@ -98,6 +98,6 @@ def test_a_former_owner_does_not_repeat_its_statuses(
     assert owner.status("c") == owner.status(TASK) == (State.PAUSED, "owner:1")
     written: list[str] = []
     reader = LogReader(conf, topic_name)
-    reader.read_to_end(10, lambda record: written.append(orjson.loads(record.value or b"")["worker_id"]))
+    reader.read_to_end(60, lambda record: written.append(orjson.loads(record.value or b"")["worker_id"]))
     reader.close()
     assert Counter(written) == {"former:1": 3, "owner:1": 2}

@@ -26,8 +26,8 @@ def status_topic(conf: dict[str, Any], admin: Admin, topic_name: str) -> Iterato
 
 
 def settle(topic: StatusTopic) -> None:
-    assert topic.flush(10)
-    topic.read_to_end(10)
+    assert topic.flush(60)
+    topic.read_to_end(60)
 
 
 def test_what_was_put_is_read_back_by_everyone(status_topic: StatusTopic, conf: dict[str, Any], topic_name: str):
@@ -44,8 +44,8 @@ def test_what_was_put_is_read_back_by_everyone(status_topic: StatusTopic, conf: 
         assert table.topics("c") == ("prices",)
     other.remove(TASK)
     other.remove_topic("c", "prices")
-    assert other.flush(10)
-    status_topic.read_to_end(10)
+    assert other.flush(60)
+    status_topic.read_to_end(60)
     assert status_topic.table.tasks("c") == {}
     assert status_topic.table.topics("c") == ()
     other.stop()
@@ -71,10 +71,10 @@ def test_latest_status_wins_while_the_broker_is_away(own_kafka: EmbeddedKafka, t
         topic.put(TASK, Status(State.RUNNING, "w1:1", generation))
     assert not topic.flush(0.5)
     own_kafka.start()
-    eventually(lambda: topic.table.tasks("c") == {0: Status(State.RUNNING, "w1:1", 999)}, within_s=30)
+    eventually(lambda: topic.table.tasks("c") == {0: Status(State.RUNNING, "w1:1", 999)}, within_s=60)
     written: list[bytes | None] = []
     reader = LogReader(conf, topic_name)
-    reader.read_to_end(10, lambda record: written.append(record.value))
+    reader.read_to_end(60, lambda record: written.append(record.value))
     assert len(written) <= 3
     reader.close()
     topic.stop()
