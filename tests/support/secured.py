@@ -165,14 +165,14 @@ class SecuredKafka:
         if wanted:
             for future in self.admin.create_acls(wanted).values():
                 future.result(30)
-            eventually(lambda: set(map(str, wanted)) <= self._known(), within_s=30)
+            eventually(lambda: set(map(str, wanted)) <= self._known(), within_s=60)
 
     def revoke(self, grant: Grant) -> None:
         """Remove one ACL; the broker goes by the rest when this returns."""
         binding = _binding(grant)
         [future] = self.admin.delete_acls([_filter(binding)]).values()
         assert len(future.result(30)) == 1, grant
-        eventually(lambda: str(binding) not in self._known(), within_s=30)
+        eventually(lambda: str(binding) not in self._known(), within_s=60)
 
     def clear(self) -> None:
         """Remove all ACLs and topics, for other tests: only groups and transactional ids are left."""

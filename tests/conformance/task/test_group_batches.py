@@ -79,14 +79,14 @@ def begun(members: Members, notes: Notes | None = None, **settings: str) -> Batc
     member = members.join(notes or Notes(), **settings)
     assert isinstance(member, BatchGroupInput)
     reader_of(member).read = lambda *_: batch_reader.Read()
-    eventually(lambda: member.poll(0.05, 1) is not None and len(member.assignment) == 2, within_s=30)
+    eventually(lambda: member.poll(0.05, 1) is not None and len(member.assignment) == 2, within_s=60)
     vars(reader_of(member)).pop("read")
     return member
 
 
 def next_of(member: BatchGroupInput, most: int) -> Fetched:
     """Return the next records."""
-    found: Fetched = eventually(lambda: fetched if len(fetched := member.poll(0.1, most)) else None, within_s=30)
+    found: Fetched = eventually(lambda: fetched if len(fetched := member.poll(0.1, most)) else None, within_s=60)
     return found
 
 
@@ -169,9 +169,9 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
     eventually(lambda: poll(1) is None and len(told) >= 3, every_s=0.05)
     second = members.join(Notes())
     with Polling(lambda: second.poll(0.05, 7)):
-        eventually(lambda: poll(1) is None and len(first.assignment) == 1, every_s=0.05, within_s=30)
+        eventually(lambda: poll(1) is None and len(first.assignment) == 1, every_s=0.05, within_s=60)
         [kept] = first.assignment
-        eventually(lambda: poll(100) is None and told[-1] == ("record", (kept, 399)), every_s=0, within_s=30)
+        eventually(lambda: poll(100) is None and told[-1] == ("record", (kept, 399)), every_s=0, within_s=60)
     behind = told[max(index for index, (what, _) in enumerate(told) if what == "revoked") + 1 :]
     assert [each for _, each in behind] == [(kept, n) for n in range(400)]
 
@@ -237,7 +237,7 @@ def test_records_come_as_columns(members: Members, log_writer: LogWriter, places
         rows.extend(zip(*columns, strict=True))
         return len(rows) == 5
 
-    eventually(all_there, within_s=30)
+    eventually(all_there, within_s=60)
     one, other = places
     assert sorted(rows) == [
         (one, 0, 7, None, b"a", ()),
@@ -294,7 +294,7 @@ def test_a_position_that_the_log_has_no_more_is_reset_and_told(
     notes.begins = {places[0]: 3}
     member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset=resets_to)
     with caplog.at_level(logging.WARNING):
-        eventually(lambda: member.poll(0.1, 100) is not None and "nothing at offset" in caplog.text, within_s=30)
+        eventually(lambda: member.poll(0.1, 100) is not None and "nothing at offset" in caplog.text, within_s=60)
     assert f"{members.topic}-0 has nothing at offset 3: it is read from offset {goes_on} on" in caplog.text
     log_writer.send(members.topic, ["10"], 0)
     assert read(member, 11 - goes_on) == [(0, n) for n in range(goes_on, 11)]
@@ -317,7 +317,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
     first.commit({places[0]: 7, places[1]: 0})
     first.close()
     member = members.join(notes, auto_offset_reset=resets_to)
-    eventually(lambda: member.poll(0.05, 100) is not None and len(fetcher_of(member)._resets.doubts), within_s=30)
+    eventually(lambda: member.poll(0.05, 100) is not None and len(fetcher_of(member)._resets.doubts), within_s=60)
     for _ in range(20):
         assert not len(member.poll(0.05, 100))
     log_writer.send(members.topic, numbered(3, 9), 0)
@@ -353,7 +353,7 @@ def test_a_position_that_is_no_longer_in_the_log_is_an_error_if_no_reset_is_allo
     member.close()
     log_writer.truncate(members.topic, 6)
     again = members.join(Notes(), auto_offset_reset="none")
-    eventually(lambda: again.poll(0.1, 100) is not None and len(again.assignment) == 2, within_s=30)
+    eventually(lambda: again.poll(0.1, 100) is not None and len(again.assignment) == 2, within_s=60)
     again.seek({places[0]: 3})
     expected = rf"There is no offset to start from in {members.topic}-0: .*; auto.offset.reset is none: set the offset"
     with pytest.raises(KafkaRequestError, match=expected):
@@ -437,7 +437,7 @@ def test_what_is_read_ahead_waits_for_the_next_poll(members: Members, log_writer
     for partition in range(2):
         log_writer.send(members.topic, numbered(0, 5), partition)
     waiting = fetcher_of(member)._waiting
-    eventually(lambda: member.read_ahead(10) or len(waiting) == 10, within_s=30)
+    eventually(lambda: member.read_ahead(10) or len(waiting) == 10, within_s=60)
     assert len(member.poll(0, 10)) == 10
 
 
@@ -447,7 +447,7 @@ def test_a_failure_of_reading_ahead_is_raised_by_the_next_poll(
     member = begun(members)
     log_writer.send(members.topic, numbered(0, 5), 0)
     monkeypatch.setattr(fetched_queue, "Answered", damaged)
-    eventually(lambda: member.read_ahead(10) or fetcher_of(member)._waiting.failure is not None, within_s=30)
+    eventually(lambda: member.read_ahead(10) or fetcher_of(member)._waiting.failure is not None, within_s=60)
     with pytest.raises(CorruptBatchError, match="The batch at offset 0"):
         member.poll(0, 10)
 
@@ -544,7 +544,7 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
         log_writer.send(members.topic, numbered(0, 300), partition)
     second = members.join(Notes(), **settings)
     with Polling(lambda: second.poll(0.05, 1)):
-        eventually(lambda: len(second.assignment) == 2, within_s=30)
+        eventually(lambda: len(second.assignment) == 2, within_s=60)
         notes = Notes()
         first = members.join(notes, **settings)
         assert isinstance(first, BatchGroupInput)

@@ -113,7 +113,7 @@ def test_what_is_filtered_is_passed(stage: StreamStage) -> None:
     stage.scripts[stage.name] = lambda task, batch: None
     stage.produce(range(20))
     stage.start()
-    eventually(lambda: stage.offsets() == {0: 20}, within_s=30)
+    eventually(lambda: stage.offsets() == {0: 20}, within_s=60)
     assert stage.values() == []
 
 
@@ -129,7 +129,7 @@ def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
         eventually(lambda: run.runner.counters.records_written > number)  # noqa: B023
     assert (stage.values(), stage.offsets()) == ([], {})
     passed_s[0] += 3_600
-    eventually(lambda: run.runner.counters.commits, within_s=30)
+    eventually(lambda: run.runner.counters.commits, within_s=60)
     assert stage.await_values(3) == ["0", "1", "2"]
     assert run.runner.counters.transaction_size_max == 3
     stage.produce([3])

@@ -73,7 +73,7 @@ def test_e20_offsets_of_a_stream_task_name_its_producer_so_that_no_other_is_sear
     run.stop()
     place = TopicPartition(stage.source, 0)
     survey = GroupSurvey({"bootstrap.servers": stage.bootstrap, "group.id": stage.group}, timeout_s=30)
-    named = eventually(lambda: contribution_of(survey.metadata(stage.group, [place])[place]), within_s=30)
+    named = eventually(lambda: contribution_of(survey.metadata(stage.group, [place])[place]), within_s=60)
     survey.close()
     assert named is not None
     assert named.transactional_id == run.runner.spec.output.transactional_id

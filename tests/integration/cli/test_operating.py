@@ -84,7 +84,7 @@ def test_an_export_is_applied_unchanged_and_has_no_secret(run: Run, side: Any, s
     kept = side.config(source)[SECRET]
     assert kept == ("[hidden]" if side.is_ours else CANARY)
     side.rest.delete(f"/connectors/{source}")
-    eventually(lambda: side.config(source) == {}, within_s=30)
+    eventually(lambda: side.config(source) == {}, within_s=60)
     refused = run("validate", file)
     assert refused.code == 2
     assert f"{SECRET}: there is no value to keep" in refused.err

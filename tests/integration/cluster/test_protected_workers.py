@@ -110,7 +110,7 @@ def test_protected_workers_share_tasks_and_forward_requests(workers: list[Worker
     assert len(set(owners)) == 2
 
     bobs = [place.client(worker, "bob") for worker in workers]
-    assert [bob.get("/connectors").json() for bob in bobs] == [["made-0", "made-1"]] * 2
+    eventually(lambda: [bob.get("/connectors").json() for bob in bobs] == [["made-0", "made-1"]] * 2, within_s=60)
     assert [bob.put("/connectors/made-0/stop").status_code for bob in bobs] == [204, 204]
     assert [bob.delete("/connectors/made-0").status_code for bob in bobs] == [403, 403]
     assert [worker.rest.delete(f"/connectors/made-{n}").status_code for n, worker in enumerate(workers)] == [204, 204]

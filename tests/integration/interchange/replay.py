@@ -9,8 +9,8 @@ from oracle.recorder import Json, Recorder
 
 Exchange = dict[str, Any]
 
-_SETTLED_S = 30.0
-_READ_S = 30.0
+_SETTLED_S = 90.0
+_READ_S = 60.0
 
 # The recorded task fails on a number that is none, which our validation refuses: nothing would be left to fail.
 FAILS_LATER = {"throughput": "5", "topic": "refused/by/kafka"}

@@ -59,7 +59,7 @@ class Stage:
 
     def await_starts(self, topic: str, *starts: int) -> None:
         """Wait until its logs begin there, and see that no later round goes further."""
-        eventually(lambda: self.starts(topic) == list(starts) or _unexpected(self, topic), within_s=30)
+        eventually(lambda: self.starts(topic) == list(starts) or _unexpected(self, topic), within_s=60)
         self.rounds()
         assert self.starts(topic) == list(starts)
 
@@ -91,7 +91,7 @@ class Stage:
     def stop_sink(self, sink: str) -> None:
         assert self.worker.rest.put(f"/connectors/{sink}/stop").status_code == 204
         group = self._sinks[sink]
-        eventually(lambda: not self.writer.admin.groups.describe(group).members, within_s=30)  # it commits last
+        eventually(lambda: not self.writer.admin.groups.describe(group).members, within_s=60)  # it commits last
 
     def alter(self, sink: str, topic: str, offset: int, partition: int = 0) -> tuple[int, str]:
         """Move it by REST; returns the answer's code and message."""
@@ -131,7 +131,7 @@ class Stage:
     def member(self, group: str, topic: str, **conf: Any) -> Iterator[Consumer]:
         """Join a group and read, without committing anything."""
         with self.subscriber(group, topic, **conf) as consumer:
-            eventually(lambda: consumer.poll(0.05) is not None, within_s=30)
+            eventually(lambda: consumer.poll(0.05) is not None, within_s=60)
             yield consumer
 
     # what the worker says

@@ -165,7 +165,7 @@ def test_a_sink_that_is_not_at_work_counts(stage: Stage, state: str) -> None:
     if state == "failed":
         stage.worker.wait_for_tasks(idle, "FAILED")
         stage.commit(idle, topic, 9)
-    eventually(lambda: stage.worker.rest.get(f"/connectors/{idle}/offsets").json()["offsets"], within_s=30)
+    eventually(lambda: stage.worker.rest.get(f"/connectors/{idle}/offsets").json()["offsets"], within_s=60)
     if state == "paused":
         stage.worker.rest.put(f"/connectors/{idle}/pause")
         stage.worker.wait_for_tasks(idle, "PAUSED")
@@ -290,7 +290,7 @@ def test_nothing_goes_from_an_open_transaction_on(stage: Stage) -> None:
         stage.sink(topic, 7)
         stage.await_starts(topic, 5)
         assert stage.held(topic) == "an open transaction"
-    eventually(lambda: stage.starts(topic) == [7], within_s=30)
+    eventually(lambda: stage.starts(topic) == [7], within_s=60)
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])

@@ -56,7 +56,7 @@ def corrected(worker: Worker, name: str, config: dict[str, str]) -> Iterator[Non
     """Inside, no task runs; those that follow take every value."""
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
     admin = Admin({"bootstrap.servers": worker.properties["bootstrap.servers"]})
-    eventually(lambda: not admin.groups.describe(f"connect-{name}").members, within_s=30)
+    eventually(lambda: not admin.groups.describe(f"connect-{name}").members, within_s=60)
     changed = {**config, "value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert worker.rest.put(f"/connectors/{name}/config", json=changed).status_code == 200
     yield

@@ -53,8 +53,8 @@ class Candidate:
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,
-            "session.timeout.ms": 2000,
-            "heartbeat.interval.ms": 500,
+            "session.timeout.ms": 8000,
+            "heartbeat.interval.ms": 1000,
             "group.instance.id": name,
             "auto.offset.reset": "latest",
         }
@@ -84,10 +84,10 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
     admin.topics.create(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     old, new = (Candidate(kafka.bootstrap_servers, group, topic_name, name) for name in ("a", "b"))
     old.start()
-    eventually(lambda: old.leader.is_leading, within_s=30)
+    eventually(lambda: old.leader.is_leading, within_s=60)
     new.start()
     # With it the group has another generation: a write that still names the last one would be refused.
-    eventually(lambda: new.leader.has_joined and old.leader.term.number > 1, within_s=30)  # type: ignore[attr-defined]
+    eventually(lambda: new.leader.has_joined and old.leader.term.number > 1, within_s=60)  # type: ignore[attr-defined]
     yield old, new
     for each in (old, new):
         each.stop()
@@ -98,12 +98,12 @@ def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes
 ) -> None:
     old, new = pair
     old.put("first")
-    eventually(lambda: not new.leader.is_leading and new.leader.has_joined, within_s=30)
+    eventually(lambda: not new.leader.is_leading and new.leader.has_joined, within_s=60)
     with pytest.raises(ConflictError):
         new.put("refused-because-a-leads")
     old.is_frozen = True
     old.membership.stop()  # its session ends and the group moves on, which the frozen one is not told
-    eventually(lambda: new.leader.is_leading, within_s=30)
+    eventually(lambda: new.leader.is_leading, within_s=60)
     new.put("second")
     assert old.leader.is_leading
     with pytest.raises(OperationError):
@@ -115,7 +115,7 @@ def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes
             return True
         return False
 
-    eventually(is_put, within_s=30)
+    eventually(is_put, within_s=60)
     with pytest.raises(OperationError):
         old.put("by-a-zombie-again")
     snapshot = new.topic.read_to_end(30)

@@ -48,7 +48,7 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert eventually(lambda: len(_lines(bootstrap, name)) >= 3, within_s=60)
     assert _lines(bootstrap, name) == [b"a", b"b", b"c"]
     worker.wait_for_tasks(name, "RUNNING")
-    assert eventually(lambda: [o and o["position"] for o in _copied(worker, kafka, name)] == [6], within_s=30)
+    assert eventually(lambda: [o and o["position"] for o in _copied(worker, kafka, name)] == [6], within_s=60)
 
 
 def test_the_workers_cluster_under_another_name_gets_no_copies_beside_what_is_committed(

@@ -136,7 +136,7 @@ def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: W
     for which in ("config", "offset", "status"):
         topic = light.properties[f"{which}.storage.topic"]
         admin.topics.create(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
-    eventually(lambda: light.rest.get("/health").status_code == 200, within_s=30)
+    eventually(lambda: light.rest.get("/health").status_code == 200, within_s=60)
     assert light.stop() == 0
 
 

@@ -49,8 +49,8 @@ def members(worker: Worker, name: str) -> int:
 
 def stop(worker: Worker, name: str) -> None:
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
-    eventually(lambda: worker.status(name)["tasks"] == [], within_s=30)
-    eventually(lambda: members(worker, name) == 0, within_s=30)  # they have committed and left
+    eventually(lambda: worker.status(name)["tasks"] == [], within_s=60)
+    eventually(lambda: members(worker, name) == 0, within_s=60)  # they have committed and left
 
 
 def resume(worker: Worker, name: str) -> None:
@@ -66,9 +66,9 @@ def test_what_is_in_the_topic_is_in_the_file_once_and_in_order(
     assert created.json()["type"] == "sink"
     worker.wait_for_tasks(name, "RUNNING")
     assert worker.status(name)["type"] == "sink"
-    eventually(has(out, 1000), within_s=30)
+    eventually(has(out, 1000), within_s=60)
     produce(1001, 1200)
-    eventually(has(out, 1200), within_s=30)
+    eventually(has(out, 1200), within_s=60)
     found = numbers(out)
     assert len(found) == 1200
     for partition in range(4):
@@ -84,7 +84,7 @@ def test_a_stopped_sink_goes_on_where_it_is_told_to(
 ) -> None:
     produce(1, 40)
     assert worker.create(name, file_sink(out, topic)).status_code == 201
-    eventually(has(out, 40), within_s=30)
+    eventually(has(out, 40), within_s=60)
     place = {"partition": {"kafka_topic": topic, "kafka_partition": 1}}
     url = f"/connectors/{name}/offsets"
     refused = worker.rest.patch(url, json={"offsets": [{**place, "offset": {"kafka_offset": 4}}]})
@@ -101,14 +101,14 @@ def test_a_stopped_sink_goes_on_where_it_is_told_to(
     assert altered.json()["message"] == "The offsets for this connector have been altered successfully"
     assert worker.sink_offsets(name)[topic, 1] == 4
     resume(worker, name)
-    eventually(lambda: len(numbers(out)) >= 46, within_s=30)
+    eventually(lambda: len(numbers(out)) >= 46, within_s=60)
     assert sorted(set(numbers(out)[40:])) == [17, 21, 25, 29, 33, 37]
     stop(worker, name)
     reset = worker.rest.delete(url)
     assert reset.json()["message"] == "The offsets for this connector have been reset successfully"
     assert worker.sink_offsets(name) == {}
     resume(worker, name)
-    eventually(lambda: set(numbers(out)[46:]) == set(range(1, 41)), within_s=30)
+    eventually(lambda: set(numbers(out)[46:]) == set(range(1, 41)), within_s=60)
 
 
 def test_offsets_of_a_wrong_shape_are_refused_in_kafka_connects_words(
@@ -155,7 +155,7 @@ def test_a_new_sink_begins_where_it_is_told_and_nothing_of_a_deleted_one_is_left
     assert created.status_code == 201, created.text
     assert created.json()["offsets_status"] == "The offsets for this connector have been altered successfully"
     wanted = {n for n in range(1, 41) if n % 4 in (0, 3) or n in (17, 21, 25, 29, 33, 37)}
-    eventually(lambda: set(numbers(out)) == wanted, within_s=30)
+    eventually(lambda: set(numbers(out)) == wanted, within_s=60)
     stop(worker, name)
     assert set(worker.sink_offsets(name).values()) == {10}
 
@@ -168,7 +168,7 @@ def test_a_group_that_somebody_reads_in_is_not_moved_for_a_new_sink(
     somebody = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": theirs, "session.timeout.ms": 6000})
     somebody.subscribe([topic])
     try:
-        eventually(lambda: somebody.poll(0.1) is None and somebody.assignment(), within_s=30)
+        eventually(lambda: somebody.poll(0.1) is None and somebody.assignment(), within_s=60)
         begin = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 1}}]
         config = file_sink(out, topic, consumer__override__group__id=theirs)
         answer = worker.create(name, config, initial_offsets=begin)
@@ -183,7 +183,7 @@ def test_a_paused_sink_stays_in_its_group_and_writes_nothing(
 ) -> None:
     produce(1, 20)
     assert worker.create(name, file_sink(out, topic)).status_code == 201
-    eventually(has(out, 20), within_s=30)
+    eventually(has(out, 20), within_s=60)
     assert worker.rest.put(f"/connectors/{name}/pause").status_code == 202
     worker.wait_for_tasks(name, "PAUSED")
     assert members(worker, name) == 1
@@ -192,7 +192,7 @@ def test_a_paused_sink_stays_in_its_group_and_writes_nothing(
     eventually(lambda: time.monotonic() > held)
     assert len(numbers(out)) == 20
     resume(worker, name)
-    eventually(has(out, 40), within_s=30)
+    eventually(has(out, 40), within_s=60)
     assert len(numbers(out)) == 40
 
 
@@ -202,9 +202,9 @@ def test_tasks_divide_the_partitions_and_a_killed_slot_loses_nothing(
     config = file_sink(out, topic, tasks__max="2", slot__dedicated="true")
     assert worker.create(name, config).status_code == 201
     worker.wait_for_tasks(name, "RUNNING", "RUNNING")
-    eventually(lambda: members(worker, name) == 2, within_s=30)
+    eventually(lambda: members(worker, name) == 2, within_s=60)
     produce(1, 400)
-    eventually(has(out, 400), within_s=30)
+    eventually(has(out, 400), within_s=60)
     before = worker.slots()
     victim = max(before)  # the newest: one of the two that were made for this connector
     os.kill(before[victim], signal.SIGKILL)
@@ -223,7 +223,7 @@ def test_topics_that_match_are_read_also_those_that_come_later(
     del config["topics"]
     assert worker.create(name, {**config, "topics.regex": pattern}).status_code == 201
     produce(1, 10)
-    eventually(has(out, 10), within_s=30)
+    eventually(has(out, 10), within_s=60)
     later = f"{topic}-2"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(later, partitions=1, replication=1)
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(f"{topic}-x", partitions=1, replication=1)
@@ -243,7 +243,7 @@ def test_a_sink_that_cannot_write_fails_with_the_reason_and_goes_on_when_that_is
     assert "cannot be written" in failed["trace"]
     out.parent.mkdir()
     worker.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
-    eventually(has(out, 10), within_s=30)
+    eventually(has(out, 10), within_s=60)
 
 
 def test_a_failed_task_reports_its_next_automatic_restart_and_continues_once_the_cause_is_gone(
@@ -263,7 +263,7 @@ def test_a_failed_task_reports_its_next_automatic_restart_and_continues_once_the
     assert "cannot be written" in failed["trace"]
     assert datetime.fromisoformat(failed["restart"]["next"]).tzinfo is not None
     out.parent.mkdir()
-    eventually(has(out, 10), within_s=30)
+    eventually(has(out, 10), within_s=60)
     worker.wait_for_tasks(name, "RUNNING")
     assert "restart" not in worker.status(name)["tasks"][0]
 
@@ -307,7 +307,7 @@ def test_unreadable_records_reach_the_dead_letter_topic_unchanged_and_the_others
         producer.produce(topic, value, key=b"k%d" % number, partition=0, headers=[("h", b"1")])
     producer.flush(30)
     _, letters = letters_of(worker, kafka, name, topic, out, errors__tolerance="all")
-    eventually(lambda: len(numbers(out)) == 16, within_s=30)
+    eventually(lambda: len(numbers(out)) == 16, within_s=60)
     wanted = {(b"k%d" % n, b"{broken") for n in (3, 8, 13, 18)}
 
     def all_there() -> list[Any] | None:
@@ -345,7 +345,7 @@ def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_
     _, letters = letters_of(worker, kafka, name, topic, out)
     (failed,) = worker.wait_for_tasks(name, "FAILED")
     assert "Tolerance exceeded" in failed["trace"]
-    eventually(lambda: [m.value() for m in letters()] == [b"{broken"], within_s=30)
+    eventually(lambda: [m.value() for m in letters()] == [b"{broken"], within_s=60)
     assert numbers(out) == []
     eventually(lambda: set(worker.sink_offsets(name).values()) == {0})  # where it began; not past the record
 

@@ -62,7 +62,7 @@ def test_new_files_are_picked_up_and_done_ones_are_moved(worker: Worker, name: s
     assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
     _put(directory, "b.csv", ["3,z"])
     assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
-    assert eventually(lambda: sorted(p.name for p in done.iterdir()) == ["a.csv", "b.csv"], within_s=30)
+    assert eventually(lambda: sorted(p.name for p in done.iterdir()) == ["a.csv", "b.csv"], within_s=60)
     worker.wait_for_tasks(name, "RUNNING")
 
 
@@ -82,13 +82,13 @@ def test_a_removed_file_is_forgotten_also_when_no_other_comes(
     _put(directory, "b.csv", ["2,y"])
     worker.create(name, _config(directory, name))
     assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
-    assert eventually(lambda: remembered() == ["a.csv", "b.csv"], within_s=30)
+    assert eventually(lambda: remembered() == ["a.csv", "b.csv"], within_s=60)
     worker.rest.put(f"/connectors/{name}/config", json=_config(directory, name, **{"finished.action": "delete"}))
     assert eventually(lambda: remembered() == [], within_s=60)
     assert list(directory.iterdir()) == []
     _put(directory, "c.csv", ["3,z"])
     assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
-    assert eventually(lambda: remembered() == [] and not list(directory.iterdir()), within_s=30)
+    assert eventually(lambda: remembered() == [] and not list(directory.iterdir()), within_s=60)
 
 
 def test_a_file_that_somebody_removes_is_forgotten_also_when_no_other_comes(
@@ -99,9 +99,9 @@ def test_a_file_that_somebody_removes_is_forgotten_also_when_no_other_comes(
     worker.create(name, _config(directory, name))
     assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
     (directory / "a.csv").unlink()
-    assert eventually(lambda: remembered() == ["b.csv"], within_s=30)
+    assert eventually(lambda: remembered() == ["b.csv"], within_s=60)
     (directory / "b.csv").unlink()
-    assert eventually(lambda: remembered() == [], within_s=30)
+    assert eventually(lambda: remembered() == [], within_s=60)
 
 
 def _turn(link: Path, target: Path) -> None:
@@ -150,7 +150,7 @@ def test_files_that_cannot_be_looked_at_for_a_while_are_not_delivered_again(
     directory.chmod(0o600)
     try:
         unseen = f"input.path={directory}: 5 done files, such as "
-        assert eventually(lambda: unseen in worker.log_text() or remembered() == [], within_s=30)
+        assert eventually(lambda: unseen in worker.log_text() or remembered() == [], within_s=60)
     finally:
         directory.chmod(0o700)
     _put(directory, "e.csv", ["6,w"])
@@ -159,7 +159,7 @@ def test_files_that_cannot_be_looked_at_for_a_while_are_not_delivered_again(
     link.unlink()
     (directory / "a.csv").write_text("id,name\n7,another file\n")
     assert sorted(_ids(values(name, at_least=7, within_s=60))) == [1, 2, 3, 4, 5, 6, 7]
-    assert eventually(lambda: remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"], within_s=30)
+    assert eventually(lambda: remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"], within_s=60)
 
 
 def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
@@ -169,7 +169,7 @@ def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     _put(directory, "b.csv", ["4,w"])
     worker.create(name, _config(directory, name))
     assert _ids(values(name, at_least=1, within_s=60)) == [4]
-    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=30)
+    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=60)
     assert "a.csv" in worker.log_text()
     assert "sets aside" in worker.log_text()
     worker.wait_for_tasks(name, "RUNNING")
@@ -185,7 +185,7 @@ def test_a_file_with_other_columns_is_set_aside_and_its_neighbours_are_delivered
     del config["input.schema"]
     worker.create(name, config)
     assert _ids(values(name, at_least=1, within_s=60)) == ["2"]
-    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=30)
+    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=60)
     _put(directory, "d.csv", ["3,z"])
     assert _ids(values(name, at_least=2, within_s=60)) == ["2", "3"]
     worker.wait_for_tasks(name, "RUNNING")
@@ -231,7 +231,7 @@ def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_is_
     assert "1 rows of" in trace
     assert "transforms.sql changed" in trace
     worker.rest.put(f"/connectors/{name}/stop")
-    assert eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED", within_s=30)
+    assert eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED", within_s=60)
     offsets = f"/connectors/{name}/offsets"
     wrong = {"offsets": [{"partition": partition, "offset": {"done": "false"}}]}
     assert "'done'" in worker.rest.patch(offsets, json=wrong).json()["message"]
@@ -288,8 +288,8 @@ def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_aga
     assert remembered() == ["a.csv"]
     (full_disk / "filler").unlink()
     subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
-    assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=30)
-    assert eventually(lambda: remembered() == [], within_s=30)
+    assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=60)
+    assert eventually(lambda: remembered() == [], within_s=60)
     assert len(values(name)) == 1000
 
 
@@ -325,7 +325,7 @@ def test_other_tasks_start_while_sparks_jvm_stands_still_under_a_split_that_is_a
     jvm.suspend()
     try:
         worker.rest.delete(f"/connectors/{name}")
-        eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=30)
+        eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=60)
         worker.create(other, file_source(lines, other))
         assert values(other, at_least=1, within_s=60) == ["one"]
     finally:

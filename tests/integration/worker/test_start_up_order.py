@@ -96,7 +96,7 @@ class StartUpStage:
 
     def until_running(self) -> None:
         self.runner.thread.start()
-        eventually(lambda: self.gate.states[-1] == "RUNNING" and self.committed(), within_s=30)
+        eventually(lambda: self.gate.states[-1] == "RUNNING" and self.committed(), within_s=60)
 
     def ends_as(self, state: str) -> None:
         eventually(lambda: self.gate.states[-1] == state, within_s=40)
@@ -155,7 +155,7 @@ def test_step_7_the_position_is_read_after_the_fence(scene: StartUpStage) -> Non
     before = scene.committed()
     successor = TaskRunner(scene.spec, scene.gate.admit, scene.gate.reports.append)
     successor.thread.start()
-    eventually(lambda: len(scene.committed()) > len(before) + 20, within_s=30)
+    eventually(lambda: len(scene.committed()) > len(before) + 20, within_s=60)
     successor.control.stop()
     successor.thread.join(20)
     found = scene.committed()
@@ -177,7 +177,7 @@ def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..
     eventually(lambda: scene.gate.states == ["PAUSED"])
     assert scene.transactions.describe([scene.id]) == {}
     scene.runner.control.resume()
-    eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=30)
+    eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=60)
 
 
 def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(scene: StartUpStage) -> None:
@@ -200,10 +200,10 @@ def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(s
     rival.open()
     rival.close()
     # More than once, perhaps: an init that finds a transaction open fences it, and then comes again.
-    eventually(lambda: scene.starts() >= 2, within_s=30)
+    eventually(lambda: scene.starts() >= 2, within_s=60)
     assert len(scene.gate.asked) >= asked + 2, "before it initialises again, and after"
     count = len(scene.committed())
-    eventually(lambda: len(scene.committed()) > count + 20, within_s=30)
+    eventually(lambda: len(scene.committed()) > count + 20, within_s=60)
     scene.runner.control.stop()
     scene.ends_as("STOPPED")
     found = scene.committed()
@@ -216,7 +216,7 @@ def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: 
         scene.until_running()
         asked = len(scene.gate.asked)
         proxy.reset_all()
-        eventually(lambda: len(scene.gate.asked) > asked, within_s=30)
+        eventually(lambda: len(scene.gate.asked) > asked, within_s=60)
         count = len(scene.committed())
         eventually(lambda: len(scene.committed()) > count + 20, within_s=40)
         scene.runner.control.stop()
