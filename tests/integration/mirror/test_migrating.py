@@ -72,6 +72,11 @@ class MigrationStage(DedicatedModeStage):
         newest = [Checkpoint.decode(record.key, record.value) for record in found]
         return {each.group: each.downstream_offset for each in newest}
 
+    def stored(self) -> list[bytes | None]:
+        """Return the positions that a source type has ever written."""
+        topic = f"mm2-offsets.{self.a}.internal"
+        return [record.value for record in CommittedReader(self.target.bootstrap, [topic]).read_all()]
+
     def run(self, kind: str) -> MirrorProcess:
         self.write_file(kind)
         return self.process()
@@ -172,6 +177,7 @@ def test_mirror_maker_hands_over(scene: MigrationStage, tmp_path: Path) -> None:
     (directory := tmp_path / "java").mkdir()
     with MirrorMaker(directory, clusters, (scene.a, scene.b), settings, is_exactly_once=False):
         scene.await_mirrored()
+        eventually(lambda: b'{"offset":1}' in scene.stored(), within_s=120, every_s=0.5)
         with pytest.raises(ConfigError, match="MirrorSourceConnector may be running"):
             scene.migrate("--yes")
     scene.send("c")
