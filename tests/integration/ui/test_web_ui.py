@@ -154,7 +154,7 @@ def test_a_connector_is_created_with_a_form_that_says_what_is_wrong(browser: Bro
     rows = browser.driver.find_element(By.NAME, "c.rows.per.second")
     rows.send_keys("many", Keys.TAB)
     browser.see("many", "#e-f-rows-2e-per-2e-second")
-    assert rows.get_attribute("aria-invalid") == "true"
+    eventually(lambda: rows.get_attribute("aria-invalid") == "true", within_s=60)
     described = (rows.get_attribute("aria-describedby") or "").split()
     assert rows.accessible_name == "rows.per.second"
     assert "e-f-rows-2e-per-2e-second" in described
@@ -181,7 +181,12 @@ def test_offsets_are_moved_after_a_preview(browser: Browser, scene: Scene) -> No
     assert scene.worker.rest.get("/connectors/payments/offsets").json() == {"offsets": []}
     browser.driver.find_element(By.CSS_SELECTOR, "button.primary").click()
     browser.see('{"row": 41}', "tbody tr:first-child")
-    assert scene.worker.rest.get("/connectors/payments/offsets").json()["offsets"][0]["offset"] == {"row": 41}
+
+    def moved() -> bool:
+        (found,) = scene.worker.rest.get("/connectors/payments/offsets").json()["offsets"]
+        return bool(found["offset"] == {"row": 41})
+
+    eventually(moved, within_s=60)
 
 
 def test_dead_letters_are_seen_selected_and_resent_with_keys_alone(browser: Browser, scene: Scene) -> None:
@@ -197,6 +202,7 @@ def test_dead_letters_are_seen_selected_and_resent_with_keys_alone(browser: Brow
     assert not browser.has("#letters form")
     browser.be("sam", "of sam")
     browser.open(*PICKY, "dead-letters")
+    browser.see(NASTY, "#letters")
     chosen = before[0]["letter"]
     _tab_to(browser, f"checkbox Select {chosen}", at_most=200)
     browser.press(Keys.SPACE)
